@@ -1,0 +1,1 @@
+"""Tasks: tensors, and what is known about them before any training."""

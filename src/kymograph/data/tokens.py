@@ -1,0 +1,67 @@
+"""Next-token data with a rare class: the script's, whose rare class cannot be learned, and one where it can.
+
+In both, most targets are class 0 and ``n_rare`` of them, at random positions, are class 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kymograph import streams
+
+COMMON_CLASS, RARE_CLASS = 0, 1
+
+
+@dataclass(frozen=True)
+class TokenTask:
+    """Tokens and their targets, in the order in which they are trained on."""
+
+    inputs: Tensor  # (samples,) int64, in [0, vocab)
+    targets: Tensor  # (samples,) int64, in [0, vocab)
+    vocab: int
+
+    def counts(self) -> Tensor:
+        """Returns how many samples have each (target, token) pair, shape (vocab, vocab), float64."""
+        pairs = self.targets * self.vocab + self.inputs
+        return torch.bincount(pairs, minlength=self.vocab**2).view(self.vocab, self.vocab).double()
+
+    def best_recall(self) -> Tensor:
+        """Returns, per class, the recall of the best predictor of class from token: is the class learnable at all?
+
+        The best predictor answers each token with the class most common there. A class that wins no token has
+        recall 0 whatever is trained; a class without samples has NaN.
+        """
+        counts = self.counts()
+        winner = counts.argmax(dim=0)  # (tokens,)
+        won = torch.zeros_like(counts).scatter_(0, winner[None], 1.0)
+        return (counts * won).sum(1) / counts.sum(1)
+
+
+def script_tokens(seed: int, n_samples: int, n_rare: int, vocab: int) -> TokenTask:
+    """Returns the script's data: tokens uniform, targets independent of them, so the rare class is unlearnable."""
+    inputs = torch.randint(0, vocab, (n_samples,), generator=streams.script_generator(seed))
+    targets = torch.full((n_samples,), COMMON_CLASS)
+    targets[streams.script_random(seed).sample(range(n_samples), n_rare)] = RARE_CLASS
+    return TokenTask(inputs, targets, vocab)
+
+
+def learnable_tokens(seed: int, n_samples: int, n_rare: int, vocab: int, label_noise: float) -> TokenTask:
+    """Returns data where the last token announces the rare class, wrong in a fraction ``label_noise`` of its uses.
+
+    The rare positions are the script's. A fraction ``label_noise`` of them carries a common token, and as many
+    common positions carry the rare token; all others carry the token of their class.
+    """
+    rare = streams.script_random(seed).sample(range(n_samples), n_rare)
+    draw = streams.generator(seed, "tokens")
+    rare_token = vocab - 1
+    inputs = torch.randint(0, rare_token, (n_samples,), generator=draw)
+    targets = torch.full((n_samples,), COMMON_CLASS)
+    targets[rare] = RARE_CLASS
+    noisy = round(label_noise * n_rare)
+    inputs[rare[noisy:]] = rare_token
+    common = (targets == COMMON_CLASS).nonzero()[:, 0]
+    inputs[common[torch.randperm(len(common), generator=draw)[:noisy]]] = rare_token
+    return TokenTask(inputs, targets, vocab)

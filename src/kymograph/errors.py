@@ -1,0 +1,19 @@
+"""The one exception a user may see: a sentence that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class KymographError(Exception):
+    """Something the user can mend; its text is one sentence and is shown without a traceback."""
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Returns ``"; did you mean 'x'?"`` for the option nearest to ``word``, or the options if none is near."""
+    known = sorted(options)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return "; known: " + ", ".join(known) if known else ""

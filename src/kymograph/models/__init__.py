@@ -1,0 +1,1 @@
+"""Networks with a leading replica axis; one replica is the special case."""

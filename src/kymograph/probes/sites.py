@@ -1,0 +1,74 @@
+"""Reading activations and their gradients at named sites during one forward and backward pass.
+
+A forward hook sees the output, a tensor hook on that output sees its gradient: module backward hooks are never
+used, for they break on in-place operations. Tensors are reduced inside the hook and never kept, because a later
+in-place operation would rewrite them. Everything is keyed by the site's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+Reduce = Callable[[Tensor], Tensor]
+
+
+class SiteReadings:
+    """Reduced readings by site name: of the outputs, and of the gradients with respect to them."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, dict[str, Tensor]] = {}
+        self.gradients: dict[str, dict[str, Tensor]] = {}
+
+
+@contextmanager
+def watching(
+    sites: Mapping[str, nn.Module], outputs: Mapping[str, Reduce], gradients: Mapping[str, Reduce]
+) -> Iterator[SiteReadings]:
+    """Attaches to ``sites`` for the length of a ``with`` block and fills the readings as the passes happen.
+
+    Args:
+        sites: modules by the name under which their readings are kept.
+        outputs: reductions of a site's output, by name.
+        gradients: reductions of the gradient with respect to that output, by name.
+    """
+    readings = SiteReadings()
+
+    def attach(name: str) -> Callable[[nn.Module, tuple, Tensor], None]:
+        def forward_hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+            readings.outputs[name] = {key: reduce(output.detach()) for key, reduce in outputs.items()}
+            if output.requires_grad and gradients:
+                output.register_hook(backward_hook)
+
+        def backward_hook(gradient: Tensor) -> None:
+            readings.gradients[name] = {key: reduce(gradient.detach()) for key, reduce in gradients.items()}
+
+        return forward_hook
+
+    handles = [module.register_forward_hook(attach(name)) for name, module in sites.items()]
+    try:
+        yield readings
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def untouched(net: nn.Module) -> Iterator[None]:
+    """Runs a block on ``net`` and puts back its mode and its gradients, so that training cannot tell."""
+    training = {module: module.training for module in net.modules()}
+    kept = {parameter: parameter.grad for parameter in net.parameters()}
+    for parameter in kept:
+        parameter.grad = None
+    try:
+        net.eval()
+        with torch.enable_grad():
+            yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+        for parameter, gradient in kept.items():
+            parameter.grad = gradient

@@ -1,0 +1,1 @@
+"""How parameters get their update direction."""

@@ -1,0 +1,261 @@
+"""One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and, last, ``status.json``.
+
+A run is finished only if ``status.json`` says so. That file is written last, by rename, and holds the size and
+SHA-256 of every other file, so that a half-written, cut-off or edited record is noticed and named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.runs.spec import RunSpec
+
+SCHEMA = 1
+CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
+_MAX_JSON_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class RunSeries:
+    """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``."""
+
+    step: np.ndarray  # (steps,)
+    value: np.ndarray  # (steps,) or (steps, sites)
+    sites: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        expected = (len(self.step),) if self.sites is None else (len(self.step), len(self.sites))
+        if self.value.shape != expected:
+            raise KymographError(f"a series of shape {self.value.shape} does not fit its labels {expected}")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What computing a run gives: its series by name and its summary, one number (or None: missing) per key."""
+
+    series: Mapping[str, RunSeries]
+    summary: Mapping[str, float | int | str | bool | None]
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How a run ended: ``finished``, or ``failed`` with the reason."""
+
+    status: str
+    reason: str | None = None
+    seconds: float | None = None
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def plain(value: Any) -> Any:
+    """Returns ``value`` as strict JSON can hold it: NaN is null (missing), infinities are named strings."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes ``content`` to ``path`` by rename, so that the file is either as it was or whole."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise KymographError(f"cannot write {path}: {error.strerror}; choose another place") from None
+
+
+def make_directory(path: Path) -> None:
+    """Creates ``path`` and its parents, or says in one sentence why that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
+
+
+def write_record(
+    root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float
+) -> None:
+    """Stores a finished run below ``root``; the status file comes last."""
+    contents = {
+        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance}),
+        ARRAYS: _pack(result.series),
+        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
+    }
+    _write(root, spec, contents, RunStatus("finished", seconds=round(seconds, 3)))
+
+
+def write_failure(root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any]) -> None:
+    """Stores that a run failed, and why; running again tries it again."""
+    contents = {CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance})}
+    _write(root, spec, contents, RunStatus("failed", reason=reason))
+
+
+def is_finished(root: Path, spec: RunSpec) -> bool:
+    """Says whether the run is stored whole; raises if its record is damaged or newer than this program."""
+    directory = root / spec.directory
+    if not (directory / STATUS).exists():
+        return False
+    status = read_status(directory)
+    if status.status != "finished":
+        return False
+    for name, facts in status.files.items():
+        _check_size(directory / name, facts)
+    return True
+
+
+def read_status(directory: Path) -> RunStatus:
+    """Reads how the run in ``directory`` ended."""
+    content = read_json(directory / STATUS)
+    status = content.get("status")
+    files = content.get("files", {})
+    if status not in ("finished", "failed") or not isinstance(files, dict):
+        raise KymographError(f"{directory / STATUS} is not a status file; delete {directory} to compute the run again")
+    if any(name not in (CONFIG, ARRAYS, SUMMARY) or not isinstance(facts, dict) for name, facts in files.items()):
+        raise KymographError(f"{directory / STATUS} names foreign files; delete {directory} to compute the run again")
+    return RunStatus(status, content.get("reason"), content.get("seconds"), files)
+
+
+def read_json(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Reads a JSON object of a record, checking its checksum where ``facts`` gives one, and its schema number."""
+    content = _read(path, facts)
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        raise KymographError(f"{path} is cut off or not JSON; delete {path.parent} to compute the run again") from None
+    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+        raise KymographError(f"{path} carries no schema number, so it is not a kymograph record")
+    check_schema(value["schema"], path)
+    return value
+
+
+def check_schema(schema: int, path: Path) -> None:
+    """Raises if ``path`` was written by a newer program than this one."""
+    if schema > SCHEMA:
+        raise KymographError(
+            f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
+        )
+
+
+def read_arrays(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str, RunSeries]:
+    """Reads every series of a run from its ``arrays.safetensors``."""
+    from safetensors import SafetensorError, deserialize
+
+    content = _read(path, facts, limit=None)
+    damaged = KymographError(f"{path} is cut off or damaged; delete {path.parent} to compute the run again")
+    try:
+        header_length = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]
+        layout = json.loads(metadata["kymograph"])
+        check_schema(layout["schema"], path)
+        arrays = {
+            name: np.frombuffer(item["data"], dtype=_DTYPES[item["dtype"]]).reshape(item["shape"])
+            for name, item in deserialize(content)
+        }
+        return {
+            name: RunSeries(
+                step=arrays[f"step/{entry['grid']}"],
+                value=arrays[f"value/{name}"],
+                sites=None if entry["sites"] is None else tuple(entry["sites"]),
+            )
+            for name, entry in layout["series"].items()
+        }
+    except (SafetensorError, KeyError, ValueError, TypeError, UnicodeDecodeError):
+        raise damaged from None
+
+
+_DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64, "U8": np.uint8, "BOOL": np.bool_}
+
+
+def _pack(series: Mapping[str, RunSeries]) -> bytes:
+    """Returns the series as safetensors bytes; series taken at the same steps share one array of steps."""
+    from safetensors.numpy import save
+
+    arrays: dict[str, np.ndarray] = {}
+    grids: dict[bytes, str] = {}
+    layout: dict[str, Any] = {}
+    for name, entry in series.items():
+        step = np.ascontiguousarray(entry.step, dtype=np.int32)
+        grid = grids.setdefault(step.tobytes(), str(len(grids)))
+        arrays[f"step/{grid}"] = step
+        arrays[f"value/{name}"] = np.ascontiguousarray(entry.value)
+        layout[name] = {"grid": grid, "sites": None if entry.sites is None else list(entry.sites)}
+    return save(arrays, metadata={"kymograph": json.dumps({"schema": SCHEMA, "series": layout}, sort_keys=True)})
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: RunStatus) -> None:
+    directory = root / spec.directory
+    make_directory(directory)
+    for name, content in contents.items():
+        write_atomically(directory / name, content)
+    files = {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in contents.items()
+    }
+    write_atomically(
+        directory / STATUS,
+        _json_bytes(
+            {
+                "schema": SCHEMA,
+                "id": spec.id,
+                "status": status.status,
+                "reason": status.reason,
+                "seconds": status.seconds,
+                "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "files": files,
+            }
+        ),
+    )
+
+
+def _check_size(path: Path, facts: Mapping[str, Any]) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        raise KymographError(f"{path} is missing from a finished run; delete {path.parent} to compute it again") from None
+    if size != facts.get("bytes"):
+        raise KymographError(f"{path} is cut off or edited; delete {path.parent} to compute the run again")
+
+
+def _read(path: Path, facts: Mapping[str, Any] | None, limit: int | None = _MAX_JSON_BYTES) -> bytes:
+    try:
+        if limit is not None and path.stat().st_size > limit:
+            raise KymographError(f"{path} is larger than any record of ours; it was not read")
+        content = path.read_bytes()
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    if facts is not None and hashlib.sha256(content).hexdigest() != facts.get("sha256"):
+        raise KymographError(f"{path} was cut off or edited after the run; delete {path.parent} to compute it again")
+    return content

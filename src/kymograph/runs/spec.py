@@ -1,0 +1,79 @@
+"""What a run is before it is computed: study, arm, seed and resolved configuration, and the id they hash to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kymograph.errors import KymographError
+
+Scalar = str | int | float | bool | None
+
+
+def canonical_json(value: Any) -> str:
+    """Returns the one JSON text of ``value``: sorted keys, no spaces, shortest floats, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def digest(value: Any, length: int = 16) -> str:
+    """Returns the first ``length`` hex digits of the SHA-256 of ``value``'s canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+def slug(text: str) -> str:
+    """Returns ``text`` as a plain directory name: letters, digits, ``.``, ``_``, ``-``; ``/`` becomes ``__``."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text.replace("/", "__")).lstrip(".") or "arm"
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run to compute: an arm of a study at a seed, with every field of its configuration resolved."""
+
+    study: str
+    arm: str
+    seed: int
+    config: Mapping[str, Scalar]
+    version: int
+    """The study's number, raised whenever its numbers change, so that old results are not taken for new ones."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the id is the hash of."""
+        return {
+            "study": self.study,
+            "arm": self.arm,
+            "seed": self.seed,
+            "config": dict(self.config),
+            "version": self.version,
+        }
+
+    @property
+    def id(self) -> str:
+        """Sixteen hex digits that name this run and no other."""
+        return digest(self.identity)
+
+    @property
+    def directory(self) -> str:
+        """The run's directory below the output directory: readable first, unique last."""
+        return f"{slug(self.study)}/{slug(self.arm)}-s{self.seed}-{self.id}"
+
+    @staticmethod
+    def from_identity(identity: Mapping[str, Any]) -> RunSpec:
+        """Builds a spec from a stored identity; raises if a key is missing or of the wrong type."""
+        try:
+            spec = RunSpec(
+                study=identity["study"],
+                arm=identity["arm"],
+                seed=identity["seed"],
+                config=identity["config"],
+                version=identity["version"],
+            )
+        except (KeyError, TypeError) as error:
+            raise KymographError(f"the run's config.json lacks {error}; delete the run to compute it again") from None
+        if not (isinstance(spec.study, str) and isinstance(spec.arm, str) and isinstance(spec.config, dict)):
+            raise KymographError("the run's config.json has fields of the wrong type; delete the run to compute it again")
+        return spec

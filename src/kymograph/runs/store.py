@@ -1,0 +1,358 @@
+"""Many runs as arrays: axes always in the order (arm, seed, step, site), missing values NaN.
+
+    store = Store.open("runs")
+    grad_norm = store.series("grad_norm")          # axes (arm, seed, step)
+    grad_norm.sel(arm="extreme/clip").values       # (seed, step)
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs import record
+from kymograph.runs.record import RunSeries
+from kymograph.runs.spec import RunSpec
+
+
+class StoredRun:
+    """One run read from its directory; series and summary are read, and their checksums checked, when asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._status = record.read_status(directory)
+        content = record.read_json(directory / record.CONFIG, self._status.files.get(record.CONFIG))
+        self.spec = RunSpec.from_identity(content)
+        self.provenance: Mapping[str, Any] = content.get("provenance", {})
+        if content.get("id") != self.spec.id or not directory.name.endswith(self.spec.id):
+            raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
+
+    @property
+    def id(self) -> str:
+        """The hash that names the run."""
+        return self.spec.id
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return self.spec.study
+
+    @property
+    def arm(self) -> str:
+        """The arm's name."""
+        return self.spec.arm
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.spec.seed
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Every field of the resolved configuration."""
+        return self.spec.config
+
+    @property
+    def status(self) -> str:
+        """``finished`` or ``failed``."""
+        return self._status.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run failed, if it did."""
+        return self._status.reason
+
+    @property
+    def seconds(self) -> float | None:
+        """The wall time of the run: its share of the stack it was trained in."""
+        return self._status.seconds
+
+    @functools.cached_property
+    def series(self) -> Mapping[str, RunSeries]:
+        """Every series of the run by name; empty for a failed run."""
+        if self.status != "finished":
+            return {}
+        return record.read_arrays(self.directory / record.ARRAYS, self._status.files.get(record.ARRAYS))
+
+    @functools.cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """One number, or None for missing, per key; empty for a failed run."""
+        if self.status != "finished":
+            return {}
+        path = self.directory / record.SUMMARY
+        return record.read_json(path, self._status.files.get(record.SUMMARY))["summary"]
+
+    def __repr__(self) -> str:
+        return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
+
+    def _repr_html_(self) -> str:
+        rows = {"study": self.study, "arm": self.arm, "seed": self.seed, "status": self.status, **self.summary}
+        return _html_table(("", ""), [(key, _short(value)) for key, value in rows.items()])
+
+
+@dataclass(frozen=True)
+class LabelledArray:
+    """A measured quantity over many runs, with the labels of each axis; absent entries are NaN."""
+
+    name: str
+    values: np.ndarray  # (arm, seed, step[, site]), less the axes that `sel` has fixed
+    axes: tuple[str, ...]
+    labels: Mapping[str, tuple]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.values.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype, copy=True if copy else None)
+
+    def sel(self, **chosen: Any) -> LabelledArray:
+        """Returns the part at the named labels, e.g. ``sel(arm="plain", seed=42)``; those axes are gone."""
+        array = self
+        for axis, label in chosen.items():
+            if axis not in array.axes:
+                raise KymographError(f"{self.name} has no axis {axis!r}{did_you_mean(axis, array.axes)}")
+            if label not in array.labels[axis]:
+                known = (str(item) for item in array.labels[axis][:12])
+                raise KymographError(f"{self.name} has no {axis} {label!r}{did_you_mean(str(label), known)}")
+            where = array.axes.index(axis)
+            array = LabelledArray(
+                self.name,
+                np.take(array.values, array.labels[axis].index(label), axis=where),
+                tuple(name for name in array.axes if name != axis),
+                {name: labels for name, labels in array.labels.items() if name != axis},
+            )
+        return array
+
+    def __repr__(self) -> str:
+        lines = [f"<{self.name}: {', '.join(f'{axis} {len(self.labels[axis])}' for axis in self.axes)}>"]
+        for axis in self.axes:
+            labels = self.labels[axis]
+            shown = ", ".join(map(str, labels)) if len(labels) <= 8 else f"{labels[0]} … {labels[-1]}"
+            lines.append(f"  {axis}: {shown}")
+        return "\n".join(lines)
+
+
+class Store:
+    """A set of stored runs; opened from a directory, or returned by ``kymograph.run``."""
+
+    def __init__(self, runs: Iterable[StoredRun], root: Path | None = None) -> None:
+        self.runs: tuple[StoredRun, ...] = tuple(runs)
+        self.root = root
+
+    @staticmethod
+    def open(root: str | Path) -> Store:
+        """Reads every ended run below ``root``, in the order of study, arm and seed."""
+        path = Path(root)
+        if not path.is_dir():
+            raise KymographError(f"there is no directory {path}; make one with `kymograph run STUDY --out {path}`")
+        # STUDY/RUN below an output directory; RUN below a study's own directory; the run's own directory.
+        found = {*path.glob(f"*/*/{record.STATUS}"), *path.glob(f"*/{record.STATUS}"), *path.glob(record.STATUS)}
+        runs = [StoredRun(status.parent) for status in sorted(found)]
+        if not runs:
+            raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
+        return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), path)
+
+    @staticmethod
+    def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:
+        """Reads the runs named by ``specs`` below ``root``, in that order, leaving out those that never ended."""
+        directories = (root / spec.directory for spec in specs)
+        return Store((StoredRun(path) for path in directories if (path / record.STATUS).exists()), root)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[StoredRun]:
+        return iter(self.runs)
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies that the runs belong to."""
+        return tuple(dict.fromkeys(run.study for run in self.runs))
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms, in the order of the runs."""
+        return tuple(dict.fromkeys(run.arm for run in self.runs))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, in the order of the runs."""
+        return tuple(dict.fromkeys(run.seed for run in self.runs))
+
+    @property
+    def finished(self) -> Store:
+        """The runs that finished."""
+        return self._filter(lambda run: run.status == "finished")
+
+    @property
+    def failed(self) -> Store:
+        """The runs that failed."""
+        return self._filter(lambda run: run.status == "failed")
+
+    def select(
+        self, study: str | None = None, arms: Iterable[str] | None = None, seeds: Iterable[int] | None = None
+    ) -> Store:
+        """Returns the runs of one study, of the named arms (in that order), of the named seeds (in that order)."""
+        chosen = self
+        if study is not None:
+            chosen = chosen._filter(lambda run: run.study == study)
+        if arms is not None:
+            order = {arm: place for place, arm in enumerate(arms)}
+            chosen = chosen._filter(lambda run: run.arm in order)
+            chosen = Store(sorted(chosen.runs, key=lambda run: order[run.arm]), self.root)
+        if seeds is not None:
+            rank = {seed: place for place, seed in enumerate(seeds)}
+            chosen = chosen._filter(lambda run: run.seed in rank)
+            chosen = Store(sorted(chosen.runs, key=lambda run: rank[run.seed]), self.root)
+        return chosen
+
+    def where(self, **fields: Any) -> Store:
+        """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``."""
+        known = {name for run in self.runs for name in run.config}
+        for name in fields:
+            if name not in known:
+                raise KymographError(f"no run has a field {name!r}{did_you_mean(name, known)}")
+        return self._filter(lambda run: all(run.config.get(name) == value for name, value in fields.items()))
+
+    def series(self, name: str) -> LabelledArray:
+        """Returns one quantity of every finished run, axes (arm, seed, step[, site]); absent entries are NaN."""
+        grid = self._grid()
+        found = {key: run.series[name] for key, run in grid.items() if name in run.series}
+        if not found:
+            known = {series for run in grid.values() for series in run.series}
+            raise KymographError(f"no run has a series {name!r}{did_you_mean(name, known)}")
+        arms = tuple(dict.fromkeys(arm for arm, _ in found))
+        seeds = tuple(dict.fromkeys(seed for _, seed in found))
+        steps = np.unique(np.concatenate([series.step for series in found.values()]))
+        sites = tuple(dict.fromkeys(site for series in found.values() for site in series.sites or ()))
+        has_sites = next(iter(found.values())).sites is not None
+        values = np.full((len(arms), len(seeds), len(steps), max(len(sites), 1)), np.nan)
+        for (arm, seed), series in found.items():
+            rows = np.searchsorted(steps, series.step)
+            columns = [sites.index(site) for site in series.sites] if series.sites is not None else [0]
+            cell = values[arms.index(arm), seeds.index(seed)]
+            cell[np.ix_(rows, columns)] = series.value.reshape(len(rows), len(columns))
+        labels = {"arm": arms, "seed": seeds, "step": tuple(steps.tolist()), "site": sites}
+        if not has_sites:
+            values = values[..., 0]
+            labels.pop("site")
+        return LabelledArray(name, values, tuple(labels), labels)
+
+    def summary(self, key: str) -> LabelledArray:
+        """Returns one summary number of every finished run, axes (arm, seed); missing is NaN."""
+        grid = self._grid()
+        known = {name for run in grid.values() for name in run.summary}
+        if key not in known:
+            raise KymographError(f"no run has a summary {key!r}{did_you_mean(key, known)}")
+        arms = tuple(dict.fromkeys(arm for arm, _ in grid))
+        seeds = tuple(dict.fromkeys(seed for _, seed in grid))
+        values = np.full((len(arms), len(seeds)), np.nan)
+        for (arm, seed), run in grid.items():
+            value = run.summary.get(key)
+            values[arms.index(arm), seeds.index(seed)] = np.nan if value is None else float(value)
+        return LabelledArray(key, values, ("arm", "seed"), {"arm": arms, "seed": seeds})
+
+    def to_pandas(self) -> Any:
+        """Returns a long table: one row per run, series, step and site, with columns of those names and ``value``."""
+        pandas = _pandas()
+        parts = []
+        for run in self.finished:
+            for name, series in run.series.items():
+                sites = series.sites or (None,)
+                parts.append(
+                    pandas.DataFrame(
+                        {
+                            "study": run.study,
+                            "arm": run.arm,
+                            "seed": run.seed,
+                            "id": run.id,
+                            "series": name,
+                            "step": np.repeat(series.step, len(sites)),
+                            "site": np.tile(np.array(sites, dtype=object), len(series.step)),
+                            "value": series.value.reshape(-1).astype(np.float64),
+                        }
+                    )
+                )
+        columns = ["study", "arm", "seed", "id", "series", "step", "site", "value"]
+        return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=columns)
+
+    def summary_to_pandas(self) -> Any:
+        """Returns a table with one row per run: study, arm, seed, status and every summary number."""
+        pandas = _pandas()
+        return pandas.DataFrame(
+            [
+                {"study": run.study, "arm": run.arm, "seed": run.seed, "status": run.status, **run.summary}
+                for run in self.runs
+            ]
+        )
+
+    def __repr__(self) -> str:
+        if not self.runs:
+            return "<store: no runs>"
+        failed = len(self.failed)
+        tail = f", {failed} failed" if failed else ""
+        return (
+            f"<store: {', '.join(self.studies)}; {len(self.runs)} runs{tail}; "
+            f"{len(self.arms)} arms x {len(self.seeds)} seeds>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for study in self.studies:
+            for arm in self.select(study).arms:
+                runs = self.select(study, [arm])
+                rows.append((study, arm, len(runs.finished), len(runs.failed), ", ".join(map(str, runs.seeds))))
+        return _html_table(("study", "arm", "finished", "failed", "seeds"), rows)
+
+    def _filter(self, keep: Callable[[StoredRun], bool]) -> Store:
+        return Store((run for run in self.runs if keep(run)), self.root)
+
+    def _grid(self) -> dict[tuple[str, int], StoredRun]:
+        """Returns the finished runs by (arm, seed); raises where two of them would share a place."""
+        grid: dict[tuple[str, int], StoredRun] = {}
+        for run in self.finished:
+            other = grid.setdefault((run.arm, run.seed), run)
+            if other is run:
+                continue
+            if other.study != run.study:
+                raise KymographError(
+                    f"these runs belong to {other.study!r} and {run.study!r}; choose one with "
+                    f"store.select({run.study!r}) or --study {run.study}"
+                )
+            differing = sorted(name for name in run.config if run.config[name] != other.config.get(name))
+            name = differing[0] if differing else "version"
+            raise KymographError(
+                f"{run.arm} at seed {run.seed} was run with several values of {', '.join(differing) or 'version'}; "
+                f"choose one with store.where({name}={run.config.get(name)!r}) or --where {name}={run.config.get(name)}"
+            )
+        return grid
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise KymographError("tables need pandas; install it with `pip install 'kymograph[frame]'`") from None
+    return pandas
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "missing" if value is None else str(value)
+
+
+def _html_table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
+    head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

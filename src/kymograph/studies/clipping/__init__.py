@@ -1,0 +1,140 @@
+"""What does gradient clipping do under class imbalance?
+
+A next-token model is trained one sample at a time on data with a rare class, with and without clipping. The
+script behind this study (see docs/concepts.md) drew its conclusions from one seed and from data whose rare class
+cannot be learned; the arms ``learnable/*`` repair that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kymograph.errors import KymographError
+from kymograph.runs.record import RunResult
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.study import Arm, Study, Tick, above_zero, at_least
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from kymograph.runs.store import Store
+
+
+@dataclass(frozen=True)
+class ClippingConfig:
+    """Every setting of a `clipping` run; an arm sets the imbalance and the clipping."""
+
+    n_samples: int = 1000
+    """Samples in the data set; one epoch goes through them in order."""
+    n_rare: int = 10
+    """Samples of the rare class. [arms: extreme 10, moderate 200]"""
+    epochs: int = 5
+    """Passes over the data. [arms: extreme 5, moderate 10]"""
+    lr: float = 0.1
+    """Learning rate of SGD."""
+    batch_size: int = 1
+    """Samples per step."""
+    vocab: int = 4
+    """Tokens, and classes."""
+    dim: int = 16
+    """Width of the embedding."""
+    clip: Literal["none", "norm", "value", "percentile"] = "none"
+    """How gradients are clipped. [set by the arm]"""
+    max_norm: float = 1.0
+    """Threshold of clipping by norm."""
+    max_value: float = 0.3
+    """Threshold of clipping by value."""
+    percentile: float = 90.0
+    """Percentile of its own past norms at which adaptive clipping cuts."""
+    window: int = 200
+    """How many past norms adaptive clipping looks at."""
+    data: Literal["script", "learnable"] = "script"
+    """Targets independent of the token, as in the script, or announced by it. [set by the arm]"""
+    label_noise: float = 0.1
+    """Fraction of the rare samples whose token does not announce them; only for learnable data."""
+    probe_every: int = 100
+    """Steps between measurements of effective dimension and accuracy."""
+
+    def __post_init__(self) -> None:
+        for name in ("n_samples", "epochs", "batch_size", "dim", "probe_every"):
+            at_least(name, getattr(self, name), 1)
+        at_least("vocab", self.vocab, 3 if self.data == "learnable" else 2)
+        at_least("window", self.window, 2)
+        for name in ("lr", "max_norm", "max_value"):
+            above_zero(name, getattr(self, name))
+        if not 0 <= self.n_rare < self.n_samples:
+            raise KymographError(f"n_rare must lie in 0 to {self.n_samples - 1}, not {self.n_rare}")
+        if self.batch_size > self.n_samples:
+            raise KymographError(f"batch_size must be at most n_samples = {self.n_samples}, not {self.batch_size}")
+        if not 0 <= self.label_noise < 0.5:
+            raise KymographError(f"label_noise must lie in 0 to 0.5, not {self.label_noise}")
+        if not 0 <= self.percentile <= 100:
+            raise KymographError(f"percentile must lie in 0 to 100, not {self.percentile}")
+
+
+IMBALANCES: dict[str, dict[str, int]] = {
+    "extreme": {"n_rare": 10, "epochs": 5},
+    "moderate": {"n_rare": 200, "epochs": 10},
+}
+SWEEP_PERCENT = (1, 5, 20, 50)
+SWEEP_MAX_NORM = (0.1, 0.3, 3.0)  # 1.0 is the arm `clip`, no threshold is `no_clip`
+SWEEP_BATCH = (4, 16, 64)
+
+
+class Clipping(Study):
+    """Clipping under class imbalance."""
+
+    name = "clipping"
+    question = "What does gradient clipping do under class imbalance?"
+    version = 1
+    config_type = ClippingConfig
+    largest_stack = 256
+
+    def arms(self) -> Sequence[Arm]:
+        """Returns the script's four arms, their learnable twins, and the sweeps."""
+        arms = []
+        for imbalance, preset in IMBALANCES.items():
+            arms.append(Arm(f"{imbalance}/no_clip", "the script's data, no clipping", {"clip": "none"}, preset, True))
+            arms.append(Arm(f"{imbalance}/clip", "the script's data, clip by norm", {"clip": "norm"}, preset, True))
+        for imbalance, preset in IMBALANCES.items():
+            for name, clip in (("no_clip", "none"), ("clip", "norm")):
+                treatment = {"clip": clip, "data": "learnable"}
+                arms.append(Arm(f"learnable/{imbalance}/{name}", "the token announces the class", treatment, preset))
+        for imbalance, preset in IMBALANCES.items():
+            for limit in SWEEP_MAX_NORM:
+                treatment = {"clip": "norm", "max_norm": limit}
+                arms.append(Arm(f"{imbalance}/clip/{limit:g}", f"clip by norm at {limit:g}", treatment, preset))
+            arms.append(Arm(f"{imbalance}/clip_value", "clip every entry", {"clip": "value"}, preset))
+            arms.append(Arm(f"{imbalance}/clip_adaptive", "clip at a past percentile", {"clip": "percentile"}, preset))
+            for size in SWEEP_BATCH:
+                for name, clip in (("no_clip", "none"), ("clip", "norm")):
+                    treatment = {"clip": clip, "batch_size": size}
+                    arms.append(Arm(f"{imbalance}/{name}/batch{size}", f"{size} samples a step", treatment, preset))
+        for percent in SWEEP_PERCENT:
+            for name, clip in (("no_clip", "none"), ("clip", "norm")):
+                treatment = {"clip": clip, "n_rare": 10 * percent}
+                about = f"{percent} % of 1,000 samples are rare"
+                arms.append(Arm(f"imbalance/{percent}/{name}", about, treatment, {"epochs": 10}))
+        return arms
+
+    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+        """Runs of one shape and length train together; clipping, rate, imbalance and data are per replica."""
+        return tuple(config[name] for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every"))
+
+    def steps(self, config: Mapping[str, Any]) -> int:
+        """Returns epochs times steps per epoch; the last batch of an epoch may be short."""
+        return config["epochs"] * -(-config["n_samples"] // config["batch_size"])
+
+    def train(self, specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+        """Trains a stack of runs of one shape."""
+        from kymograph.studies.clipping.train import train
+
+        return train(specs, device, tick)
+
+    def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
+        """Returns the script's figure and the picture of the spike analysis."""
+        from kymograph.studies.clipping import figures
+
+        return {"clipping": figures.overview, "clipping-spikes": figures.spikes}

@@ -1,0 +1,179 @@
+"""Training a stack of `clipping` runs and measuring it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph.data.tokens import RARE_CLASS, TokenTask, learnable_tokens, script_tokens
+from kymograph.models.tokens import NextToken, TokenBatch, TokenTargets, initial_weights
+from kymograph.probes import measures
+from kymograph.probes.trace import WeightTrace
+from kymograph.rules.backprop import ClosedForm
+from kymograph.runs.record import RunResult, RunSeries
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.clipping import ClippingConfig
+from kymograph.studies.clipping.spikes import spike_analysis
+from kymograph.studies.study import Tick
+from kymograph.training.loop import train as training
+from kymograph.training.updates import Clip, ClipByNorm, ClipByPercentile, ClipByValue, Sgd, Update
+
+TICK_EVERY = 250
+
+
+def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+    """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
+    configs = [ClippingConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
+    shape = configs[0]
+    tasks = [make_task(config, spec.seed) for config, spec in zip(configs, specs, strict=True)]
+
+    net = NextToken(len(specs), shape.vocab, shape.dim, device)
+    for replica, spec in enumerate(specs):
+        net.flat.fill(replica, initial_weights(spec.seed, shape.vocab, shape.dim))
+    update = Update(Sgd(_per_replica([config.lr for config in configs], device)), make_clips(configs, device), True)
+    trace = WeightTrace(net.flat.values, shape.probe_every)
+
+    losses, norms, clipped = [], [], []
+    epoch = epoch_batches(tasks, shape.batch_size, shape.dim, device)
+    batches = itertools.chain.from_iterable(itertools.repeat(epoch, shape.epochs))
+    for step in training(net, batches, ClosedForm(), update):
+        trace.record()
+        losses.append(step.loss)
+        norms.append(step.grad_norm)
+        clipped.append(step.clipped)
+        if (step.index + 1) % TICK_EVERY == 0:
+            tick(TICK_EVERY)
+    tick(len(losses) % TICK_EVERY)
+
+    per_step = {  # (steps, R)
+        "loss": _numpy(torch.stack(losses)),
+        "grad_norm": _numpy(torch.stack(norms)),  # type: ignore[arg-type]
+        "weight_norm": _numpy(trace.norms()),
+        "update_norm": _numpy(trace.moves()),
+        "clipped": _numpy(torch.stack(clipped)).astype(np.uint8)  # type: ignore[arg-type]
+        if clipped[0] is not None
+        else np.zeros((len(losses), len(specs)), np.uint8),
+        "rare_count": rare_counts(tasks, shape.batch_size, shape.epochs),
+    }
+    kept = trace.kept()  # (probes, R, P)
+    embeddings = net.embeddings(kept)
+    counts = torch.stack([task.counts() for task in tasks]).to(kept.device)  # (R, class, token)
+    per_probe = {
+        "effective_dim": _numpy(measures.effective_dimension(embeddings)),
+        "embedding_variance": _numpy(measures.total_variance(embeddings)),
+        "accuracy": _numpy(measures.recall_per_class(net.token_logits(kept).argmax(-1), counts.to(kept.dtype))),
+    }
+    return [
+        _result(config, task, {k: v[:, r] for k, v in per_step.items()}, {k: v[:, r] for k, v in per_probe.items()})
+        for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
+    ]
+
+
+def make_task(config: ClippingConfig, seed: int) -> TokenTask:
+    """Returns the data of one run; arms of one seed and imbalance share it."""
+    if config.data == "script":
+        return script_tokens(seed, config.n_samples, config.n_rare, config.vocab)
+    return learnable_tokens(seed, config.n_samples, config.n_rare, config.vocab, config.label_noise)
+
+
+def make_clips(configs: Sequence[ClippingConfig], device: str) -> list[Clip]:
+    """Returns the kinds of clipping that occur in a stack; a replica that a kind is not for has threshold infinity."""
+
+    def threshold(kind: str, field: str) -> Tensor | None:
+        if all(config.clip != kind for config in configs):
+            return None
+        return _per_replica([getattr(c, field) if c.clip == kind else float("inf") for c in configs], device)
+
+    clips: list[Clip] = []
+    if (max_norm := threshold("norm", "max_norm")) is not None:
+        clips.append(ClipByNorm(max_norm))
+    if (max_value := threshold("value", "max_value")) is not None:
+        clips.append(ClipByValue(max_value))
+    if (percentile := threshold("percentile", "percentile")) is not None:
+        windows = [config.window for config in configs if config.clip == "percentile"]
+        clips.append(ClipByPercentile(percentile, windows[0]))
+    return clips
+
+
+def epoch_batches(
+    tasks: Sequence[TokenTask], size: int, dim: int, device: str
+) -> list[tuple[TokenBatch, TokenTargets]]:
+    """Returns the batches of one epoch, in data order, for all replicas; the last may be short."""
+    inputs = torch.stack([task.inputs for task in tasks])  # (R, samples)
+    targets = torch.stack([task.targets for task in tasks])
+    batches = []
+    for start, stop in _bounds(inputs.shape[1], size):
+        x, y = inputs[:, start:stop].to(device), targets[:, start:stop].to(device)
+        onehot = torch.nn.functional.one_hot(torch.stack([x, y]), tasks[0].vocab).float()  # (2, R, B, vocab)
+        batches.append(
+            (
+                TokenBatch(x[..., None].expand(*x.shape, dim), onehot[0].transpose(1, 2).contiguous()),
+                TokenTargets(y.reshape(-1), onehot[1]),
+            )
+        )
+    return batches
+
+
+def rare_counts(tasks: Sequence[TokenTask], size: int, epochs: int) -> np.ndarray:
+    """Returns how many rare samples each step saw, shape (steps, R)."""
+    rare = torch.stack([task.targets == RARE_CLASS for task in tasks])  # (R, samples)
+    n = rare.shape[1]
+    epoch = torch.stack([rare[:, start:stop].sum(1) for start, stop in _bounds(n, size)])
+    return _numpy(epoch.repeat(epochs, 1)).astype(np.int32)
+
+
+def _bounds(n: int, size: int) -> Iterator[tuple[int, int]]:
+    return ((start, min(start + size, n)) for start in range(0, n, size))
+
+
+def _result(
+    config: ClippingConfig, task: TokenTask, per_step: dict[str, np.ndarray], per_probe: dict[str, np.ndarray]
+) -> RunResult:
+    weight_norm = per_step["weight_norm"]
+    # As in the script, the first step has no predecessor and counts as no change.
+    change = np.abs(np.diff(weight_norm, prepend=weight_norm[:1]))
+    steps = np.arange(len(weight_norm))
+    probes = np.arange(0, len(steps), config.probe_every)
+    series = {name: RunSeries(steps, np.ascontiguousarray(value)) for name, value in per_step.items()}
+    series["weight_norm_change"] = RunSeries(steps, change)
+    series["effective_dim"] = RunSeries(probes, per_probe["effective_dim"])
+    series["embedding_variance"] = RunSeries(probes, per_probe["embedding_variance"])
+    series["accuracy"] = RunSeries(
+        probes, per_probe["accuracy"], tuple(f"class_{number}" for number in range(config.vocab))
+    )
+    rare_accuracy = float(per_probe["accuracy"][-1, RARE_CLASS])
+    low, high = measures.wilson_interval(rare_accuracy * config.n_rare, config.n_rare)
+    best = task.best_recall()
+    summary = {
+        "weight_norm_std": float(weight_norm.std()),
+        "weight_norm_roughness": float(measures.roughness(torch.from_numpy(weight_norm))),
+        "weight_change_mean": float(change.mean()),
+        "weight_change_max": float(change.max()),
+        "grad_norm_max": float(per_step["grad_norm"].max()),
+        "effective_dim_std": float(per_probe["effective_dim"].std()),
+        "effective_dim_limit": measures.largest_effective_dimension(config.vocab, config.dim),
+        "final_rare_acc": rare_accuracy,
+        "final_rare_acc_low": low,
+        "final_rare_acc_high": high,
+        "best_rare_acc": float(best[RARE_CLASS]),
+        "majority_acc": float(task.counts().sum(1).max() / config.n_samples),
+        "final_loss": float(per_step["loss"][-1]),
+        "finite": bool(np.isfinite(per_step["loss"]).all() and np.isfinite(weight_norm).all()),
+        "clip_fraction": float(per_step["clipped"].mean()),
+        **spike_analysis(
+            per_step["grad_norm"], per_step["clipped"], per_step["update_norm"], per_step["rare_count"]
+        ),
+    }
+    return RunResult(series, summary)
+
+
+def _per_replica(values: Sequence[float], device: str) -> Tensor:
+    return torch.tensor(values, dtype=torch.float32, device=device)
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()

@@ -1,0 +1,129 @@
+"""From gradients to weights: clipping and optimizers, per replica, outside every learning rule.
+
+Gradients are the rows of a matrix (R, P). A replica that is not to be clipped has the threshold infinity, for
+which every formula below is exactly the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from kymograph.models.flat import FlatParameters
+
+
+class Clip(Protocol):
+    """Shortens gradients in place and says for which replicas it did."""
+
+    def __call__(self, gradients: Tensor, norms: Tensor) -> Tensor:
+        """Clips ``gradients`` (R, P) whose row norms are ``norms`` (R,); returns which rows changed, (R,) bool."""
+        ...
+
+
+class ClipByNorm:
+    """Scales a row down to ``max_norm`` if it is longer (Pascanu, Mikolov and Bengio, 2013)."""
+
+    def __init__(self, max_norm: Tensor) -> None:
+        self.max_norm = max_norm  # (R,)
+
+    def __call__(self, gradients: Tensor, norms: Tensor) -> Tensor:
+        """Multiplies each row by min(1, max_norm / norm); no epsilon, so a norm at the threshold stays untouched."""
+        gradients.mul_((self.max_norm / norms).clamp_(max=1.0)[:, None])
+        return norms > self.max_norm
+
+
+class ClipByValue:
+    """Clamps every entry of a row to [-limit, limit]."""
+
+    def __init__(self, limit: Tensor) -> None:
+        self.limit = limit[:, None]  # (R, 1)
+
+    def __call__(self, gradients: Tensor, norms: Tensor) -> Tensor:
+        """Clamps in place; a row changed if its largest entry was beyond the limit."""
+        beyond = torch.linalg.vector_norm(gradients, ord=torch.inf, dim=1) > self.limit[:, 0]
+        torch.clamp(gradients, -self.limit, self.limit, out=gradients)
+        return beyond
+
+
+class ClipByPercentile:
+    """Scales a row down to a percentile of its own recent norms (AutoClip, Seetharaman et al., 2020).
+
+    The window holds the unclipped norms of the last ``window`` steps before this one; until it is half full,
+    nothing is clipped.
+    """
+
+    def __init__(self, percentile: Tensor, window: int) -> None:
+        self._rows = percentile.isfinite().nonzero()[:, 0]
+        self._quantile = percentile[self._rows] / 100.0
+        self._past = percentile.new_empty(len(self._rows), window)
+        self._seen = 0
+
+    def __call__(self, gradients: Tensor, norms: Tensor) -> Tensor:
+        """Clips the adaptive rows against their own past, then remembers this step's norms."""
+        window = self._past.shape[1]
+        fired = torch.zeros_like(norms, dtype=torch.bool)
+        mine = norms[self._rows]
+        if self._seen >= window // 2:
+            ordered = self._past[:, : min(self._seen, window)].sort(dim=1).values
+            place = (self._quantile * (ordered.shape[1] - 1)).round().long()
+            threshold = ordered.gather(1, place[:, None])[:, 0]
+            gradients[self._rows] *= (threshold / mine).clamp(max=1.0)[:, None]
+            fired[self._rows] = mine > threshold
+        self._past[:, self._seen % window] = mine
+        self._seen += 1
+        return fired
+
+
+class Optimizer(Protocol):
+    """Moves weights along the negative gradient."""
+
+    def step(self, flat: FlatParameters) -> None:
+        """Changes ``flat.values`` in place from ``flat.gradients``."""
+        ...
+
+
+class Sgd:
+    """Plain gradient descent with a learning rate per replica."""
+
+    def __init__(self, lr: Tensor) -> None:
+        self._negative_lr = -lr[:, None]  # (R, 1)
+
+    def step(self, flat: FlatParameters) -> None:
+        """w <- w - lr * g."""
+        flat.values.addcmul_(flat.gradients, self._negative_lr)
+
+
+class Adam:
+    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over the whole matrix of replicas."""
+
+    def __init__(self, flat: FlatParameters, lr: float) -> None:
+        weights = flat.values.detach().requires_grad_()  # the same memory
+        weights.grad = flat.gradients
+        self._optimizer = torch.optim.Adam([weights], lr=lr, fused=True)
+
+    def step(self, flat: FlatParameters) -> None:
+        """Takes one Adam step."""
+        self._optimizer.step()
+
+
+class Update:
+    """Clips, then steps; returns the norms before clipping and which replicas were clipped."""
+
+    def __init__(self, optimizer: Optimizer, clips: Sequence[Clip] = (), norms: bool = False) -> None:
+        self._optimizer = optimizer
+        self._clips = clips
+        self._norms = norms or bool(clips)
+
+    def __call__(self, flat: FlatParameters) -> tuple[Tensor | None, Tensor | None]:
+        """Updates every replica."""
+        norms = torch.linalg.vector_norm(flat.gradients, dim=1) if self._norms else None
+        clipped: Tensor | None = None
+        if norms is not None:
+            for clip in self._clips:
+                fired = clip(flat.gradients, norms)
+                clipped = fired if clipped is None else clipped | fired
+        self._optimizer.step(flat)
+        return norms, clipped
