@@ -52,41 +52,37 @@ class NextToken(nn.Module):
         self.flat = FlatParameters(shapes, replicas, device)
         for name, view in self.flat.views.items():
             self.register_parameter(name, view)
-        # Detached twins of the views: the closed form below writes through them without autograd.
-        self._value = {name: view.detach() for name, view in self.flat.views.items()}
-        self._gradient = {name: view.grad for name, view in self.flat.views.items() if view.grad is not None}
+        # Twins of the views without autograd, made once: the closed form below reads and writes through them.
+        self._embedding, self._weight, self._bias = (view.detach() for view in self.flat.views.values())
+        self._weight_t, self._bias_row = self._weight.transpose(1, 2), self._bias[:, None]
+        self._d_embedding, self._d_weight, self._d_bias = (view.grad for view in self.flat.views.values())
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """Returns the logits, shape (R, B, vocab)."""
         embedded = torch.gather(self.embedding, 1, batch.index)  # (R, B, dim)
         return torch.baddbmm(self.bias[:, None], embedded, self.weight.transpose(1, 2))
 
-    @torch.no_grad()
     def closed_form_gradient(self, batch: TokenBatch, targets: TokenTargets) -> Tensor:
         """Fills the gradient of the mean cross-entropy and returns the loss per replica, shape (R,).
 
         With e = E[x], z = W e + b and dz = (softmax(z) - y) / B, the gradients are dW = dz^T e, db = dz and
         dE[x] = W^T dz. Written out, a step costs a third of what autograd takes for these few numbers.
         """
-        value, gradient = self._value, self._gradient
-        embedded = torch.gather(value["embedding"], 1, batch.index)  # (R, B, dim)
-        logits = torch.baddbmm(value["bias"][:, None], embedded, value["weight"].transpose(1, 2))
-        log_p = torch.log_softmax(logits, -1)  # (R, B, vocab)
+        embedded = torch.gather(self._embedding, 1, batch.index)  # (R, B, dim)
+        log_p = torch.log_softmax(torch.baddbmm(self._bias_row, embedded, self._weight_t), -1)  # (R, B, vocab)
         size = log_p.shape[1]
-        loss = nn.functional.nll_loss(log_p.view(-1, self.vocab), targets.index, reduction="none")
+        loss = nn.functional.nll_loss(log_p.view(-1, self.vocab), targets.index, reduction="none")  # (R * B,)
         error = log_p.exp_().sub_(targets.onehot)
         if size == 1:  # outer products, for which an element-wise product is cheaper than a batched one
-            loss = loss.view(-1)
-            gradient["bias"].copy_(error[:, 0])
-            torch.mul(error.transpose(1, 2), embedded, out=gradient["weight"])
-            torch.mul(batch.onehot, torch.bmm(error, value["weight"]), out=gradient["embedding"])
-        else:
-            loss = loss.view(-1, size).mean(1)
-            error.div_(size)
-            torch.sum(error, 1, out=gradient["bias"])
-            torch.bmm(error.transpose(1, 2), embedded, out=gradient["weight"])
-            torch.bmm(batch.onehot, torch.bmm(error, value["weight"]), out=gradient["embedding"])
-        return loss
+            self._d_bias.copy_(error[:, 0])
+            torch.mul(error.transpose(1, 2), embedded, out=self._d_weight)
+            torch.mul(batch.onehot, torch.bmm(error, self._weight), out=self._d_embedding)
+            return loss
+        error.div_(size)
+        torch.sum(error, 1, out=self._d_bias)
+        torch.bmm(error.transpose(1, 2), embedded, out=self._d_weight)
+        torch.bmm(batch.onehot, torch.bmm(error, self._weight), out=self._d_embedding)
+        return loss.view(-1, size).mean(1)
 
     def token_logits(self, values: Tensor) -> Tensor:
         """Returns the logits of every token under weights ``values`` (..., P), shape (..., token, class)."""

@@ -9,15 +9,19 @@ from torch import Tensor
 class WeightTrace:
     """Copies the weight matrix after every step and reduces the copies a block at a time, in float64.
 
-    One copy a step is all that training waits for; the norms of a whole block are then two operations.
+    One copy a step is all that training waits for; the norms of a whole block are then two operations, in memory
+    that is asked for once: fresh pages would cost more than the arithmetic.
     """
 
-    def __init__(self, values: Tensor, keep_every: int, block: int = 100) -> None:
+    def __init__(self, values: Tensor, keep_every: int, block: int = 50) -> None:
         self._values = values  # (R, P), read only
         self._keep_every = keep_every
         self._buffer = values.new_empty(block + 1, *values.shape)
         self._buffer[0].copy_(values)
         self._slots = self._buffer.unbind(0)
+        exact = torch.float32 if values.device.type == "mps" else torch.float64  # mps has no float64
+        self._exact = torch.empty_like(self._buffer, dtype=exact)
+        self._change = torch.empty_like(self._exact[1:])
         self._filled = 0
         self._step = 0
         self._norms: list[Tensor] = []
@@ -51,9 +55,9 @@ class WeightTrace:
     def _reduce(self) -> None:
         if self._filled == 0:
             return
-        states = self._buffer[: self._filled + 1]
-        kind = torch.float32 if states.device.type == "mps" else torch.float64
-        self._norms.append(torch.linalg.vector_norm(states[1:], dim=-1, dtype=kind).double().cpu())
-        self._moves.append(torch.linalg.vector_norm(states.diff(dim=0), dim=-1, dtype=kind).double().cpu())
+        states = self._exact[: self._filled + 1].copy_(self._buffer[: self._filled + 1])
+        change = torch.sub(states[1:], states[:-1], out=self._change[: self._filled])
+        self._norms.append(torch.linalg.vector_norm(states[1:], dim=-1).double().cpu())
+        self._moves.append(torch.linalg.vector_norm(change, dim=-1).double().cpu())
         self._slots[0].copy_(self._slots[self._filled])
         self._filled = 0

@@ -56,6 +56,9 @@ class Study(ABC):
     """Raised whenever the numbers change, so that stored runs of an older version are not taken for new ones."""
     config_type: ClassVar[type]
     largest_stack: ClassVar[int]
+    """The most runs that train in one stack."""
+    threads: ClassVar[int | None] = None
+    """How many torch threads a stack can use when it is computed in this process; None: all."""
 
     @abstractmethod
     def arms(self) -> Sequence[Arm]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from kymograph.models.flat import FlatParameters
 
@@ -97,16 +98,38 @@ class Sgd:
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over the whole matrix of replicas."""
+    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over the whole matrix of replicas.
+
+    torch's functional form: the class `torch.optim.Adam` would import the compiler, a second and more of start-up.
+    """
 
     def __init__(self, flat: FlatParameters, lr: float) -> None:
-        weights = flat.values.detach().requires_grad_()  # the same memory
-        weights.grad = flat.gradients
-        self._optimizer = torch.optim.Adam([weights], lr=lr, fused=True)
+        self._lr = lr
+        self._mean, self._square = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
+        self._steps = torch.zeros((), device=flat.values.device)
 
+    @torch.no_grad()
     def step(self, flat: FlatParameters) -> None:
         """Takes one Adam step."""
-        self._optimizer.step()
+        adam(
+            [flat.values],
+            [flat.gradients],
+            [self._mean],
+            [self._square],
+            [],
+            [self._steps],
+            fused=True,
+            foreach=False,
+            capturable=False,
+            differentiable=False,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self._lr,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
 
 
 class Update:

@@ -91,6 +91,7 @@ class Clipping(Study):
     version = 1
     config_type = ClippingConfig
     largest_stack = 256
+    threads = 1  # its tensors are too small to share out
 
     def arms(self) -> Sequence[Arm]:
         """Returns the script's four arms, their learnable twins, and the sweeps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from kymograph.training.updates import Clip, ClipByNorm, ClipByPercentile, ClipB
 TICK_EVERY = 250
 
 
+@torch.inference_mode()
 def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
     """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
     configs = [ClippingConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
@@ -103,31 +104,21 @@ def epoch_batches(
     tasks: Sequence[TokenTask], size: int, dim: int, device: str
 ) -> list[tuple[TokenBatch, TokenTargets]]:
     """Returns the batches of one epoch, in data order, for all replicas; the last may be short."""
-    inputs = torch.stack([task.inputs for task in tasks])  # (R, samples)
-    targets = torch.stack([task.targets for task in tasks])
+    inputs = torch.stack([task.inputs for task in tasks]).to(device)  # (R, samples)
+    targets = torch.stack([task.targets for task in tasks]).to(device)
+    classes = torch.arange(tasks[0].vocab, device=device)
     batches = []
-    for start, stop in _bounds(inputs.shape[1], size):
-        x, y = inputs[:, start:stop].to(device), targets[:, start:stop].to(device)
-        onehot = torch.nn.functional.one_hot(torch.stack([x, y]), tasks[0].vocab).float()  # (2, R, B, vocab)
-        batches.append(
-            (
-                TokenBatch(x[..., None].expand(*x.shape, dim), onehot[0].transpose(1, 2).contiguous()),
-                TokenTargets(y.reshape(-1), onehot[1]),
-            )
-        )
+    for x, y in zip(inputs.split(size, 1), targets.split(size, 1), strict=True):  # (R, B)
+        tokens = TokenBatch(x[..., None].expand(*x.shape, dim), (x[:, None] == classes[:, None]).float())
+        batches.append((tokens, TokenTargets(y.reshape(-1), (y[..., None] == classes).float())))
     return batches
 
 
 def rare_counts(tasks: Sequence[TokenTask], size: int, epochs: int) -> np.ndarray:
     """Returns how many rare samples each step saw, shape (steps, R)."""
     rare = torch.stack([task.targets == RARE_CLASS for task in tasks])  # (R, samples)
-    n = rare.shape[1]
-    epoch = torch.stack([rare[:, start:stop].sum(1) for start, stop in _bounds(n, size)])
+    epoch = torch.stack([batch.sum(1) for batch in rare.split(size, 1)])
     return _numpy(epoch.repeat(epochs, 1)).astype(np.int32)
-
-
-def _bounds(n: int, size: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(start + size, n)) for start in range(0, n, size))
 
 
 def _result(

@@ -1,0 +1,1 @@
+"""Honest baselines, and ours measured beside them."""

@@ -1,0 +1,142 @@
+"""Training a stack of `depth` runs and measuring it along depth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph.data.vectors import batch_indices, vector_task
+from kymograph.models.stacks import LayerStack, Wiring, initial_layers
+from kymograph.probes import measures
+from kymograph.probes.sites import untouched, watching
+from kymograph.rules.backprop import ClosedForm, mean_squared_error
+from kymograph.runs.record import RunResult, RunSeries
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.depth import DepthConfig
+from kymograph.studies.study import Tick
+from kymograph.training.loop import train as training
+from kymograph.training.updates import Adam, Update
+
+TICK_EVERY = 10
+
+
+def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+    """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
+    configs = [DepthConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
+    shape = configs[0]
+    net = make_net(configs, [spec.seed for spec in specs], device)
+    tasks = [
+        vector_task(spec.seed, config.task, config.n_samples, config.width, config.probe_size)
+        for config, spec in zip(configs, specs, strict=True)
+    ]
+    inputs = torch.stack([task.inputs for task in tasks]).to(device)  # (R, samples, width)
+    targets = torch.stack([task.targets for task in tasks]).to(device)
+    probe = (
+        torch.stack([task.probe_inputs for task in tasks]).to(device),
+        torch.stack([task.probe_targets for task in tasks]).to(device),
+    )
+    order = torch.stack(
+        [batch_indices(spec.seed, shape.steps, shape.batch_size, shape.n_samples) for spec in specs], dim=1
+    ).to(device)  # (steps, R, batch)
+    replicas = torch.arange(len(specs), device=device)[:, None]
+    order = (order + replicas * shape.n_samples).flatten(1)  # rows of all replicas' samples on end
+
+    def pick(samples: Tensor, rows: Tensor) -> Tensor:
+        return samples.flatten(0, 1).index_select(0, rows).view(len(specs), shape.batch_size, shape.width)
+
+    batches = ((pick(inputs, rows), pick(targets, rows)) for rows in order)
+
+    losses: list[Tensor] = []
+    probes = {0: diagnose(net, *probe)}
+    for step in training(net, batches, ClosedForm(), Update(Adam(net.flat, shape.lr))):
+        losses.append(step.loss)
+        done = step.index + 1  # updates taken so far: 0 is the network before training
+        if done % shape.probe_every == 0 or done == shape.steps:
+            probes[done] = diagnose(net, *probe)
+        if done % TICK_EVERY == 0:
+            tick(TICK_EVERY)
+    tick(len(losses) % TICK_EVERY)
+
+    loss = torch.stack(losses).cpu().numpy()  # (steps, R)
+    steps = np.array(sorted(probes))
+    readings = {name: torch.stack([probes[at][name] for at in steps]).cpu() for name in probes[0]}  # (probes, R, ...)
+    return [_result(shape, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()}) for r in range(len(specs))]
+
+
+def make_net(configs: Sequence[DepthConfig], seeds: Sequence[int], device: str) -> LayerStack:
+    """Returns a stack with the initial weights of each replica's seed; arms of one seed start alike."""
+    shape = configs[0]
+    learned = shape.branch == "zero" and shape.skip
+    scales = tuple(
+        None if not config.skip else 1 / math.sqrt(config.layers) if config.branch == "scaled" else 1.0
+        for config in configs
+    )
+    net = LayerStack(shape.layers, shape.width, Wiring(scales, shape.prenorm, learned), device)
+    for replica, seed in enumerate(seeds):
+        net.flat.fill(replica, initial_layers(seed, shape.layers, shape.width, learned))
+    return net
+
+
+def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Returns what flows through the network on one fixed batch, per replica and site, and leaves no trace.
+
+    Before each ReLU: mean, standard deviation and gradient norm, as in the script. On the stream itself, which
+    has one point more than there are layers: the median over samples of ||h_l||, and the gradient norm there.
+    Gradients are of the mean loss, L2 over the whole batch.
+    """
+    norm = {"norm": lambda g: torch.linalg.vector_norm(g, dim=(1, 2), dtype=torch.float32)}
+    statistics = {"mean": lambda z: z.mean(dim=(1, 2)), "std": lambda z: z.flatten(1).std(dim=1)}
+    length = {"norm": lambda h: torch.linalg.vector_norm(h, dim=-1).median(dim=1).values}
+    pre = {f"pre.{number}": block.affine for number, block in enumerate(net.blocks)}
+    stream = {f"h.{number + 1}": block for number, block in enumerate(net.blocks)}
+    with untouched(net), watching(pre, statistics, norm) as before, watching(stream, length, norm) as after:
+        x = x.detach().requires_grad_()
+        loss = mean_squared_error(net(x), y)
+        (at_input,) = torch.autograd.grad(loss.sum(), x)
+    return {
+        "pre_mean": _sites(before.outputs, pre, "mean"),
+        "pre_std": _sites(before.outputs, pre, "std"),
+        "grad_norm": _sites(before.gradients, pre, "norm"),
+        "stream_norm": torch.cat([length["norm"](x.detach())[:, None], _sites(after.outputs, stream, "norm")], 1),
+        "stream_grad": torch.cat([norm["norm"](at_input)[:, None], _sites(after.gradients, stream, "norm")], 1),
+        "probe_loss": loss.detach(),
+    }
+
+
+def _sites(readings: dict[str, dict[str, Tensor]], sites: dict, key: str) -> Tensor:
+    """Returns one reading of every site, in the order of the sites, shape (R, sites)."""
+    return torch.stack([readings[name][key] for name in sites], dim=1)
+
+
+def _result(config: DepthConfig, loss: np.ndarray, steps: np.ndarray, readings: dict[str, Tensor]) -> RunResult:
+    layers = tuple(f"layer_{number}" for number in range(1, config.layers + 1))
+    stream = tuple(f"h_{number}" for number in range(config.layers + 1))
+    series = {"loss": RunSeries(np.arange(len(loss)), np.ascontiguousarray(loss))}
+    for name in ("pre_mean", "pre_std", "grad_norm"):
+        series[name] = RunSeries(steps, readings[name].numpy(), layers)
+    for name in ("stream_norm", "stream_grad"):
+        series[name] = RunSeries(steps, readings[name].numpy(), stream)
+    series["probe_loss"] = RunSeries(steps, readings["probe_loss"].numpy())
+    gains = {
+        "forward_gain": measures.log_slope(readings["stream_norm"]),
+        # From the output back to the input: above 1, gradients grow on their way down.
+        "backward_gain": measures.log_slope(readings["stream_grad"].flip(-1)),
+    }
+    summary: dict[str, float | int | str | bool | None] = {
+        "initial_loss": float(loss[0]),
+        "final_loss": float(loss[-1]),
+        "final_probe_loss": float(readings["probe_loss"][-1]),
+        "mean_last_50_loss": float(loss[-50:].astype(np.float64).mean()),
+        "solved_at_start": bool(readings["probe_loss"][0] == 0),
+        "finite": bool(np.isfinite(loss).all()),
+    }
+    for name, parts in gains.items():
+        series[name] = RunSeries(steps, torch.stack(parts, -1).numpy(), ("estimate", "low", "high"))
+        for moment, row in (("initial", 0), ("final", -1)):
+            for part, values in zip(("", "_low", "_high"), parts, strict=True):
+                summary[f"{moment}_{name}{part}"] = float(values[row])
+    return RunResult(series, summary)

@@ -1,0 +1,1 @@
+"""Which runs are missing, and who computes them; this package knows run ids, not networks."""

@@ -1,0 +1,89 @@
+"""Computing one stack: train, store, and turn whatever goes wrong into a recorded reason."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from kymograph.errors import KymographError
+from kymograph.runs.provenance import provenance
+from kymograph.runs.record import RunResult, write_failure, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.sweep.plan import Stack
+
+Tick = Callable[[int], None]
+
+
+class Trainer(Protocol):
+    """The part of a study that computing needs."""
+
+    threads: ClassVar[int | None]
+
+    def train(self, specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+        """Trains ``specs`` together."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run ended."""
+
+    run: str
+    status: str
+    reason: str | None = None
+
+
+def choose_device(device: str) -> str:
+    """Returns the torch device for ``auto``, ``cpu``, ``cuda`` or ``mps``; raises if there is none of that kind."""
+    import torch
+
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return next(name for name in ("cuda", "mps", "cpu") if available[name])
+    if device.split(":")[0] not in available:
+        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda or mps")
+    if not available[device.split(":")[0]]:
+        raise KymographError(f"this machine has no {device!r} device; use --device cpu")
+    return device
+
+
+def compute(trainer: Trainer, stack: Stack, root: Path, device: str, tick: Tick) -> list[Outcome]:
+    """Trains a stack and stores its missing runs.
+
+    If the stack fails, its missing runs are tried one by one, so that one bad run costs only itself.
+    """
+    import torch
+
+    facts = provenance(device, torch.get_num_threads())
+    started = time.perf_counter()
+    try:
+        results = trainer.train(stack.specs, device, tick)
+    except KymographError:
+        raise
+    except Exception as error:
+        if len(stack.specs) == 1:
+            return [_fail(root, stack.specs[0], error, facts)]
+        return [outcome for lone in _singles(stack) for outcome in compute(trainer, lone, root, device, tick)]
+    seconds = (time.perf_counter() - started) / len(stack.specs)
+    outcomes = []
+    for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
+        if missing:
+            where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
+            write_record(root, spec, result, {**facts, **where}, seconds)
+        outcomes.append(Outcome(spec.id, "finished"))
+    return outcomes
+
+
+def _singles(stack: Stack) -> list[Stack]:
+    pairs = zip(stack.specs, stack.missing, strict=True)
+    return [Stack((spec,), (True,), stack.steps) for spec, missing in pairs if missing]
+
+
+def _fail(root: Path, spec: RunSpec, error: Exception, facts: Mapping[str, Any]) -> Outcome:
+    lines = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+    write_failure(root, spec, reason, facts)
+    return Outcome(spec.id, "failed", reason)

@@ -1,0 +1,69 @@
+"""Which runs to compute, grouped into the stacks that train together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kymograph.runs.record import is_finished
+from kymograph.runs.spec import RunSpec, digest
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that train as one network with a leading replica axis.
+
+    The stack is planned from the full list of runs asked for, finished or not, and is always computed whole;
+    only its missing runs are stored. So a restart computes the same stack to the same bits.
+    """
+
+    specs: tuple[RunSpec, ...]
+    missing: tuple[bool, ...]
+    steps: int
+
+    @property
+    def id(self) -> str:
+        """Names the stack by the runs in it."""
+        return digest([spec.id for spec in self.specs])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the stack as JSON can hold it, for a worker process."""
+        return {
+            "specs": [spec.identity for spec in self.specs],
+            "missing": list(self.missing),
+            "steps": self.steps,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Stack:
+        """Returns the stack that `to_json` described."""
+        specs = tuple(RunSpec.from_identity(identity) for identity in value["specs"])
+        return Stack(specs, tuple(value["missing"]), value["steps"])
+
+
+def plan(
+    specs: Sequence[RunSpec],
+    root: Path,
+    stack_key: Callable[[RunSpec], tuple],
+    steps: Callable[[RunSpec], int],
+    largest: int,
+) -> list[Stack]:
+    """Returns the stacks that still have a missing run, the longest first; raises if a stored record is damaged.
+
+    Runs of one key are cut into the fewest stacks of at most ``largest``, as equal in size as can be.
+    """
+    groups: dict[tuple, list[RunSpec]] = {}
+    for spec in specs:
+        groups.setdefault(stack_key(spec), []).append(spec)
+    stacks = []
+    for group in groups.values():
+        count = -(-len(group) // largest)
+        cuts = [len(group) * part // count for part in range(count + 1)]
+        for start, stop in zip(cuts, cuts[1:], strict=False):
+            members = tuple(group[start:stop])
+            missing = tuple(not is_finished(root, spec) for spec in members)
+            if any(missing):
+                stacks.append(Stack(members, missing, steps(members[0])))
+    return sorted(stacks, key=lambda stack: -stack.steps * len(stack.specs))
