@@ -1,0 +1,63 @@
+"""Kymograph: a laboratory for the dynamics of neural-network training.
+
+    >>> import kymograph
+    >>> store = kymograph.run("clipping", seeds=[42, 123])      # doctest: +SKIP
+    >>> store.series("grad_norm").sel(arm="extreme/clip")       # doctest: +SKIP
+
+Names are loaded when first used, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kymograph.errors import KymographError as KymographError
+    from kymograph.studies.draw import figure as figure
+    from kymograph.lab import run as run
+    from kymograph.runs.export import export as export
+    from kymograph.runs.record import RunResult as RunResult
+    from kymograph.runs.record import RunSeries as RunSeries
+    from kymograph.runs.spec import RunSpec as RunSpec
+    from kymograph.runs.store import LabelledArray as LabelledArray
+    from kymograph.runs.store import Store as Store
+    from kymograph.runs.store import StoredRun as StoredRun
+    from kymograph.streams import fixed_seeds as fixed_seeds
+    from kymograph.streams import generator as generator
+    from kymograph.studies.study import Arm as Arm
+    from kymograph.studies.study import Study as Study
+    from kymograph.studies.study import list_studies as list_studies
+    from kymograph.studies.study import load_study as load_study
+
+_HOMES = {
+    "Arm": "kymograph.studies.study",
+    "KymographError": "kymograph.errors",
+    "LabelledArray": "kymograph.runs.store",
+    "RunResult": "kymograph.runs.record",
+    "RunSeries": "kymograph.runs.record",
+    "RunSpec": "kymograph.runs.spec",
+    "Store": "kymograph.runs.store",
+    "StoredRun": "kymograph.runs.store",
+    "Study": "kymograph.studies.study",
+    "export": "kymograph.runs.export",
+    "figure": "kymograph.studies.draw",
+    "fixed_seeds": "kymograph.streams",
+    "generator": "kymograph.streams",
+    "list_studies": "kymograph.studies.study",
+    "load_study": "kymograph.studies.study",
+    "run": "kymograph.lab",
+}
+
+__all__ = [*sorted(_HOMES)]  # noqa: PLE0604
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kymograph' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

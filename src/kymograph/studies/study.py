@@ -60,6 +60,9 @@ class Study(ABC):
     threads: ClassVar[int | None] = None
     """How many torch threads a stack can use when it is computed in this process; None: all."""
 
+    headlines: ClassVar[Mapping[str, str]] = {}
+    """The few summary numbers that tell a run's story, with what to call them."""
+
     @abstractmethod
     def arms(self) -> Sequence[Arm]:
         """Returns every arm, the default ones first."""

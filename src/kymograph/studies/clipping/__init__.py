@@ -91,6 +91,13 @@ class Clipping(Study):
     version = 1
     config_type = ClippingConfig
     largest_stack = 256
+    headlines = {  # noqa: RUF012
+        "weight_norm_roughness": "jitter of ||w||",
+        "effective_dim_std": "std of effective dim.",
+        "spike_ratio": "||g|| rare / common",
+        "final_rare_acc": "final rare accuracy",
+        "best_rare_acc": "best reachable",
+    }
     threads = 1  # its tensors are too small to share out
 
     def arms(self) -> Sequence[Arm]:

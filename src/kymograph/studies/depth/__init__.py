@@ -74,6 +74,12 @@ class Depth(Study):
     question = "Do residual connections rescue deep plain networks?"
     version = 1
     config_type = DepthConfig
+    headlines = {  # noqa: RUF012
+        "initial_loss": "initial loss",
+        "final_loss": "final loss",
+        "final_forward_gain": "forward gain",
+        "final_backward_gain": "backward gain",
+    }
     largest_stack = 16  # what keeps a core's caches warm, and gives several workers something to do
 
     def arms(self) -> Sequence[Arm]:

@@ -1,0 +1,245 @@
+"""The command line: verbs only, with heavy imports inside each verb."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kymograph.errors import KymographError, did_you_mean
+
+if TYPE_CHECKING:
+    from kymograph.options import SelectOptions
+    from kymograph.runs.store import Store
+
+USAGE = """usage: kymograph VERB ...
+
+A laboratory for the dynamics of neural-network training.
+
+  list                 the studies and their arms
+  run STUDY            run a study: arms x seeds, what is stored already is not computed again
+  reproduce            run every study on embedded data and make its figures
+  figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
+  export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
+  bench                time this package beside the scripts' way of working
+
+kymograph VERB --help tells the options of a verb. --debug shows the traceback of an error.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one verb; exits with 0 only if everything asked for was done."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        sys.exit(0 if words else 2)
+    if words[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"kymograph {version('kymograph')}")
+        return
+    # Start-up allocates a great deal and frees nothing: collecting garbage in between only costs time.
+    gc.disable()
+    try:
+        verb = VERBS.get(words[0])
+        if verb is None:
+            raise KymographError(f"there is no verb {words[0]!r}{did_you_mean(words[0], VERBS)}")
+        sys.exit(verb(words[1:]))
+    except KymographError as error:
+        if debug:
+            raise
+        print(f"kymograph: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("kymograph: interrupted; run the same command again to go on where it stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # e.g. `kymograph list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def list_(words: list[str]) -> int:
+    """Prints the studies."""
+    from kymograph.studies.study import list_studies, load_study
+
+    chosen = _parse("ListOptions", words, "kymograph list").study if words else ""
+    for study in [load_study(chosen)] if chosen else list_studies():
+        arms = study.arms()
+        print(f"{study.name}: {study.question}")
+        shown = arms if chosen else [arm for arm in arms if arm.default]
+        width = max(len(arm.name) for arm in shown)
+        for arm in shown:
+            mark = "*" if arm.default else " "
+            print(f"  {mark} {arm.name:<{width}}  {arm.about}")
+        if chosen:
+            print("  * runs by default; the others by name: `--arms NAME ...`")
+        else:
+            print(f"    and {len(arms) - len(shown)} more: `kymograph list {study.name}`\n")
+    return 0
+
+
+def run(words: list[str]) -> int:
+    """Runs a study."""
+    from kymograph.studies.study import BUILT_IN, load_study
+
+    if not words or words[0] in ("-h", "--help"):
+        print(f"usage: kymograph run STUDY [options]\n\nstudies: {', '.join(BUILT_IN)}, or your own as module:name\n")
+        print("`kymograph run STUDY --help` tells the options and every setting of the study.")
+        return 0 if words else 2
+    sys.path.insert(0, os.getcwd())  # a user's own study is looked for here
+    study = load_study(words[0])
+    program = f"kymograph run {words[0]}"
+    from kymograph.arguments import given, parse
+    from kymograph.lab import choose_seeds, sweep
+    from kymograph.options import RunOptions
+
+    both = dataclasses.make_dataclass(
+        "Run",
+        [
+            ("options", RunOptions, dataclasses.field(default=RunOptions())),
+            ("config", study.config_type, dataclasses.field(default=study.config_type())),
+        ],
+        frozen=True,
+    )
+    parsed: Any = parse(both, words[1:], program)
+    options: RunOptions = parsed.options
+    fields = {name: getattr(parsed.config, name) for name in given(study.config_type, words[1:])}
+    done = sweep(
+        study,
+        words[0],
+        choose_seeds(_numbers(options.seeds) if options.seeds else None, options.n_seeds),
+        arms=options.arms or None,
+        out=options.out,
+        engine=options.engine,
+        workers=options.workers,
+        device=options.device,
+        quiet=options.quiet,
+        fields=fields,
+    )
+    failed = len(done.failures)
+    print(f"{study.name}: {done.computed - failed} runs computed, {done.found} found, {failed} failed; in {options.out}")
+    for failure in done.failures[:5]:
+        print(f"  failed: {failure.run}: {failure.reason}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def export(words: list[str]) -> int:
+    """Writes stored runs to one file."""
+    options = _parse("ExportOptions", words, "kymograph export")
+    store = _select(options.directory, options.select)
+    if options.to == "script":
+        from kymograph.runs.scripts import export_script
+        from kymograph.studies.study import load_study
+
+        if len(store.studies) > 1:
+            raise KymographError(f"the script's file holds one study; choose it with --study {store.studies[0]}")
+        path = export_script(store, options.output, options.seed, load_study(store.studies[0]).to_script)
+    else:
+        from kymograph.runs.export import export as write
+
+        path = write(store, options.to, options.output)
+    print(path)
+    return 0
+
+
+def figure(words: list[str]) -> int:
+    """Draws figures."""
+    options = _parse("FigureOptions", words, "kymograph figure")
+    if options.list:
+        from kymograph.studies.study import list_studies
+
+        for study in list_studies():
+            for name, draw in study.figures().items():
+                print(f"{name:<28} {(draw.__doc__ or '').splitlines()[0]}")
+        return 0
+
+    from kymograph.figures.save import save_figure
+    from kymograph.studies.draw import figure as draw_figure
+    from kymograph.studies.draw import figure_names
+
+    store = _select(options.from_, options.select)
+    directory = Path(options.out) if options.out else Path(options.from_) / "figures"
+    figures = {name: draw_figure(name, store) for name in options.names or figure_names(store)}
+    for name, drawn in figures.items():
+        for path in save_figure(drawn, directory, name):
+            print(path)
+    return 0
+
+
+def reproduce(words: list[str]) -> int:
+    """Runs all studies and draws their figures."""
+    options = _parse("ReproduceOptions", words, "kymograph reproduce")
+    from kymograph.reproduce import reproduce as everything
+
+    return everything(options.out, options.n_seeds, options.engine, options.workers)
+
+
+def bench(words: list[str]) -> int:
+    """Times this package."""
+    options = _parse("BenchOptions", words, "kymograph bench")
+    from kymograph.bench.compare import bench as compare
+
+    return compare(options.names, options.repeats, options.markdown)
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "list": list_,
+    "run": run,
+    "reproduce": reproduce,
+    "figure": figure,
+    "export": export,
+    "bench": bench,
+}
+
+
+def _parse(kind: str, words: Sequence[str], program: str) -> Any:
+    from kymograph import options
+    from kymograph.arguments import parse
+
+    return parse(getattr(options, kind), words, program)
+
+
+def _select(directory: str, options: SelectOptions) -> Store:
+    """Opens the runs of a directory and keeps those the options ask for."""
+    from kymograph.runs.store import Store
+
+    store = Store.open(directory)
+    if options.study is not None:
+        if options.study not in store.studies:
+            raise KymographError(f"{directory} has no runs of {options.study!r}{did_you_mean(options.study, store.studies)}")
+        store = store.select(options.study)
+    fields = {}
+    for condition in options.where:
+        name, equals, text = condition.partition("=")
+        if not equals:
+            raise KymographError(f"--where takes FIELD=VALUE, not {condition!r}")
+        fields[name] = _value(text)
+    return store.where(**fields) if fields else store
+
+
+def _numbers(words: Sequence[str]) -> list[int]:
+    """Returns seeds from words; a word that is no whole number is named."""
+    for word in words:
+        if not word.isdecimal():
+            raise KymographError(f"a seed must be a whole number, not {word!r}")
+    return [int(word) for word in words]
+
+
+def _value(text: str) -> Any:
+    """Returns a number, a truth value or a word."""
+    import json
+
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except ValueError:
+        return text
+
+
+if __name__ == "__main__":
+    main()

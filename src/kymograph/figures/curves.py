@@ -1,0 +1,91 @@
+"""Curves over seeds: the mean, its 95 % interval, and a thin line for every seed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from kymograph.figures.style import LabFigure
+
+COLUMNS = ("panel", "curve", "seed", "x", "value")
+Bin = Literal["mean", "max"]
+
+
+def interval(values: np.ndarray, log: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the mean over seeds of ``values`` (seed, x) and its 95 % Student-t interval, each of shape (x,).
+
+    With ``log``, all three are taken on the logarithm and brought back, so the mean is geometric. The interval is
+    NaN where fewer than two seeds have a value.
+    """
+    from scipy.special import stdtrit
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = np.log(values) if log else values.astype(np.float64)
+    table = np.where(np.isfinite(table), table, np.nan)
+    n = np.sum(~np.isnan(table), axis=0)
+    total = np.nansum(table, axis=0)
+    mean = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
+    squares = np.nansum((table - mean) ** 2, axis=0)
+    variance = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
+    half = stdtrit(np.maximum(n - 1, 1), 0.975) * np.sqrt(variance / np.maximum(n, 1))
+    low, high = mean - half, mean + half
+    return (np.exp(mean), np.exp(low), np.exp(high)) if log else (mean, low, high)
+
+
+def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Returns at most ``bins`` places and ``values`` (seed, x) reduced to them."""
+    width = -(-len(x) // bins)
+    if width == 1:
+        return x, values
+    whole = len(x) // width * width
+    blocks = values[:, :whole].reshape(len(values), -1, width)
+    reduced = blocks.max(axis=2) if how == "max" else blocks.mean(axis=2)
+    return x[:whole].reshape(-1, width).mean(axis=1), reduced
+
+
+def seed_curves(
+    figure: LabFigure,
+    axes: Axes,
+    panel: str,
+    name: str,
+    x: np.ndarray,
+    values: np.ndarray,
+    seeds: tuple,
+    colour: str,
+    log: bool = False,
+    bin_by: Bin = "mean",
+    marker: str | None = None,
+) -> None:
+    """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for its interval.
+
+    ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
+    """
+    present = ~np.isnan(values).all(axis=1)
+    values, seeds = values[present], tuple(seed for seed, here in zip(seeds, present, strict=True) if here)
+    if not len(values):
+        axes.plot([], [], color=colour, label=f"{name} (no value)")
+        return
+    inside = ~np.isnan(values).all(axis=0)
+    x, values = binned(x[inside], values[:, inside], bin_by)
+    if log and not (values > 0).any():
+        axes.plot([], [], color=colour, label=f"{name} (n = {len(seeds)}; exactly 0, not on this scale)")
+        _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)))
+        return
+    shown = np.where(values > 0, values, np.nan) if log else values
+    if len(seeds) > 1:
+        axes.plot(x, shown.T, color=colour, linewidth=0.5, alpha=0.35, rasterized=True)
+    mean, low, high = interval(shown, log)
+    axes.plot(x, mean, color=colour, linewidth=1.6, marker=marker, markersize=3, label=f"{name} (n = {len(seeds)})")
+    if len(seeds) > 1:
+        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    lines = dict(zip(seeds, values, strict=True))
+    if len(seeds) > 1:
+        lines |= {"mean": mean, "low": low, "high": high}
+    _note(figure, panel, name, x, lines)
+
+
+def _note(figure: LabFigure, panel: str, name: str, x: np.ndarray, lines: dict) -> None:
+    for key, line in lines.items():
+        figure.note(COLUMNS, [(panel, name, key, at, value) for at, value in zip(x.tolist(), line.tolist(), strict=True)])

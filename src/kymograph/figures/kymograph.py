@@ -1,0 +1,82 @@
+"""The kymograph: depth down one axis, training time along the other, colour the measured quantity."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.colors import LogNorm
+
+from kymograph.figures.curves import interval
+from kymograph.figures.style import MAP, MISSING, LabFigure, styled
+from kymograph.runs.store import LabelledArray
+
+COLUMNS = ("arm", "step", "site", "geometric_mean")
+
+
+@styled
+def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "training step") -> LabFigure:
+    """Draws a positive quantity with axes (arm, seed, step, site): one panel per arm, one colour scale for all.
+
+    Colour is the geometric mean over seeds, on a log scale. Where no seed has a positive value the panel is grey.
+    """
+    arms, sites = array.labels["arm"], array.labels["site"]
+    steps = np.array(array.labels["step"], dtype=float)
+    panels, counts = [], []
+    for place in range(len(arms)):
+        values = array.values[place]  # (seed, step, site)
+        counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
+        flat = np.where(values > 0, values, np.nan).reshape(len(values), -1)
+        panels.append(interval(flat, log=True)[0].reshape(values.shape[1:]))
+    everything = np.concatenate([panel[np.isfinite(panel)] for panel in panels])
+    low, high = (everything.min(), everything.max()) if len(everything) else (0.1, 1.0)
+    norm = LogNorm(low, high if high > low else low * 1.01)
+
+    columns = min(len(arms), 3)
+    rows = -(-len(arms) // columns)
+    figure = LabFigure(figsize=(3.2 * columns + 1.0, 2.6 * rows + 0.5), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    mesh = None
+    for axes in grid.flat[len(arms) :]:
+        axes.set_visible(False)
+    for axes, arm, panel, count in zip(grid.flat, arms, panels, counts, strict=False):
+        axes.set_facecolor(MISSING)
+        axes.grid(False)
+        here = ~np.isnan(panel).all(axis=1)
+        if here.any():
+            mesh = axes.pcolormesh(
+                _edges(steps[here]),
+                np.arange(len(sites) + 1) - 0.5,
+                np.ma.masked_invalid(panel[here]).T,
+                norm=norm,
+                cmap=MAP,
+                rasterized=True,
+            )
+        else:
+            axes.text(0.5, 0.5, "no positive value", transform=axes.transAxes, ha="center", va="center")
+        axes.set_title(f"{arm} (n = {count})")
+        axes.set_ylim(len(sites) - 0.5, -0.5)  # depth runs down
+        figure.note(
+            COLUMNS,
+            [
+                (arm, step, site, value)
+                for step, row in zip(steps.astype(int).tolist(), panel.tolist(), strict=True)
+                for site, value in zip(sites, row, strict=True)
+            ],
+        )
+    for axes in grid[:, 0]:
+        axes.set_ylabel("depth (point of the stream)")
+    for column in range(columns):
+        last = max(row for row in range(rows) if row * columns + column < len(arms))
+        grid[last, column].set_xlabel(time)
+        grid[last, column].tick_params(labelbottom=True)
+    if mesh is not None:
+        figure.colorbar(mesh, ax=grid.ravel().tolist(), label=quantity)
+    figure.suptitle(title)
+    return figure
+
+
+def _edges(centres: np.ndarray) -> np.ndarray:
+    """Returns the edges of cells around ``centres``; a lone centre gets a cell of width one."""
+    if len(centres) == 1:
+        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    middles = (centres[1:] + centres[:-1]) / 2
+    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])

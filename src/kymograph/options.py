@@ -1,0 +1,104 @@
+"""The options of every verb; tyro reads names, types and help texts from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """The studies, their questions and their arms."""
+
+    study: Positional[str] = ""
+    """Show all arms and settings of this study."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run and where; the study's own settings follow."""
+
+    seeds: tuple[str, ...] = ()
+    """Explicit seeds, e.g. --seeds 42 123 456."""
+    n_seeds: int | None = None
+    """The first so many of the fixed list of seeds, which starts 42, 123, 456. (10 if no seeds are given)"""
+    arms: tuple[str, ...] = ()
+    """Arms by name or pattern, e.g. 'extreme/*'; default: the study's default arms."""
+    out: str = "runs"
+    """Directory of the runs."""
+    engine: Literal["auto", "serial", "processes"] = "auto"
+    """Who computes: this process, several, or what suits the work."""
+    workers: int | None = None
+    """How many processes; default: one per core."""
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
+    quiet: bool = False
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
+class SelectOptions:
+    """Which of the stored runs."""
+
+    study: str | None = None
+    """Only runs of this study."""
+    where: tuple[str, ...] = ()
+    """Only runs with these settings, e.g. --where lr=0.1 task=identity."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Stored runs as one file."""
+
+    directory: Positional[str]
+    """Directory of the runs."""
+    to: Literal["json", "csv", "parquet", "script"]
+    """Format; `script` is the layout that the study's research script wrote, one seed a file."""
+    output: str
+    """File to write."""
+    seed: int | None = None
+    """With `--to script`: which seed; default: the only one."""
+    select: SelectOptions = field(default_factory=SelectOptions)
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """Figures from stored runs, each as PNG and PDF with its data as CSV."""
+
+    names: Positional[tuple[str, ...]] = ()
+    """Figures by name; default: all that the stored studies have."""
+    from_: Annotated[str, arg(name="from")] = "runs"
+    """Directory of the runs."""
+    out: str | None = None
+    """Directory for the figures; default: `figures` inside the runs' directory."""
+    list: bool = False
+    """Only list the figures."""
+    select: SelectOptions = field(default_factory=SelectOptions)
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Every study on embedded data, and its figures."""
+
+    out: str = "runs/reproduce"
+    """Directory of the runs."""
+    n_seeds: int = 10
+    """Seeds of the fixed list."""
+    engine: Literal["auto", "serial", "processes"] = "auto"
+    """Who computes."""
+    workers: int | None = None
+    """How many processes; default: one per core."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """This package beside the scripts' way of working, interleaved, as ratios with their spread."""
+
+    names: Positional[tuple[str, ...]] = ()
+    """Which comparisons; default: all."""
+    repeats: int = 3
+    """How often each side is timed."""
+    markdown: str | None = None
+    """Also write the table to this file."""

@@ -1,0 +1,110 @@
+"""The figures of `clipping`: the script's five rows by two columns, and the spike analysis it announced."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.curves import interval, seed_curves
+from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
+from kymograph.runs.store import Store
+
+_NAMES = {"no_clip": "without clipping", "clip": "with clipping"}
+_TITLES = {
+    "extreme": "extreme imbalance (10 of 1,000 rare)",
+    "moderate": "moderate imbalance (200 of 1,000 rare)",
+    "learnable/extreme": "learnable, extreme imbalance",
+    "learnable/moderate": "learnable, moderate imbalance",
+}
+
+
+def _pairs(store: Store) -> dict[str, tuple[str, str]]:
+    """Returns the settings that have both an unclipped and a clipped arm, with those arms."""
+    arms = store.finished.arms
+    pairs = {}
+    for arm in arms:
+        setting, _, kind = arm.rpartition("/")
+        if kind == "no_clip" and f"{setting}/clip" in arms:
+            pairs[setting] = (arm, f"{setting}/clip")
+    order = list(_TITLES)
+    return dict(sorted(pairs.items(), key=lambda pair: (order.index(pair[0]) if pair[0] in order else 99, pair[0])))
+
+
+@styled
+def overview(store: Store) -> LabFigure:
+    """Draws weight norm, its changes, gradient norm, effective dimension and rare accuracy, a column per setting."""
+    store = store.select("clipping")
+    pairs = _pairs(store)
+    if not pairs:
+        raise KymographError("this figure needs an arm SETTING/no_clip and its SETTING/clip; run `kymograph run clipping`")
+    rows = (
+        ("weight_norm", "weight norm ||w||", "mean", False),
+        ("weight_norm_change", "|change of ||w|| | per step\n(largest in each bin)", "max", True),
+        ("grad_norm", "gradient norm ||g|| before clipping\n(largest in each bin)", "max", True),
+        ("effective_dim", "effective dimension\nof the embedding", "mean", False),
+        ("accuracy", "accuracy on the rare class", "mean", False),
+    )
+    figure = LabFigure(figsize=(5.2 * len(pairs), 13), layout="constrained")
+    grid = figure.subplots(len(rows), len(pairs), squeeze=False, sharex="col")
+    arrays = {name: store.select(arms=[arm for pair in pairs.values() for arm in pair]).series(name) for name, *_ in rows}
+    for column, (setting, arms) in enumerate(pairs.items()):
+        for row, (name, label, how, log) in enumerate(rows):
+            axes = grid[row, column]
+            array = arrays[name].sel(site="class_1") if name == "accuracy" else arrays[name]
+            x = np.array(array.labels["step"])
+            for arm, colour in zip(arms, COLOURS, strict=False):
+                values = array.sel(arm=arm).values
+                curve = _NAMES[arm.rpartition("/")[2]]
+                seed_curves(figure, axes, f"{setting}: {name}", curve, x, values, array.labels["seed"], colour, log, how)  # type: ignore[arg-type]
+            if name == "grad_norm":
+                limit = {run.config["max_norm"] for run in store.select(arms=[arms[1]]).finished}
+                for value in sorted(limit):
+                    axes.axhline(value, color="black", linestyle="--", linewidth=1, label=f"threshold {value:g}")
+            if name == "accuracy":
+                axes.set_ylim(-0.05, 1.05)
+            if log:
+                axes.set_yscale("log")
+            label_panel(axes, _TITLES.get(setting, setting) if row == 0 else "", "", label if column == 0 else "")
+            if name in ("weight_norm", "grad_norm"):
+                axes.legend(loc="best")
+        grid[-1, column].set_xlabel("training step")
+    figure.suptitle("Gradient clipping under class imbalance: mean and 95 % interval over seeds, thin lines single seeds")
+    return figure
+
+
+@styled
+def spikes(store: Store) -> LabFigure:
+    """Draws what rare and common steps do to gradient, clipping, learning rate and movement, one dot per seed."""
+    store = store.select("clipping").finished
+    arms = [arm for arm in store.arms if not np.isnan(store.select(arms=[arm]).summary("rare_grad_norm").values).all()]
+    if not arms:
+        raise KymographError("no run has a step with a rare sample; run `kymograph run clipping`")
+    store = store.select(arms=arms)
+    panels = (
+        ("gradient norm before clipping (median)", ("rare_grad_norm", "common_grad_norm"), True),
+        ("fraction of steps clipped", ("rare_clip_fraction", "common_clip_fraction"), False),
+        ("effective learning rate\n(movement / gradient, median)", ("rare_effective_lr", "common_effective_lr"), False),
+        ("rare steps' share of ...", ("rare_movement_share", "rare_step_share"), False),
+    )
+    figure = LabFigure(figsize=(13, 1.6 + 0.32 * len(arms)), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharey=True)
+    for axes, (label, keys, log) in zip(grid, panels, strict=True):
+        for offset, (key, colour) in enumerate(zip(keys, (COLOURS[1], COLOURS[0]), strict=True)):
+            values = store.summary(key).values  # (arm, seed)
+            n = int((~np.isnan(values)).sum(axis=1).max())
+            name = {"rare_movement_share": "all movement", "rare_step_share": "all steps"}.get(key, f"{key.split('_')[0]} steps")
+            y = np.arange(len(arms)) + (offset - 0.5) * 0.3
+            axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=3, alpha=0.4)
+            mean, low, high = interval(values.T, log)
+            if values.shape[1] > 1:
+                axes.hlines(y, low, high, color=colour, linewidth=2)
+            axes.plot(mean, y, "|", color=colour, markersize=10, label=f"{name} (n = {n})")
+            for arm, row in zip(arms, values.tolist(), strict=True):
+                figure.note(("panel", "arm", "seed", "value"), [(key, arm, s, v) for s, v in zip(store.seeds, row, strict=True)])
+        if log:
+            axes.set_xscale("log")
+        axes.set_xlabel(label)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    grid[0].set_yticks(range(len(arms)), arms)
+    grid[0].invert_yaxis()
+    return figure

@@ -1,0 +1,115 @@
+"""The figures of `depth`: the script's four, the gain per layer, and the kymographs of stream and gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.curves import seed_curves
+from kymograph.figures.kymograph import kymograph
+from kymograph.figures.style import LabFigure, colour, label_panel, styled
+from kymograph.runs.store import LabelledArray, Store
+
+
+def _of_default_shape(store: Store) -> Store:
+    """Returns the runs that can share axes: the wirings at the study's own depth and width, without the sweeps."""
+    chosen = store.select("depth").finished
+    arms = [arm for arm in chosen.arms if not arm.startswith(("layers/", "width/"))] or list(chosen.arms)
+    if not arms:
+        raise KymographError("there is no finished run of depth; run `kymograph run depth`")
+    order = ("plain", "residual", "residual/scaled", "residual/zero", "residual/prenorm")
+    return chosen.select(arms=sorted(arms, key=lambda arm: (order.index(arm) if arm in order else len(order), arm)))
+
+
+def _task(store: Store) -> str:
+    return " and ".join(sorted({str(run.config["task"]) for run in store}))
+
+
+@styled
+def loss(store: Store) -> LabFigure:
+    """Draws the training loss of every arm, on a log scale."""
+    store = _of_default_shape(store)
+    array = store.series("loss")
+    figure = LabFigure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    _curves(figure, axes, array, np.array(array.labels["step"]), "loss", log=True)
+    axes.set_yscale("log")
+    label_panel(axes, f"Training loss, {_task(store)} task", "training step", "mean squared error")
+    axes.legend()
+    return figure
+
+
+def gradient(store: Store) -> LabFigure:
+    """Draws the gradient norm before each ReLU, after training."""
+    return _profile(store, "grad_norm", "gradient norm before the ReLU, ||dL/dz||", log=True)
+
+
+def mean(store: Store) -> LabFigure:
+    """Draws the mean before each ReLU, after training."""
+    return _profile(store, "pre_mean", "mean before the ReLU", log=False)
+
+
+def std(store: Store) -> LabFigure:
+    """Draws the standard deviation before each ReLU, after training."""
+    return _profile(store, "pre_std", "standard deviation before the ReLU", log=True)
+
+
+@styled
+def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
+    store = _of_default_shape(store)
+    array = store.series(name)
+    array = array.sel(step=array.labels["step"][-1])
+    figure = LabFigure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    _curves(figure, axes, array, np.arange(1, len(array.labels["site"]) + 1), name, log, "o")
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_yscale("symlog", linthresh=1.0)
+        label += "\n(linear between -1 and 1, logarithmic beyond)"
+    label_panel(axes, f"After training, {_task(store)} task, one fixed batch for all arms", "layer", label)
+    axes.legend()
+    return figure
+
+
+@styled
+def gain(store: Store) -> LabFigure:
+    """Draws the gain per layer, forward and backward, through training: 1 is level, above it explodes."""
+    store = _of_default_shape(store)
+    figure = LabFigure(figsize=(11, 4.2), layout="constrained")
+    for axes, name, label in zip(
+        figure.subplots(1, 2),
+        ("forward_gain", "backward_gain"),
+        ("forward gain per layer of ||h||", "backward gain per layer of ||dL/dh||"),
+        strict=True,
+    ):
+        array = store.series(name).sel(site="estimate")
+        _curves(figure, axes, array, np.array(array.labels["step"]), name, log=True)
+        axes.axhline(1.0, color="black", linewidth=0.8, linestyle="--")
+        label_panel(axes, f"{_task(store)} task", "training step", label)
+        axes.legend()
+    return figure
+
+
+def stream_kymograph(store: Store) -> LabFigure:
+    """Draws the norm of the stream over depth and time, one panel per arm."""
+    store = _of_default_shape(store)
+    title = f"The stream through training, {_task(store)} task"
+    return kymograph(store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)")
+
+
+def gradient_kymograph(store: Store) -> LabFigure:
+    """Draws the gradient on the stream over depth and time, one panel per arm."""
+    store = _of_default_shape(store)
+    title = f"The gradient on the stream through training, {_task(store)} task"
+    return kymograph(store.series("stream_grad"), title, "||dL/dh||, mean loss\n(geometric mean over seeds)")
+
+
+def _curves(
+    figure: LabFigure, axes: object, array: LabelledArray, x: np.ndarray, panel: str, log: bool, marker: str | None = None
+) -> None:
+    arms = array.labels["arm"]
+    for arm in arms:
+        values = array.sel(arm=arm).values
+        seeds = array.labels["seed"]
+        seed_curves(figure, axes, panel, arm, x, values, seeds, colour(arms, arm), log, marker=marker)  # type: ignore[arg-type]
