@@ -1,0 +1,33 @@
+"""Small stored runs that many tests read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.runs.store import Store
+
+QUICK_CLIPPING = {"n_samples": 120, "epochs": 2, "n_rare": 6, "probe_every": 20}
+QUICK_DEPTH = {"layers": 4, "width": 8, "steps": 12, "n_samples": 32, "batch_size": 8, "probe_every": 5}
+
+
+@pytest.fixture(scope="session")
+def clipping_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Three seeds of the script's arms of `clipping`, cut short."""
+    out = tmp_path_factory.mktemp("clipping")
+    return kymograph.run("clipping", seeds=[42, 123, 456], out=out, quiet=True, **QUICK_CLIPPING)
+
+
+@pytest.fixture(scope="session")
+def depth_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Three seeds of all wirings of `depth`, small."""
+    out = tmp_path_factory.mktemp("depth")
+    return kymograph.run("depth", seeds=[42, 123, 456], out=out, quiet=True, **QUICK_DEPTH)
+
+
+@pytest.fixture
+def golden() -> Path:
+    """The directory of numbers measured from the research scripts."""
+    return Path(__file__).parent / "golden"

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.figures.curves import binned, interval
+from kymograph.figures.save import save_figure, save_stale
+from kymograph.runs.store import Store
+from kymograph.studies.draw import figure_names
+from kymograph.studies.study import load_study
+
+
+def test_the_interval_is_students_t_on_values_or_logs() -> None:
+    values = np.random.default_rng(0).lognormal(size=(8, 5))
+    for log in (False, True):
+        table = np.log(values) if log else values
+        low, high = stats.t.interval(0.95, 7, table.mean(0), stats.sem(table, axis=0))
+        back = np.exp if log else np.asarray
+        np.testing.assert_allclose(interval(values, log), [back(table.mean(0)), back(low), back(high)], rtol=1e-12)
+
+
+def test_the_interval_leaves_missing_values_out_and_needs_two() -> None:
+    values = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan]])
+    mean, low, high = interval(values, log=False)
+    assert mean[0] == 2 and np.isnan(mean[1]) and mean[2] == 5
+    assert low[0] < 2 < high[0] and np.isnan(low[1:]).all() and np.isnan(high[1:]).all()
+
+
+def test_bins_keep_peaks_if_asked() -> None:
+    values = np.zeros((1, 1000))
+    values[0, 777] = 9.0
+    x, peaks = binned(np.arange(1000), values, "max", bins=100)
+    assert len(x) == 100 and peaks.max() == 9
+    assert binned(np.arange(1000), values, "mean", bins=100)[1].max() == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("seeds", [[42], [42, 123, 456]])
+@pytest.mark.parametrize("fixture", ["clipping_store", "depth_store"])
+def test_every_figure_is_drawn_with_labels_n_and_data(
+    request: pytest.FixtureRequest, tmp_path: Path, fixture: str, seeds: list[int]
+) -> None:
+    store: Store = request.getfixturevalue(fixture).select(seeds=seeds)
+    names = figure_names(store)
+    assert len(names) >= 2
+    for name in names:
+        figure = kymograph.figure(name, store)
+        texts = [t.get_text() for axes in figure.axes for t in (*axes.get_legend_handles_labels()[1:], axes.title)
+                 if hasattr(t, "get_text")]  # fmt: skip
+        labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
+        assert any(f"n = {len(seeds)}" in text for text in [*texts, *labels]), name
+        paths = save_figure(figure, tmp_path, name)
+        assert [path.suffix for path in paths] == [".png", ".pdf", ".csv"]
+        assert all(path.stat().st_size > 500 for path in paths)
+        with (tmp_path / f"{name}.csv").open() as file:
+            assert len(list(csv.DictReader(file))) > 10
+
+
+def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Path) -> None:
+    save_figure(kymograph.figure("depth-loss", depth_store), tmp_path, "loss")
+    with (tmp_path / "loss.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["curve"] == "plain" and row["seed"] == "123"]
+    expected = depth_store.series("loss").sel(arm="plain", seed=123).values
+    np.testing.assert_allclose([float(row["value"]) for row in rows], expected, rtol=1e-6)
+
+
+def test_figures_have_the_same_bytes_every_time(depth_store: Store, tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        save_figure(kymograph.figure("depth-kymograph", depth_store), tmp_path / place, "k")
+    for suffix in ("png", "pdf", "csv"):
+        assert (tmp_path / "a" / f"k.{suffix}").read_bytes() == (tmp_path / "b" / f"k.{suffix}").read_bytes()
+
+
+def test_a_kymograph_has_one_colour_scale_and_depth_runs_down(depth_store: Store) -> None:
+    figure = kymograph.figure("depth-kymograph", depth_store)
+    meshes = [m for axes in figure.axes for m in axes.collections if hasattr(m, "norm") and m.norm.vmin]
+    assert len({(mesh.norm.vmin, mesh.norm.vmax) for mesh in meshes if mesh.get_array() is not None}) == 1
+    panel = figure.axes[0]
+    assert panel.get_ylim()[0] > panel.get_ylim()[1]
+
+
+def test_figures_are_not_drawn_again_unless_runs_or_code_change(depth_store: Store, tmp_path: Path) -> None:
+    draws = {"depth-loss": load_study("depth").figures()["depth-loss"]}
+    assert save_stale(depth_store, draws, tmp_path, "code")[1] == 0
+    assert save_stale(depth_store, draws, tmp_path, "code") == ([], 1)
+    assert save_stale(depth_store, draws, tmp_path, "other code")[1] == 0
+    assert save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "other code")[1] == 0
+
+
+def test_figures_show_themselves_in_notebooks_and_leave_settings_alone(depth_store: Store) -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    assert kymograph.figure("depth-loss", depth_store)._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_figure_that_cannot_be_drawn_says_what_is_missing(clipping_store: Store) -> None:
+    with pytest.raises(KymographError, match="no figure 'clipping-spike'; did you mean 'clipping-spikes'"):
+        kymograph.figure("clipping-spike", clipping_store)
+    with pytest.raises(KymographError, match="needs an arm"):
+        kymograph.figure("clipping", clipping_store.select(arms=["extreme/clip"]))

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.runs.export import export
+from kymograph.runs.store import Store
+from tests.conftest import QUICK_CLIPPING
+
+
+def test_series_have_axes_arm_seed_step_and_site(clipping_store: Store) -> None:
+    loss = clipping_store.series("loss")
+    assert loss.axes == ("arm", "seed", "step")
+    assert loss.shape == (4, 3, 240)
+    accuracy = clipping_store.series("accuracy")
+    assert accuracy.axes == ("arm", "seed", "step", "site")
+    assert accuracy.labels["site"] == ("class_0", "class_1", "class_2", "class_3")
+    run = next(run for run in clipping_store if run.arm == "extreme/clip" and run.seed == 123)
+    np.testing.assert_array_equal(loss.sel(arm="extreme/clip", seed=123).values, run.series["loss"].value)
+    assert np.array_equal(np.asarray(loss), loss.values, equal_nan=True)
+
+
+def test_runs_of_different_length_are_padded_with_missing(tmp_path: Path) -> None:
+    fields = {k: v for k, v in QUICK_CLIPPING.items() if k != "epochs"}
+    kymograph.run("clipping", seeds=[1], arms=["extreme/clip"], out=tmp_path, quiet=True, epochs=1, **fields)
+    kymograph.run("clipping", seeds=[1], arms=["moderate/clip"], out=tmp_path, quiet=True, epochs=2, **fields)
+    loss = Store.open(tmp_path).series("loss")
+    assert loss.shape == (2, 1, 240)
+    assert np.isnan(loss.sel(arm="extreme/clip").values[0, 120:]).all()
+    assert not np.isnan(loss.sel(arm="moderate/clip").values).any()
+
+
+def test_two_settings_of_one_arm_are_never_mixed(tmp_path: Path) -> None:
+    for lr in (0.1, 0.2):
+        kymograph.run("clipping", seeds=[1], arms=["extreme/clip"], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
+    store = Store.open(tmp_path)
+    with pytest.raises(KymographError, match=r"several values of lr; choose one with store.where"):
+        store.series("loss")
+    assert store.where(lr=0.2).series("loss").shape[:2] == (1, 1)
+    with pytest.raises(KymographError, match="did you mean 'lr'"):
+        store.where(lrr=0.2)
+
+
+def test_labels_that_are_not_there_are_named(clipping_store: Store) -> None:
+    with pytest.raises(KymographError, match="did you mean 'grad_norm'"):
+        clipping_store.series("grad_nrom")
+    with pytest.raises(KymographError, match="no arm 'extreme/clp'"):
+        clipping_store.series("loss").sel(arm="extreme/clp")
+    with pytest.raises(KymographError, match="no axis"):
+        clipping_store.series("loss").sel(arms="extreme/clip")
+    with pytest.raises(KymographError, match="did you mean 'final_loss'"):
+        clipping_store.summary("final_los")
+
+
+def test_summary_and_selection(clipping_store: Store) -> None:
+    final = clipping_store.summary("final_loss")
+    assert final.shape == (4, 3)
+    part = clipping_store.select(arms=["moderate/clip", "extreme/clip"], seeds=[456, 42])
+    assert part.arms == ("moderate/clip", "extreme/clip") or part.seeds == (456, 42)
+    assert len(part) == 4
+
+
+def test_stores_and_runs_show_well(clipping_store: Store) -> None:
+    assert "4 arms x 3 seeds" in repr(clipping_store)
+    assert "<table>" in clipping_store._repr_html_() and "extreme/clip" in clipping_store._repr_html_()
+    run = clipping_store.runs[0]
+    assert "seed 42: finished" in repr(run)
+    assert "final_loss" in run._repr_html_()
+    assert "arm: extreme/no_clip" in repr(clipping_store.series("loss"))
+    assert "no runs" in repr(Store([]))
+
+
+def test_pandas_has_one_row_per_value(clipping_store: Store) -> None:
+    table = clipping_store.to_pandas()
+    assert list(table.columns) == ["study", "arm", "seed", "id", "series", "step", "site", "value"]
+    loss = table[(table.series == "loss") & (table.arm == "extreme/clip") & (table.seed == 42)]
+    np.testing.assert_allclose(loss.value, clipping_store.series("loss").sel(arm="extreme/clip", seed=42).values)
+    assert len(clipping_store.summary_to_pandas()) == len(clipping_store)
+
+
+def test_the_json_export_has_the_promised_layout(clipping_store: Store, tmp_path: Path) -> None:
+    content = json.loads(export(clipping_store, "json", tmp_path / "runs.json").read_text())
+    assert content["schema"] == 1
+    assert len(content["runs"]) == 12
+    run = content["runs"][0]
+    assert set(run) >= {"id", "study", "arm", "seed", "status", "config", "series", "summary"}
+    assert run["series"]["loss"]["step"] == list(range(240)) and "sites" not in run["series"]["loss"]
+    accuracy = run["series"]["accuracy"]
+    assert accuracy["sites"] == ["class_0", "class_1", "class_2", "class_3"]
+    assert accuracy["value"][0][2] is None, "an absent class is missing, not 0"
+
+
+def test_csv_and_parquet_hold_the_same_numbers(clipping_store: Store, tmp_path: Path) -> None:
+    import pandas
+
+    with export(clipping_store, "csv", tmp_path / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    parquet = pandas.read_parquet(export(clipping_store, "parquet", tmp_path / "runs.parquet"))
+    assert len(rows) == len(parquet)
+    values = np.array([float(row["value"]) if row["value"] else np.nan for row in rows])
+    np.testing.assert_allclose(values, parquet.value, rtol=1e-7)
+
+
+def test_export_says_what_is_wrong(clipping_store: Store, tmp_path: Path) -> None:
+    with pytest.raises(KymographError, match="cannot export to 'jsn'; did you mean 'json'"):
+        export(clipping_store, "jsn", tmp_path / "x")
+    with pytest.raises(KymographError, match="no directory"):
+        export(clipping_store, "json", tmp_path / "absent" / "x.json")
+
+
+def test_opening_nothing_says_how_to_make_something(tmp_path: Path) -> None:
+    with pytest.raises(KymographError, match="no directory"):
+        Store.open(tmp_path / "absent")
+    with pytest.raises(KymographError, match="holds no ended run"):
+        Store.open(tmp_path)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import kymograph
+from kymograph.data.vectors import batch_indices, vector_task
+from kymograph.models.stacks import initial_layers
+from kymograph.runs.scripts import export_script
+from kymograph.runs.store import Store
+from kymograph.studies.depth import Depth, DepthConfig
+from kymograph.studies.depth.train import diagnose, make_net
+from tests.conftest import QUICK_DEPTH
+
+
+def slowly(config: DepthConfig, seed: int) -> tuple[list[float], list[torch.Tensor]]:
+    """Trains one network with plain modules, autograd and torch's own Adam; returns losses and pre-activations."""
+    start = initial_layers(seed, config.layers, config.width, config.branch == "zero")
+    layers = [torch.nn.Linear(config.width, config.width) for _ in range(config.layers)]
+    for number, layer in enumerate(layers):
+        layer.load_state_dict({"weight": start[f"{number}.weight"], "bias": start[f"{number}.bias"]})
+    factor = 1 / math.sqrt(config.layers) if config.branch == "scaled" else 1.0
+    learned = [torch.zeros((), requires_grad=True) for _ in layers] if config.branch == "zero" else None
+    parameters = [p for layer in layers for p in layer.parameters()] + (learned or [])
+    optimizer = torch.optim.Adam(parameters, lr=config.lr)
+
+    def forward(h: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        seen = []
+        for number, layer in enumerate(layers):
+            inner = torch.nn.functional.layer_norm(h, h.shape[-1:]) if config.prenorm else h
+            z = layer(inner)
+            seen.append(z)
+            branch = torch.relu(z) * (learned[number] if learned else factor)
+            h = h + branch if config.skip else branch
+        return h, seen
+
+    task = vector_task(seed, config.task, config.n_samples, config.width, config.probe_size)
+    losses = []
+    for rows in batch_indices(seed, config.steps, config.batch_size, config.n_samples):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(forward(task.inputs[rows])[0], task.targets[rows])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, forward(task.probe_inputs)[1]
+
+
+@pytest.mark.parametrize("task", ["identity", "orthogonal"])
+def test_every_wiring_agrees_with_plain_modules_and_torchs_adam(tmp_path: Path, task: str) -> None:
+    store = kymograph.run("depth", seeds=[1, 2], out=tmp_path, quiet=True, task=task, **QUICK_DEPTH)
+    assert len(store.arms) == 5
+    for run in store:
+        losses, pre = slowly(DepthConfig(**run.config), run.seed)
+        np.testing.assert_allclose(run.series["loss"].value, losses, rtol=1e-4, atol=1e-9, err_msg=run.arm)
+        mean = [float(z.mean()) for z in pre]
+        std = [float(z.std()) for z in pre]
+        np.testing.assert_allclose(run.series["pre_mean"].value[-1], mean, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(run.series["pre_std"].value[-1], std, rtol=1e-4)
+
+
+def test_a_run_in_a_stack_equals_the_run_alone(depth_store: Store, tmp_path: Path) -> None:
+    for run in depth_store:
+        if run.seed == 123:
+            alone = kymograph.run("depth", seeds=[123], arms=[run.arm], out=tmp_path, quiet=True, **QUICK_DEPTH)
+            for name, series in run.series.items():
+                np.testing.assert_allclose(series.value, alone.runs[0].series[name].value, rtol=1e-4, atol=1e-8)
+
+
+def test_diagnosis_is_what_autograd_says_at_every_site() -> None:
+    config = DepthConfig(skip=True, branch="scaled", layers=3, width=5)
+    net = make_net([config], [7], "cpu")
+    x, y = torch.randn(2, 1, 6, 5, generator=torch.Generator().manual_seed(0))
+    readings = diagnose(net, x, y)
+    h, stream, pre = x.clone().requires_grad_(), [], []
+    stream.append(h)
+    for block in net.blocks:
+        z = block.affine(h)
+        h = h + torch.relu(z) / math.sqrt(3)
+        pre.append(z)
+        stream.append(h)
+    loss = (h - y).square().mean()
+    gradients = torch.autograd.grad(loss, [*pre, *stream])
+    torch.testing.assert_close(readings["probe_loss"][0], loss.detach())
+    torch.testing.assert_close(readings["grad_norm"][0], torch.stack([g.norm() for g in gradients[:3]]))
+    torch.testing.assert_close(readings["stream_grad"][0], torch.stack([g.norm() for g in gradients[3:]]))
+    norms = torch.stack([s.detach()[0].norm(dim=-1).median() for s in stream])
+    torch.testing.assert_close(readings["stream_norm"][0], norms)
+    torch.testing.assert_close(readings["pre_std"][0], torch.stack([z.detach().std() for z in pre]))
+
+
+@pytest.mark.parametrize("probe_every", [1, 4, 1000])
+def test_probes_do_not_change_a_bit_of_training(tmp_path: Path, probe_every: int) -> None:
+    fields = {**QUICK_DEPTH, "probe_every": probe_every}
+    dense = kymograph.run("depth", seeds=[1], arms=["residual"], out=tmp_path, quiet=True, **fields)
+    never = {**QUICK_DEPTH, "probe_every": 999}
+    sparse = kymograph.run("depth", seeds=[1], arms=["residual"], out=tmp_path, quiet=True, **never)
+    np.testing.assert_array_equal(dense.runs[0].series["loss"].value, sparse.runs[0].series["loss"].value)
+    at_end = [store.runs[0].series["stream_norm"].value[-1] for store in (dense, sparse)]
+    np.testing.assert_array_equal(*at_end)
+
+
+def test_arms_of_a_seed_share_weights_data_and_the_measured_batch(depth_store: Store) -> None:
+    first = {arm: depth_store.series("pre_mean").sel(arm=arm, step=0).values[:, 0] for arm in depth_store.arms}
+    for arm in ("residual", "residual/scaled", "residual/zero"):
+        np.testing.assert_array_equal(first[arm], first["plain"], err_msg="same first layer on the same batch")
+
+
+def test_the_identity_is_solved_by_a_zero_branch_before_training_and_the_rotation_is_not(tmp_path: Path) -> None:
+    for task, solved in (("identity", True), ("orthogonal", False)):
+        store = kymograph.run(
+            "depth", seeds=[1], arms=["residual/zero", "plain"], out=tmp_path, quiet=True, task=task, **QUICK_DEPTH
+        )
+        flags = {run.arm: run.summary["solved_at_start"] for run in store}
+        assert flags == {"residual/zero": solved, "plain": False}
+
+
+def test_the_scripts_headline_is_false_in_its_own_set_up(tmp_path: Path, golden: Path) -> None:
+    arms = ["plain", "residual", "residual/scaled"]
+    store = kymograph.run("depth", seeds=[42], arms=arms, out=tmp_path, quiet=True)
+    script = json.loads((golden / "depth_script_seed42.json").read_text())
+    runs = {run.arm: run for run in store}
+    plain, residual = runs["plain"].summary, runs["residual"].summary
+    assert residual["initial_loss"] > 1e6 and residual["final_loss"] > 1e3 > 1 > plain["final_loss"]
+    assert plain["final_loss"] == pytest.approx(script["plain"]["final"], rel=0.1)
+    assert np.log10(residual["final_loss"]) == pytest.approx(np.log10(script["residual"]["final"]), abs=1)
+    assert runs["residual/scaled"].summary["final_loss"] < plain["final_loss"]
+    ours, theirs = runs["residual"].series["grad_norm"].value[-1], np.array(script["residual"]["gradient_norms"])
+    assert np.abs(np.log10(ours / theirs)).max() < 1, "gradients of the script's size at every layer"
+    ours, theirs = runs["plain"].series["grad_norm"].value[-1], np.array(script["plain"]["gradient_norms"])
+    assert np.abs(np.log10(ours / theirs)).max() < 0.5
+    assert residual["final_backward_gain_low"] > 1.2, "its gradients grow on their way down"
+    assert 0.9 < plain["final_backward_gain"] < 1.1, "and the plain ones do not vanish"
+
+
+def test_the_scripts_file_has_the_scripts_layout(depth_store: Store, tmp_path: Path) -> None:
+    study = Depth()
+    path = export_script(depth_store, tmp_path / "results.json", 42, study.to_script)
+    content = json.loads(path.read_text())
+    assert set(content) == {"config", "plain_mlp", "res_mlp"}
+    assert content["config"] == {"num_layers": 4, "hidden_dim": 8, "num_samples": 32, "training_steps": 12,
+                                 "learning_rate": 1e-3, "batch_size": 8}  # fmt: skip
+    network = content["res_mlp"]
+    assert set(network) == {"final_loss", "initial_loss", "gradient_norms", "activation_means", "activation_stds"}
+    assert len(network["gradient_norms"]) == 4
+    run = next(run for run in depth_store if run.arm == "residual" and run.seed == 42)
+    assert network["final_loss"] == run.summary["final_loss"]
+    with pytest.raises(kymograph.KymographError, match="choose it with --seed 42"):
+        export_script(depth_store, tmp_path / "x.json", None, study.to_script)
+    with pytest.raises(kymograph.KymographError, match="'residual' is missing"):
+        export_script(depth_store.select(arms=["plain"]), tmp_path / "x.json", 42, study.to_script)
+
+
+def test_sweeps_of_depth_and_width(tmp_path: Path) -> None:
+    fields = {k: v for k, v in QUICK_DEPTH.items() if k not in ("layers", "width")}
+    store = kymograph.run("depth", seeds=[1], arms=["layers/5/*", "width/16/*"], out=tmp_path, quiet=True, **fields)
+    sizes = {(run.config["layers"], run.config["width"]) for run in store}
+    assert sizes == {(5, 64), (20, 16)} and len(store) == 6

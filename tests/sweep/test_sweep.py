@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.lab import choose_seeds, sweep
+from kymograph.runs.record import STATUS
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.study import load_study
+from kymograph.sweep.engines import choose_engine
+from kymograph.sweep.plan import Stack, plan
+from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+
+FAILING = "tests.studies.failing:Failing"
+OPTIONS = {"arms": None, "workers": 2, "device": "cpu", "quiet": True, "fields": {}}
+
+
+def specs(count: int, kind: int = 0) -> list[RunSpec]:
+    return [RunSpec("s", "a", seed, {"kind": kind}, 1) for seed in range(count)]
+
+
+def planned(runs: list[RunSpec], root: Path, largest: int) -> list[Stack]:
+    return plan(runs, root, lambda spec: (spec.config["kind"],), lambda spec: 1, largest)
+
+
+def test_stacks_are_few_equal_and_of_one_kind(tmp_path: Path) -> None:
+    stacks = planned([*specs(10), *specs(3, kind=1)], tmp_path, largest=4)
+    assert sorted(len(stack.specs) for stack in stacks) == [3, 3, 3, 4]
+    assert all(len({spec.config["kind"] for spec in stack.specs}) == 1 for stack in stacks)
+
+
+def test_a_stack_crosses_to_a_worker_unchanged(tmp_path: Path) -> None:
+    (stack,) = planned(specs(3), tmp_path, largest=8)
+    assert Stack.from_json(stack.to_json()) == stack
+
+
+def test_finished_runs_stay_in_their_stack_so_that_a_restart_computes_the_same_one(tmp_path: Path) -> None:
+    study = load_study("clipping")
+    asked = study.specs([1, 2, 3], ["extreme/clip"], QUICK_CLIPPING)
+    kymograph.run("clipping", seeds=[2], arms=["extreme/clip"], out=tmp_path, quiet=True, **QUICK_CLIPPING)
+    (stack,) = plan(asked, tmp_path, lambda s: study.stack_key(s.config), lambda s: 1, 8)
+    assert [spec.seed for spec in stack.specs] == [1, 2, 3]
+    assert stack.missing == (True, False, True)
+
+
+def test_a_finished_run_is_never_computed_again(tmp_path: Path) -> None:
+    first = kymograph.run("clipping", seeds=[1, 2], out=tmp_path, quiet=True, **QUICK_CLIPPING)
+    stamps = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in first}
+    done = sweep(load_study("clipping"), "clipping", (1, 2, 3), out=tmp_path, engine="serial",
+                 **{**OPTIONS, "fields": QUICK_CLIPPING})  # fmt: skip
+    assert (done.computed, done.found) == (4, 8)
+    again = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in done.store}
+    assert {run: again[run] for run in stamps} == stamps
+
+
+@pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
+def test_both_engines_give_the_same_bytes(tmp_path: Path, study: str, fields: dict) -> None:
+    one = kymograph.run(study, seeds=[1, 2], out=tmp_path / "a", quiet=True, engine="serial", **fields)
+    two = kymograph.run(study, seeds=[1, 2], out=tmp_path / "b", quiet=True, engine="processes", workers=2, **fields)
+    assert len(one) == len(two) > 0
+    for run, other in zip(one, two, strict=True):
+        for name in ("arrays.safetensors", "summary.json"):
+            assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_a_failing_run_is_recorded_and_the_others_go_on(tmp_path: Path, engine: str) -> None:
+    done = sweep(load_study(FAILING), FAILING, (1, 2, 3), out=tmp_path, engine=engine, **OPTIONS)
+    assert [outcome.reason for outcome in done.failures] == ["RuntimeError: the second seed is cursed"]
+    assert len(done.store.finished) == 5
+    (failed,) = done.store.failed
+    assert (failed.arm, failed.seed) == ("raise", 2)
+    again = sweep(load_study(FAILING), FAILING, (1, 2, 3), out=tmp_path, engine=engine, **OPTIONS)
+    assert (again.computed, again.found) == (1, 5), "only the failed run is tried again"
+
+
+def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None:
+    options = {**OPTIONS, "arms": ["work", "die"]}
+    done = sweep(load_study(FAILING), FAILING, (1, 3), out=tmp_path, engine="processes", **options)
+    assert {run.arm for run in done.store.finished} == {"work"} and len(done.store.finished) == 2
+    assert all("signal 9" in (outcome.reason or "") for outcome in done.failures) and len(done.failures) == 2
+
+
+def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kymograph", "run", FAILING, "--seeds", "1", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "3 runs computed, 0 found, 1 failed" in done.stdout
+    assert "cursed" in done.stderr
+
+
+def test_seeds_are_checked() -> None:
+    assert choose_seeds(None, None)[:3] == (42, 123, 456) and len(choose_seeds(None, None)) == 10
+    for seeds, count, message in (
+        ([1, 1], None, "twice"), ([-1], None, "whole number"), ([True], None, "whole number"), (["1"], None, "whole"),
+        ([1], 3, "not both"), (None, 0, "at least 1"), ([], None, "at least one"),
+    ):  # fmt: skip
+        with pytest.raises(KymographError, match=message):
+            choose_seeds(seeds, count)  # type: ignore[arg-type]
+
+
+def test_engines_are_checked() -> None:
+    assert choose_engine("auto", 1, None) == ("serial", 1)
+    assert choose_engine("auto", 5, 3) == ("processes", 3)
+    assert choose_engine("processes", 2, 8) == ("processes", 2)
+    with pytest.raises(KymographError, match="did you mean 'serial'"):
+        choose_engine("serail", 1, None)
+    with pytest.raises(KymographError, match="at least 1"):
+        choose_engine("auto", 1, 0)
+
+
+def test_an_unknown_device_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KymographError, match="no device 'tpu'"):
+        kymograph.run("clipping", seeds=[1], out=tmp_path, device="tpu", quiet=True, **QUICK_CLIPPING)

@@ -1,0 +1,103 @@
+"""The house rules that a reader relies on: imports flow one way, stored runs need no torch, public names are few."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kymograph
+
+PACKAGE = Path(kymograph.__file__).parent
+# A room may import from itself and from rooms before it.
+ROOMS = [
+    "errors", "streams", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep", "figures",
+    "studies", "bench", "lab", "reproduce", "worker", "arguments", "options", "cli", "__main__",
+]  # fmt: skip
+WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "reproduce", "studies.study", "studies.clipping", "studies.depth",
+                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures")  # fmt: skip
+
+
+def imports_of(path: Path) -> set[str]:
+    """Returns the kymograph modules that a source file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kymograph"):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("kymograph")}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_flow_one_way(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        return  # re-exports from everywhere, lazily
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for name in imports_of(path):
+        target = name.split(".")[1]
+        assert ROOMS.index(target) <= ROOMS.index(room), f"{room} imports {name}"
+
+
+@pytest.mark.parametrize("module", WITHOUT_TORCH)
+def test_importing_what_reads_stored_runs_does_not_import_torch(module: str) -> None:
+    code = f"import sys, kymograph.{module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_stored_runs_are_read_drawn_and_exported_without_torch(depth_store, tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.modules["torch"] = None  # importing torch now raises ImportError
+import kymograph
+store = kymograph.Store.open({str(depth_store.root)!r})
+kymograph.figure("depth-kymograph", store)
+kymograph.export(store, "json", {str(tmp_path / "runs.json")!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "runs.json").stat().st_size > 1000
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert kymograph.__all__ == [
+        "Arm", "KymographError", "LabelledArray", "RunResult", "RunSeries", "RunSpec", "Store", "StoredRun", "Study",
+        "export", "figure", "fixed_seeds", "generator", "list_studies", "load_study", "run",
+    ]  # fmt: skip
+    assert len(kymograph.__all__) <= 30
+    for name in kymograph.__all__:
+        assert getattr(kymograph, name) is not None
+        assert name in dir(kymograph)
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = kymograph.absent
+
+
+def test_every_public_function_and_class_says_what_it_is_in_its_first_line() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        nodes = [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef))]
+        for node in nodes:
+            name = getattr(node, "name", path.name)
+            if not name.startswith("_") and name != "__init__.py":
+                inner = isinstance(node, ast.FunctionDef) and not any(
+                    node in getattr(parent, "body", []) for parent in nodes if not isinstance(parent, ast.FunctionDef)
+                )
+                private = any(
+                    isinstance(p, ast.ClassDef) and p.name.startswith("_") and node in p.body for p in nodes
+                )
+                assert inner or private or ast.get_docstring(node), f"{path.name}: {name} has no docstring"
+
+
+def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name == "bench":
+            continue  # the naive baselines work as the scripts do
+        text = path.read_text()
+        for banned in ("manual_seed(", "np.random.seed", "random.seed(", ".norm(-1)", "cosine_similarity("):
+            if banned == "manual_seed(" and path.name == "streams.py":
+                continue
+            assert banned not in text.replace("``torch.manual_seed(seed)``", "").replace("``random.seed(seed)``", ""), (
+                f"{path.name} uses {banned}"
+            )
