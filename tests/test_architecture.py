@@ -84,9 +84,7 @@ def test_every_public_function_and_class_says_what_it_is_in_its_first_line() -> 
                 inner = isinstance(node, ast.FunctionDef) and not any(
                     node in getattr(parent, "body", []) for parent in nodes if not isinstance(parent, ast.FunctionDef)
                 )
-                private = any(
-                    isinstance(p, ast.ClassDef) and p.name.startswith("_") and node in p.body for p in nodes
-                )
+                private = any(isinstance(p, ast.ClassDef) and p.name.startswith("_") and node in p.body for p in nodes)
                 assert inner or private or ast.get_docstring(node), f"{path.name}: {name} has no docstring"
 
 

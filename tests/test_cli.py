@@ -41,7 +41,22 @@ def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytes
 
 def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
     runs = str(tmp_path)
-    assert call("run", "clipping", "--n-seeds", "2", "--arms", "extreme/cl*p", "--out", runs, "--lr", "0.05", *QUICK) == 0
+    assert (
+        call(
+            "run",
+            "clipping",
+            "--n-seeds",
+            "2",
+            "--arms",
+            "extreme/cl*p",
+            "--out",
+            runs,
+            "--lr",
+            "0.05",
+            *QUICK,
+        )
+        == 0
+    )
     store = Store.open(runs)
     assert store.seeds == (42, 123) and store.arms == ("extreme/clip",)
     assert {run.config["lr"] for run in store} == {0.05} and {run.config["epochs"] for run in store} == {1}
@@ -83,7 +98,11 @@ def test_where_chooses_among_settings(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_gets_one_sentence_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    words: list[str],
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call(*words) == 1

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kymograph.errors import KymographError as KymographError
-    from kymograph.studies.draw import figure as figure
     from kymograph.lab import run as run
     from kymograph.runs.export import export as export
     from kymograph.runs.record import RunResult as RunResult
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from kymograph.runs.store import StoredRun as StoredRun
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
+    from kymograph.studies.draw import figure as figure
     from kymograph.studies.study import Arm as Arm
     from kymograph.studies.study import Study as Study
     from kymograph.studies.study import list_studies as list_studies
@@ -49,7 +49,7 @@ _HOMES = {
     "run": "kymograph.lab",
 }
 
-__all__ = [*sorted(_HOMES)]  # noqa: PLE0604
+__all__ = [*sorted(_HOMES)]
 __version__ = "0.1.0"
 
 

@@ -72,5 +72,3 @@ def _sentence(text: str, program: str) -> str:
         body.append(line)
     message = " ".join(body) or " ".join(filter(None, lines)) or "the arguments could not be read"
     return f"{message.rstrip('.')} (see `{program} --help`)"
-
-

@@ -123,7 +123,9 @@ def run(words: list[str]) -> int:
         fields=fields,
     )
     failed = len(done.failures)
-    print(f"{study.name}: {done.computed - failed} runs computed, {done.found} found, {failed} failed; in {options.out}")
+    print(
+        f"{study.name}: {done.computed - failed} runs computed, {done.found} found, {failed} failed; in {options.out}"
+    )
     for failure in done.failures[:5]:
         print(f"  failed: {failure.run}: {failure.reason}", file=sys.stderr)
     return 1 if failed else 0
@@ -212,7 +214,9 @@ def _select(directory: str, options: SelectOptions) -> Store:
     store = Store.open(directory)
     if options.study is not None:
         if options.study not in store.studies:
-            raise KymographError(f"{directory} has no runs of {options.study!r}{did_you_mean(options.study, store.studies)}")
+            raise KymographError(
+                f"{directory} has no runs of {options.study!r}{did_you_mean(options.study, store.studies)}"
+            )
         store = store.select(options.study)
     fields = {}
     for condition in options.where:

@@ -59,7 +59,14 @@ def run(
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
-    options = {"arms": arms, "out": out, "engine": engine, "workers": workers, "device": device, "quiet": quiet}
+    options = {
+        "arms": arms,
+        "out": out,
+        "engine": engine,
+        "workers": workers,
+        "device": device,
+        "quiet": quiet,
+    }
     return sweep(load_study(study), study, choose_seeds(seeds, n_seeds), fields=fields, **options).store  # type: ignore[arg-type]
 
 
@@ -119,10 +126,7 @@ def sweep(
             else:
                 ended = engines.processes(reference, stacks, root, device, progress.tick, count)
             wanted = {
-                spec.id
-                for stack in stacks
-                for spec, absent in zip(stack.specs, stack.missing, strict=True)
-                if absent
+                spec.id for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent
             }
             for outcomes in ended:
                 mine = [outcome for outcome in outcomes if outcome.run in wanted]

@@ -58,4 +58,8 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, runs=text)
         elif not self._quiet:
-            print(f"{self._title}: {text}, {time.monotonic() - self._started:.1f} s", file=sys.stderr, flush=True)
+            print(
+                f"{self._title}: {text}, {time.monotonic() - self._started:.1f} s",
+                file=sys.stderr,
+                flush=True,
+            )

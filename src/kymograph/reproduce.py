@@ -20,7 +20,7 @@ EXTRA: dict[str, list[tuple[tuple[str, ...] | None, dict[str, Any]]]] = {
 
 
 def reproduce(out: str, n_seeds: int, engine: str, workers: int | None) -> int:
-    """Runs all studies at ``n_seeds`` seeds below ``out``, draws their figures, prints a table; returns the exit code."""
+    """Runs all studies at ``n_seeds`` seeds below ``out``, draws figures, prints tables; returns the exit code."""
     seeds = choose_seeds(None, n_seeds)
     root = Path(out)
     failed = 0
@@ -67,7 +67,10 @@ def headline_table(study: Study, store: Store) -> str:
         cells = [_mean_and_interval(part.summary(key).values[0]) for key in study.headlines]
         rows.append([arm, str(len(part.seeds)), *cells])
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [header, *rows])
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [header, *rows]
+    )
 
 
 def _mean_and_interval(values: np.ndarray) -> str:

@@ -12,7 +12,18 @@ from kymograph.data.tokens import RARE_CLASS, TokenTask, learnable_tokens, scrip
 
 def test_the_script_data_have_the_scripts_rare_positions() -> None:
     task = script_tokens(42, 1000, 10, 4)
-    assert (task.targets == RARE_CLASS).nonzero()[:, 0].tolist() == [25, 104, 114, 142, 228, 250, 281, 654, 754, 759]
+    assert (task.targets == RARE_CLASS).nonzero()[:, 0].tolist() == [
+        25,
+        104,
+        114,
+        142,
+        228,
+        250,
+        281,
+        654,
+        754,
+        759,
+    ]
 
 
 @pytest.mark.parametrize("n_rare", [10, 200])

@@ -11,7 +11,9 @@ from hypothesis.extra import numpy as hnp
 
 from kymograph.probes import measures
 
-CLOUDS = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=3, max_side=8), elements=st.floats(-10, 10))
+CLOUDS = hnp.arrays(
+    np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=3, max_side=8), elements=st.floats(-10, 10)
+)
 
 
 def by_eigenvalues(points: np.ndarray) -> float:

@@ -127,7 +127,7 @@ def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     directory = stored(tmp_path)
     status = json.loads((directory / record.STATUS).read_text())
     (directory / record.STATUS).write_text(json.dumps({**status, "schema": record.SCHEMA + 1}))
-    with pytest.raises(KymographError, match="newer.*upgrade"):
+    with pytest.raises(KymographError, match=r"newer.*upgrade"):
         record.is_finished(tmp_path, SPEC)
 
 

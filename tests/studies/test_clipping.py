@@ -42,7 +42,8 @@ def test_every_number_of_the_script_at_seed_42(seed_42: Store, golden: Path, imb
         expected = script[f"class_{number}_accuracy_every_100"]
         np.testing.assert_allclose(run.series["accuracy"].value[:, number], expected, rtol=1e-6)
     rare = np.flatnonzero(run.series["rare_count"].value[:1000])
-    assert rare.tolist() == reference["series"][imbalance]["rare_positions"]
+    listed = reference["series"][imbalance]["rare_positions"]  # the first twenty at most
+    assert rare.tolist()[: len(listed)] == listed
 
 
 @pytest.mark.parametrize("clip", [False, True])
@@ -53,7 +54,7 @@ def test_every_step_agrees_with_a_sample_by_sample_loop(tmp_path: Path, clip: bo
     for run in store:
         slow = naive.clipping_run(run.seed, 9, 2, clip, n_samples=300)
         for name in ("loss", "grad_norm", "weight_norm"):
-            np.testing.assert_allclose(run.series[name].value, slow[name], rtol=2e-5, atol=1e-7, err_msg=name)
+            np.testing.assert_allclose(run.series[name].value, slow[name], rtol=1e-4, err_msg=name)
         np.testing.assert_allclose(run.series["weight_norm_change"].value, slow["weight_norm_change"], atol=3e-6)
         np.testing.assert_allclose(run.series["effective_dim"].value, slow["effective_dim"], rtol=1e-4)
         np.testing.assert_allclose(run.series["accuracy"].value[:, 1], slow["rare_accuracy"], rtol=1e-6)
@@ -100,7 +101,7 @@ def test_absent_classes_are_missing_and_the_script_data_unlearnable(clipping_sto
 
 def test_the_learnable_data_are_learned(tmp_path: Path) -> None:
     store = kymograph.run("clipping", seeds=[42], arms=["learnable/moderate/*"], out=tmp_path, quiet=True)
-    assert (store.summary("best_rare_acc").values == pytest.approx(0.9)).all()
+    np.testing.assert_allclose(store.summary("best_rare_acc").values, 0.9)
     assert (store.summary("final_rare_acc").values > 0.85).all()
     low, high = store.summary("final_rare_acc_low").values, store.summary("final_rare_acc_high").values
     assert (low < 0.9).all() and (high > 0.9).all()
@@ -115,7 +116,9 @@ def test_the_sweeps_run_and_a_tighter_threshold_clips_more(tmp_path: Path) -> No
     assert fraction["extreme/clip"] > fraction["extreme/clip/3"] and fraction["extreme/clip_value"] > 0
     assert 0 < fraction["extreme/clip_adaptive"] < 0.5
     imbalance = kymograph.run("clipping", seeds=[1], arms=arms[2:], out=tmp_path, quiet=True, epochs=1)
-    shares = [imbalance.select(arms=[f"imbalance/{p}/clip"]).summary("rare_step_share").values[0, 0] for p in (1, 5, 20, 50)]
+    shares = [
+        imbalance.select(arms=[f"imbalance/{p}/clip"]).summary("rare_step_share").values[0, 0] for p in (1, 5, 20, 50)
+    ]
     assert shares == [0.01, 0.05, 0.2, 0.5]
     batches = store.select(arms=["extreme/clip/batch16"]).series("loss")
     assert batches.shape[2] == 2 * 8, "120 samples in 8 batches of which the last is short"

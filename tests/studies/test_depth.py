@@ -47,7 +47,7 @@ def slowly(config: DepthConfig, seed: int) -> tuple[list[float], list[torch.Tens
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, forward(task.probe_inputs)[1]
+    return losses, [z.detach() for z in forward(task.probe_inputs)[1]]
 
 
 @pytest.mark.parametrize("task", ["identity", "orthogonal"])
@@ -110,10 +110,18 @@ def test_arms_of_a_seed_share_weights_data_and_the_measured_batch(depth_store: S
         np.testing.assert_array_equal(first[arm], first["plain"], err_msg="same first layer on the same batch")
 
 
-def test_the_identity_is_solved_by_a_zero_branch_before_training_and_the_rotation_is_not(tmp_path: Path) -> None:
+def test_the_identity_is_solved_by_a_zero_branch_before_training_and_the_rotation_is_not(
+    tmp_path: Path,
+) -> None:
     for task, solved in (("identity", True), ("orthogonal", False)):
         store = kymograph.run(
-            "depth", seeds=[1], arms=["residual/zero", "plain"], out=tmp_path, quiet=True, task=task, **QUICK_DEPTH
+            "depth",
+            seeds=[1],
+            arms=["residual/zero", "plain"],
+            out=tmp_path,
+            quiet=True,
+            task=task,
+            **QUICK_DEPTH,
         )
         flags = {run.arm: run.summary["solved_at_start"] for run in store}
         assert flags == {"residual/zero": solved, "plain": False}
@@ -129,7 +137,10 @@ def test_the_scripts_headline_is_false_in_its_own_set_up(tmp_path: Path, golden:
     assert plain["final_loss"] == pytest.approx(script["plain"]["final"], rel=0.1)
     assert np.log10(residual["final_loss"]) == pytest.approx(np.log10(script["residual"]["final"]), abs=1)
     assert runs["residual/scaled"].summary["final_loss"] < plain["final_loss"]
-    ours, theirs = runs["residual"].series["grad_norm"].value[-1], np.array(script["residual"]["gradient_norms"])
+    ours, theirs = (
+        runs["residual"].series["grad_norm"].value[-1],
+        np.array(script["residual"]["gradient_norms"]),
+    )
     assert np.abs(np.log10(ours / theirs)).max() < 1, "gradients of the script's size at every layer"
     ours, theirs = runs["plain"].series["grad_norm"].value[-1], np.array(script["plain"]["gradient_norms"])
     assert np.abs(np.log10(ours / theirs)).max() < 0.5
@@ -145,7 +156,13 @@ def test_the_scripts_file_has_the_scripts_layout(depth_store: Store, tmp_path: P
     assert content["config"] == {"num_layers": 4, "hidden_dim": 8, "num_samples": 32, "training_steps": 12,
                                  "learning_rate": 1e-3, "batch_size": 8}  # fmt: skip
     network = content["res_mlp"]
-    assert set(network) == {"final_loss", "initial_loss", "gradient_norms", "activation_means", "activation_stds"}
+    assert set(network) == {
+        "final_loss",
+        "initial_loss",
+        "gradient_norms",
+        "activation_means",
+        "activation_stds",
+    }
     assert len(network["gradient_norms"]) == 4
     run = next(run for run in depth_store if run.arm == "residual" and run.seed == 42)
     assert network["final_loss"] == run.summary["final_loss"]

@@ -70,10 +70,10 @@ def render(timings: Sequence[Timing]) -> str:
         "|---|---|---|---|---|",
     ]
     for timing in timings:
-        ratios = timing.ratios
+        ratios, script, ours = timing.ratios, statistics.median(timing.script), statistics.median(timing.ours)
         lines.append(
-            f"| {timing.comparison.about} | {statistics.median(timing.script):.3g} | {statistics.median(timing.ours):.3g} "
-            f"| {statistics.median(ratios):.3g}x ({min(ratios):.3g}-{max(ratios):.3g}) | {timing.comparison.target:g}x |"
+            f"| {timing.comparison.about} | {script:.3g} | {ours:.3g} | {statistics.median(ratios):.3g}x "
+            f"({min(ratios):.3g}-{max(ratios):.3g}) | {timing.comparison.target:g}x |"
         )
     repeats = len(timings[0].script) if timings else 0
     lines.append("")
@@ -134,7 +134,18 @@ def _script_depth() -> float:
 def _ours(study: str, seeds: int, *options: str) -> float:
     """Returns the seconds per seed of the whole command, in a fresh process and a fresh directory."""
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "kymograph", "run", study, "--n-seeds", str(seeds), "--out", directory, "--quiet"]
+        command = [
+            sys.executable,
+            "-m",
+            "kymograph",
+            "run",
+            study,
+            "--n-seeds",
+            str(seeds),
+            "--out",
+            directory,
+            "--quiet",
+        ]
         return _timed([*command, *options]) / seeds
 
 

@@ -1,4 +1,4 @@
-"""The scripts' way of working, written plainly: one network at a time, one sample or batch at a time, `.item()` each step.
+"""The scripts' way of working, written plainly: one network and one batch at a time, `.item()` at each step.
 
 These are the yardsticks of `kymograph bench`, and the second implementation that tests compare numbers with.
 """
@@ -37,7 +37,15 @@ def clipping_run(seed: int, n_rare: int, epochs: int, clip: bool, n_samples: int
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     criterion = nn.CrossEntropyLoss()
     out: dict[str, list[float]] = {
-        key: [] for key in ("loss", "grad_norm", "weight_norm", "weight_norm_change", "effective_dim", "rare_accuracy")
+        key: []
+        for key in (
+            "loss",
+            "grad_norm",
+            "weight_norm",
+            "weight_norm_change",
+            "effective_dim",
+            "rare_accuracy",
+        )
     }
     previous: float | None = None
     for step in range(epochs * n_samples):
@@ -79,8 +87,9 @@ class NaiveStack(nn.Module):
     def __init__(self, residual: bool, layers: int = 20, width: int = 64) -> None:
         super().__init__()
         self.residual = residual
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
-        for layer in self.layers:
+        linear = [nn.Linear(width, width) for _ in range(layers)]
+        self.layers = nn.ModuleList(linear)
+        for layer in linear:
             nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
             nn.init.zeros_(layer.bias)
 

@@ -88,4 +88,7 @@ def seed_curves(
 
 def _note(figure: LabFigure, panel: str, name: str, x: np.ndarray, lines: dict) -> None:
     for key, line in lines.items():
-        figure.note(COLUMNS, [(panel, name, key, at, value) for at, value in zip(x.tolist(), line.tolist(), strict=True)])
+        figure.note(
+            COLUMNS,
+            [(panel, name, key, at, value) for at, value in zip(x.tolist(), line.tolist(), strict=True)],
+        )

@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-# Okabe and Ito (2008): distinguishable with every common colour vision deficiency. Yellow is left out: too pale for lines.
+# Okabe and Ito (2008): distinguishable with every common colour vision deficiency; yellow, too pale, is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MAP = "viridis"
 MISSING = "#D9D9D9"
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.grid": True,

@@ -22,12 +22,13 @@ class FlatParameters:
         self.values = torch.zeros(replicas, sum(sizes.values()), device=device)  # (R, P)
         self.gradients = torch.zeros_like(self.values)  # (R, P)
         self.views: dict[str, nn.Parameter] = {}
+        self.gradient_views: dict[str, Tensor] = {}
         start = 0
         for name, shape in shapes.items():
             stop = start + sizes[name]
             view = nn.Parameter(self.values[:, start:stop].view(replicas, *shape))  # shares the matrix's memory
             view.grad = self.gradients[:, start:stop].view(replicas, *shape)
-            self.views[name] = view
+            self.views[name], self.gradient_views[name] = view, view.grad
             start = stop
 
     @property

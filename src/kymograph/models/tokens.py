@@ -50,12 +50,11 @@ class NextToken(nn.Module):
         self.vocab, self.dim = vocab, dim
         shapes = {"embedding": (vocab, dim), "weight": (vocab, dim), "bias": (vocab,)}
         self.flat = FlatParameters(shapes, replicas, device)
-        for name, view in self.flat.views.items():
-            self.register_parameter(name, view)
+        self.embedding, self.weight, self.bias = self.flat.views.values()
         # Twins of the views without autograd, made once: the closed form below reads and writes through them.
         self._embedding, self._weight, self._bias = (view.detach() for view in self.flat.views.values())
         self._weight_t, self._bias_row = self._weight.transpose(1, 2), self._bias[:, None]
-        self._d_embedding, self._d_weight, self._d_bias = (view.grad for view in self.flat.views.values())
+        self._d_embedding, self._d_weight, self._d_bias = self.flat.gradient_views.values()
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """Returns the logits, shape (R, B, vocab)."""

@@ -101,9 +101,7 @@ def make_directory(path: Path) -> None:
         raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
 
 
-def write_record(
-    root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float
-) -> None:
+def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
     """Stores a finished run below ``root``; the status file comes last."""
     contents = {
         CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance}),
@@ -192,7 +190,14 @@ def read_arrays(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str,
         raise damaged from None
 
 
-_DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64, "U8": np.uint8, "BOOL": np.bool_}
+_DTYPES = {
+    "F32": np.float32,
+    "F64": np.float64,
+    "I32": np.int32,
+    "I64": np.int64,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
 
 
 def _pack(series: Mapping[str, RunSeries]) -> bytes:
@@ -244,7 +249,9 @@ def _check_size(path: Path, facts: Mapping[str, Any]) -> None:
     try:
         size = path.stat().st_size
     except OSError:
-        raise KymographError(f"{path} is missing from a finished run; delete {path.parent} to compute it again") from None
+        raise KymographError(
+            f"{path} is missing from a finished run; delete {path.parent} to compute it again"
+        ) from None
     if size != facts.get("bytes"):
         raise KymographError(f"{path} is cut off or edited; delete {path.parent} to compute the run again")
 

@@ -75,5 +75,7 @@ class RunSpec:
         except (KeyError, TypeError) as error:
             raise KymographError(f"the run's config.json lacks {error}; delete the run to compute it again") from None
         if not (isinstance(spec.study, str) and isinstance(spec.arm, str) and isinstance(spec.config, dict)):
-            raise KymographError("the run's config.json has fields of the wrong type; delete the run to compute it again")
+            raise KymographError(
+                "the run's config.json has fields of the wrong type; delete the run to compute it again"
+            )
         return spec

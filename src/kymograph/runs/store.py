@@ -1,8 +1,8 @@
 """Many runs as arrays: axes always in the order (arm, seed, step, site), missing values NaN.
 
-    store = Store.open("runs")
-    grad_norm = store.series("grad_norm")          # axes (arm, seed, step)
-    grad_norm.sel(arm="extreme/clip").values       # (seed, step)
+store = Store.open("runs")
+grad_norm = store.series("grad_norm")          # axes (arm, seed, step)
+grad_norm.sel(arm="extreme/clip").values       # (seed, step)
 """
 
 from __future__ import annotations
@@ -93,7 +93,13 @@ class StoredRun:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
 
     def _repr_html_(self) -> str:
-        rows = {"study": self.study, "arm": self.arm, "seed": self.seed, "status": self.status, **self.summary}
+        rows = {
+            "study": self.study,
+            "arm": self.arm,
+            "seed": self.seed,
+            "status": self.status,
+            **self.summary,
+        }
         return _html_table(("", ""), [(key, _short(value)) for key, value in rows.items()])
 
 
@@ -155,7 +161,11 @@ class Store:
         if not path.is_dir():
             raise KymographError(f"there is no directory {path}; make one with `kymograph run STUDY --out {path}`")
         # STUDY/RUN below an output directory; RUN below a study's own directory; the run's own directory.
-        found = {*path.glob(f"*/*/{record.STATUS}"), *path.glob(f"*/{record.STATUS}"), *path.glob(record.STATUS)}
+        found = {
+            *path.glob(f"*/*/{record.STATUS}"),
+            *path.glob(f"*/{record.STATUS}"),
+            *path.glob(record.STATUS),
+        }
         runs = [StoredRun(status.parent) for status in sorted(found)]
         if not runs:
             raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
@@ -238,7 +248,7 @@ class Store:
         values = np.full((len(arms), len(seeds), len(steps), max(len(sites), 1)), np.nan)
         for (arm, seed), series in found.items():
             rows = np.searchsorted(steps, series.step)
-            columns = [sites.index(site) for site in series.sites] if series.sites is not None else [0]
+            columns = np.array([sites.index(site) for site in series.sites] if series.sites is not None else [0])
             cell = values[arms.index(arm), seeds.index(seed)]
             cell[np.ix_(rows, columns)] = series.value.reshape(len(rows), len(columns))
         labels = {"arm": arms, "seed": seeds, "step": tuple(steps.tolist()), "site": sites}

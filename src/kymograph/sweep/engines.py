@@ -5,6 +5,7 @@ An engine takes stacks and yields, for each, the outcomes of its runs. Nothing e
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -106,15 +107,22 @@ class _Hand(threading.Thread):
     def stop(self) -> None:
         """Ends the worker; what it was computing is lost, what it had stored is not."""
         self._stopped = True
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
+        self._end_worker()
+
+    def _end_worker(self) -> int:
+        """Kills the worker if it still lives; returns its exit code."""
+        if self._process is None:
+            return 0
+        self._process.kill()
+        code = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):  # what was still buffered has no reader any more
                 if pipe is not None:
                     pipe.close()
+        return code
 
     def _compute(self, stack: Stack) -> list[Outcome]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kymograph.worker"],
                 stdin=subprocess.PIPE,
@@ -144,10 +152,11 @@ class _Hand(threading.Thread):
         except (BrokenPipeError, ValueError, OSError):
             if self._stopped:
                 return []
-        return [] if self._stopped else self._died(stack, process)
+        return [] if self._stopped else self._died(stack)
 
-    def _died(self, stack: Stack, process: subprocess.Popen) -> list[Outcome]:
-        code = process.wait()
+    def _died(self, stack: Stack) -> list[Outcome]:
+        code = self._end_worker()
+        self._process = None
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         reason = f"the worker process died ({how}); run again to retry"
         outcomes = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ def plan(
     for group in groups.values():
         count = -(-len(group) // largest)
         cuts = [len(group) * part // count for part in range(count + 1)]
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in itertools.pairwise(cuts):
             members = tuple(group[start:stop])
             missing = tuple(not is_finished(root, spec) for spec in members)
             if any(missing):

@@ -102,7 +102,8 @@ class Clipping(Study):
 
     def arms(self) -> Sequence[Arm]:
         """Returns the script's four arms, their learnable twins, and the sweeps."""
-        arms = []
+        arms: list[Arm] = []
+        treatment: dict[str, Any]
         for imbalance, preset in IMBALANCES.items():
             arms.append(Arm(f"{imbalance}/no_clip", "the script's data, no clipping", {"clip": "none"}, preset, True))
             arms.append(Arm(f"{imbalance}/clip", "the script's data, clip by norm", {"clip": "norm"}, preset, True))

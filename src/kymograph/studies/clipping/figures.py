@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.curves import interval, seed_curves
+from kymograph.figures.curves import Bin, interval, seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
 from kymograph.runs.store import Store
 
@@ -36,8 +36,10 @@ def overview(store: Store) -> LabFigure:
     store = store.select("clipping")
     pairs = _pairs(store)
     if not pairs:
-        raise KymographError("this figure needs an arm SETTING/no_clip and its SETTING/clip; run `kymograph run clipping`")
-    rows = (
+        raise KymographError(
+            "this figure needs an arm SETTING/no_clip and its SETTING/clip; run `kymograph run clipping`"
+        )
+    rows: tuple[tuple[str, str, Bin, bool], ...] = (
         ("weight_norm", "weight norm ||w||", "mean", False),
         ("weight_norm_change", "|change of ||w|| | per step\n(largest in each bin)", "max", True),
         ("grad_norm", "gradient norm ||g|| before clipping\n(largest in each bin)", "max", True),
@@ -46,7 +48,9 @@ def overview(store: Store) -> LabFigure:
     )
     figure = LabFigure(figsize=(5.2 * len(pairs), 13), layout="constrained")
     grid = figure.subplots(len(rows), len(pairs), squeeze=False, sharex="col")
-    arrays = {name: store.select(arms=[arm for pair in pairs.values() for arm in pair]).series(name) for name, *_ in rows}
+    arrays = {
+        name: store.select(arms=[arm for pair in pairs.values() for arm in pair]).series(name) for name, *_ in rows
+    }
     for column, (setting, arms) in enumerate(pairs.items()):
         for row, (name, label, how, log) in enumerate(rows):
             axes = grid[row, column]
@@ -55,7 +59,18 @@ def overview(store: Store) -> LabFigure:
             for arm, colour in zip(arms, COLOURS, strict=False):
                 values = array.sel(arm=arm).values
                 curve = _NAMES[arm.rpartition("/")[2]]
-                seed_curves(figure, axes, f"{setting}: {name}", curve, x, values, array.labels["seed"], colour, log, how)  # type: ignore[arg-type]
+                seed_curves(
+                    figure,
+                    axes,
+                    f"{setting}: {name}",
+                    curve,
+                    x,
+                    values,
+                    array.labels["seed"],
+                    colour,
+                    log,
+                    how,
+                )
             if name == "grad_norm":
                 limit = {run.config["max_norm"] for run in store.select(arms=[arms[1]]).finished}
                 for value in sorted(limit):
@@ -68,7 +83,9 @@ def overview(store: Store) -> LabFigure:
             if name in ("weight_norm", "grad_norm"):
                 axes.legend(loc="best")
         grid[-1, column].set_xlabel("training step")
-    figure.suptitle("Gradient clipping under class imbalance: mean and 95 % interval over seeds, thin lines single seeds")
+    figure.suptitle(
+        "Gradient clipping under class imbalance: mean and 95 % interval over seeds, thin lines single seeds"
+    )
     return figure
 
 
@@ -83,7 +100,11 @@ def spikes(store: Store) -> LabFigure:
     panels = (
         ("gradient norm before clipping (median)", ("rare_grad_norm", "common_grad_norm"), True),
         ("fraction of steps clipped", ("rare_clip_fraction", "common_clip_fraction"), False),
-        ("effective learning rate\n(movement / gradient, median)", ("rare_effective_lr", "common_effective_lr"), False),
+        (
+            "effective learning rate\n(movement / gradient, median)",
+            ("rare_effective_lr", "common_effective_lr"),
+            False,
+        ),
         ("rare steps' share of ...", ("rare_movement_share", "rare_step_share"), False),
     )
     figure = LabFigure(figsize=(13, 1.6 + 0.32 * len(arms)), layout="constrained")
@@ -92,7 +113,9 @@ def spikes(store: Store) -> LabFigure:
         for offset, (key, colour) in enumerate(zip(keys, (COLOURS[1], COLOURS[0]), strict=True)):
             values = store.summary(key).values  # (arm, seed)
             n = int((~np.isnan(values)).sum(axis=1).max())
-            name = {"rare_movement_share": "all movement", "rare_step_share": "all steps"}.get(key, f"{key.split('_')[0]} steps")
+            name = {"rare_movement_share": "all movement", "rare_step_share": "all steps"}.get(
+                key, f"{key.split('_')[0]} steps"
+            )
             y = np.arange(len(arms)) + (offset - 0.5) * 0.3
             axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=3, alpha=0.4)
             mean, low, high = interval(values.T, log)
@@ -100,7 +123,10 @@ def spikes(store: Store) -> LabFigure:
                 axes.hlines(y, low, high, color=colour, linewidth=2)
             axes.plot(mean, y, "|", color=colour, markersize=10, label=f"{name} (n = {n})")
             for arm, row in zip(arms, values.tolist(), strict=True):
-                figure.note(("panel", "arm", "seed", "value"), [(key, arm, s, v) for s, v in zip(store.seeds, row, strict=True)])
+                figure.note(
+                    ("panel", "arm", "seed", "value"),
+                    [(key, arm, s, v) for s, v in zip(store.seeds, row, strict=True)],
+                )
         if log:
             axes.set_xscale("log")
         axes.set_xlabel(label)

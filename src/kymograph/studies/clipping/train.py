@@ -69,7 +69,12 @@ def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
         "accuracy": _numpy(measures.recall_per_class(net.token_logits(kept).argmax(-1), counts.to(kept.dtype))),
     }
     return [
-        _result(config, task, {k: v[:, r] for k, v in per_step.items()}, {k: v[:, r] for k, v in per_probe.items()})
+        _result(
+            config,
+            task,
+            {k: v[:, r] for k, v in per_step.items()},
+            {k: v[:, r] for k, v in per_probe.items()},
+        )
         for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
     ]
 
@@ -155,9 +160,7 @@ def _result(
         "final_loss": float(per_step["loss"][-1]),
         "finite": bool(np.isfinite(per_step["loss"]).all() and np.isfinite(weight_norm).all()),
         "clip_fraction": float(per_step["clipped"].mean()),
-        **spike_analysis(
-            per_step["grad_norm"], per_step["clipped"], per_step["update_norm"], per_step["rare_count"]
-        ),
+        **spike_analysis(per_step["grad_norm"], per_step["clipped"], per_step["update_norm"], per_step["rare_count"]),
     }
     return RunResult(series, summary)
 

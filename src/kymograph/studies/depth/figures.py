@@ -106,7 +106,13 @@ def gradient_kymograph(store: Store) -> LabFigure:
 
 
 def _curves(
-    figure: LabFigure, axes: object, array: LabelledArray, x: np.ndarray, panel: str, log: bool, marker: str | None = None
+    figure: LabFigure,
+    axes: object,
+    array: LabelledArray,
+    x: np.ndarray,
+    panel: str,
+    log: bool,
+    marker: str | None = None,
 ) -> None:
     arms = array.labels["arm"]
     for arm in arms:

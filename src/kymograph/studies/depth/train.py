@@ -91,7 +91,7 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
     norm = {"norm": lambda g: torch.linalg.vector_norm(g, dim=(1, 2), dtype=torch.float32)}
     statistics = {"mean": lambda z: z.mean(dim=(1, 2)), "std": _std}
     length = {"norm": lambda h: torch.linalg.vector_norm(h, dim=-1).median(dim=1).values}
-    pre = {f"pre.{number}": block.affine for number, block in enumerate(net.blocks)}
+    pre = {f"pre.{number}": block.get_submodule("affine") for number, block in enumerate(net.blocks)}
     stream = {f"h.{number + 1}": block for number, block in enumerate(net.blocks)}
     with untouched(net), watching(pre, statistics, norm) as before, watching(stream, length, norm) as after:
         x = x.detach().requires_grad_()

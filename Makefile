@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all check bench docs clean
+
+demo: .venv/installed
+	$(BIN)/kymograph reproduce --out runs/reproduce
+
+test: .venv/installed-test
+	$(BIN)/pytest -n 2 -m "not slow and not cifar"
+
+test-all: .venv/installed-test
+	$(BIN)/pytest -n 2 -m "not cifar"
+
+check: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(MAKE) test docs
+
+bench: .venv/installed
+	$(BIN)/kymograph bench --markdown docs/bench.md
+
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -q -W -b html docs docs/_build
+
+# A stamp per set of dependencies: the second `make demo` starts at once.
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) -e .
+	touch $@
+
+.venv/installed-test: .venv/installed
+	$(INSTALL) -e '.[test]'
+	touch $@
+
+.venv/installed-dev: .venv/installed-test
+	$(INSTALL) -e '.[dev]'
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(INSTALL) -e '.[docs]'
+	touch $@
+
+clean:
+	rm -rf .venv docs/_build
