@@ -59,7 +59,7 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None) -> int:
     table = render(timings)
     print(table)
     if markdown is not None:
-        Path(markdown).write_text(table + "\n")
+        Path(markdown).write_text("# Speed\n\nPrinted by `make bench`.\n\n" + table + "\n")
     return 0
 
 

@@ -1,0 +1,66 @@
+"""What the README and the tutorial tell people to do, done."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kymograph.cli import main
+
+ROOT = Path(__file__).parent.parent
+QUICK = {
+    "clipping": ["--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--quiet", "--engine", "serial"],
+    "depth": ["--layers", "3", "--width", "8", "--steps", "6", "--quiet", "--engine", "serial"],
+}
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.DOTALL)
+
+
+def commands(path: Path) -> list[str]:
+    lines = [line for block in blocks(path, "") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("kymograph ") and "my_study" not in line]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/howto.md"])
+def test_every_command_shown_works(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = commands(ROOT / name)
+    assert len(shown) >= 3
+    if name == "docs/howto.md":  # its commands start from runs that are there
+        main_ok("run", "depth", "--seeds", "42", *QUICK["depth"])
+    for command in shown:
+        words = shlex.split(command)[1:]
+        if words[0] == "run":
+            words += QUICK[words[1]]
+        main_ok(*words)
+
+
+def main_ok(*words: str) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 0, words
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = blocks(ROOT / name, "python")
+    assert found
+    for code in found:
+        exec(compile(code, name, "exec"), {})
+
+
+def test_the_benchs_table_in_the_readme_is_the_one_that_was_printed() -> None:
+    table = (ROOT / "docs" / "bench.md").read_text().split("make bench`.\n\n")[1].strip()
+    assert table in (ROOT / "README.md").read_text()
+
+
+def test_links_lead_somewhere() -> None:
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+            assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
