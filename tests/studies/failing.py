@@ -42,7 +42,7 @@ class Failing(Study):
         """One step."""
         return 1
 
-    def train(self, specs: Sequence[RunSpec], device: str, tick: Any) -> list[RunResult]:
+    def train(self, specs: Sequence[RunSpec], work: Any) -> list[RunResult]:
         """Behaves."""
         if any(spec.config["behaviour"] == "die" for spec in specs):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -95,7 +95,7 @@ def test_adam_is_torchs_adam(seed: int, lr: float) -> None:
 def test_an_update_reports_norms_before_clipping() -> None:
     flat = FlatParameters({"w": (2,)}, 2)
     flat.gradients.copy_(rows(5.0, 0.5))
-    norms, clipped = Update(Sgd(torch.ones(2)), [ClipByNorm(torch.ones(2))])(flat)
+    norms, clipped = Update(Sgd(torch.ones(2)), [ClipByNorm(torch.ones(2))], norms=True)(flat)
     assert norms is not None and clipped is not None
     assert norms.tolist() == pytest.approx([5.0, 0.5]) and clipped.tolist() == [True, False]
     assert flat.values.norm(dim=1).tolist() == pytest.approx([1.0, 0.5])

@@ -38,6 +38,20 @@ def total_variance(points: Tensor) -> Tensor:
     return as_float64(points).var(dim=-2).sum(-1)
 
 
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Returns the cosine between vectors ``a`` and ``b`` (..., d), in float64; NaN where it is not defined.
+
+    Each vector is divided by its largest entry first, so that parallel vectors of norm 1e-30 have cosine 1. A vector
+    that is zero or not finite has no direction: NaN, for the caller to count.
+    """
+    parts = []
+    for vector in (as_float64(a), as_float64(b)):
+        largest = vector.abs().amax(-1, keepdim=True)
+        scaled = vector / torch.where((largest > 0) & largest.isfinite(), largest, torch.nan)
+        parts.append(scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True))
+    return (parts[0] * parts[1]).sum(-1).clamp(-1.0, 1.0)
+
+
 def recall_per_class(predictions: Tensor, counts: Tensor) -> Tensor:
     """Returns the recall of each class, shape (..., class), from the class predicted for each token.
 

@@ -13,6 +13,8 @@ class Credit:
     """The outcome of one backward pass: the loss of each replica, shape (R,), on the weights before the update."""
 
     loss: Tensor
+    at_blocks: tuple[Tensor, ...] = ()
+    """What the rule handed to each block's output in place of the gradient, (B, ...); empty if that is the gradient."""
 
 
 class Rule(Protocol):

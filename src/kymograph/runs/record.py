@@ -24,6 +24,7 @@ from kymograph.runs.spec import RunSpec
 
 SCHEMA = 1
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
+CHECKPOINT = "checkpoint.safetensors"
 _MAX_JSON_BYTES = 64 * 2**20
 
 
@@ -47,6 +48,8 @@ class RunResult:
 
     series: Mapping[str, RunSeries]
     summary: Mapping[str, float | int | str | bool | None]
+    checkpoint: bytes | None = None
+    """The trained network as safetensors, if the study keeps it."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mappi
         ARRAYS: _pack(result.series),
         SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
     }
+    if result.checkpoint is not None:
+        contents[CHECKPOINT] = result.checkpoint
     _write(root, spec, contents, RunStatus("finished", seconds=round(seconds, 3)))
 
 
@@ -137,7 +142,7 @@ def read_status(directory: Path) -> RunStatus:
     files = content.get("files", {})
     if status not in ("finished", "failed") or not isinstance(files, dict):
         raise KymographError(f"{directory / STATUS} is not a status file; delete {directory} to compute the run again")
-    if any(name not in (CONFIG, ARRAYS, SUMMARY) or not isinstance(facts, dict) for name, facts in files.items()):
+    if any(name not in (CONFIG, ARRAYS, SUMMARY, CHECKPOINT) or not isinstance(facts, dict) for name, facts in files.items()):
         raise KymographError(f"{directory / STATUS} names foreign files; delete {directory} to compute the run again")
     return RunStatus(status, content.get("reason"), content.get("seconds"), files)
 

@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kymograph.runs.store import Store
 
-Tick = Callable[[int], None]
-"""Called with the number of steps just done, so that a progress bar can follow."""
-
 BUILT_IN = {
     "clipping": "kymograph.studies.clipping:Clipping",
     "depth": "kymograph.studies.depth:Depth",
+    "snapshot": "kymograph.studies.snapshot:Snapshot",
 }
 
 
@@ -76,7 +75,7 @@ class Study(ABC):
         """Returns how many steps a run takes, for progress bars."""
 
     @abstractmethod
-    def train(self, specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains all ``specs`` together as one stack of replicas; returns their results in that order."""
 
     @abstractmethod

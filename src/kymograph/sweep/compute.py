@@ -10,11 +10,35 @@ from typing import Any, ClassVar, Protocol
 
 from kymograph.errors import KymographError
 from kymograph.runs.provenance import provenance
-from kymograph.runs.record import RunResult, write_failure, write_record
+from kymograph.runs.record import RunResult, make_directory, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.sweep.plan import Stack
 
 Tick = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a stack is computed: the device, the bar that follows it, and the directory of each run."""
+
+    device: str
+    tick: Tick
+    """Called with the number of steps just done."""
+    root: Path | None = None
+
+    def directory(self, spec: RunSpec) -> Path | None:
+        """Returns the run's own directory, made if need be, for what must survive a kill; None if nothing is stored."""
+        if self.root is None:
+            return None
+        path = self.root / spec.directory
+        make_directory(path)
+        return path
+
+    def say(self, text: str) -> None:
+        """Shows a line about the run at work beside the progress bar."""
+        say = getattr(self.tick, "say", None)
+        if say is not None:
+            say(text)
 
 
 class Trainer(Protocol):
@@ -22,7 +46,7 @@ class Trainer(Protocol):
 
     threads: ClassVar[int | None]
 
-    def train(self, specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains ``specs`` together."""
         ...
 
@@ -60,7 +84,7 @@ def compute(trainer: Trainer, stack: Stack, root: Path, device: str, tick: Tick)
     facts = provenance(device, torch.get_num_threads())
     started = time.perf_counter()
     try:
-        results = trainer.train(stack.specs, device, tick)
+        results = trainer.train(stack.specs, Workplace(device, tick, root))
     except KymographError:
         raise
     except Exception as error:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
-from kymograph.studies.study import Arm, Study, Tick, above_zero, at_least
+from kymograph.studies.study import Arm, Study, above_zero, at_least
+from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,11 +137,11 @@ class Clipping(Study):
         """Returns epochs times steps per epoch; the last batch of an epoch may be short."""
         return config["epochs"] * -(-config["n_samples"] // config["batch_size"])
 
-    def train(self, specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains a stack of runs of one shape."""
         from kymograph.studies.clipping.train import train
 
-        return train(specs, device, tick)
+        return train(specs, work)
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the script's figure and the picture of the spike analysis."""

@@ -18,7 +18,7 @@ from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.clipping import ClippingConfig
 from kymograph.studies.clipping.spikes import spike_analysis
-from kymograph.studies.study import Tick
+from kymograph.sweep.compute import Workplace
 from kymograph.training.loop import train as training
 from kymograph.training.updates import Clip, ClipByNorm, ClipByPercentile, ClipByValue, Sgd, Update
 
@@ -26,8 +26,9 @@ TICK_EVERY = 250
 
 
 @torch.inference_mode()
-def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
     """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
+    device = work.device
     configs = [ClippingConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
     shape = configs[0]
     tasks = [make_task(config, spec.seed) for config, spec in zip(configs, specs, strict=True)]
@@ -47,8 +48,8 @@ def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
         norms.append(step.grad_norm)
         clipped.append(step.clipped)
         if (step.index + 1) % TICK_EVERY == 0:
-            tick(TICK_EVERY)
-    tick(len(losses) % TICK_EVERY)
+            work.tick(TICK_EVERY)
+    work.tick(len(losses) % TICK_EVERY)
 
     per_step = {  # (steps, R)
         "loss": _numpy(torch.stack(losses)),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
-from kymograph.studies.study import Arm, Study, Tick, above_zero, at_least
+from kymograph.studies.study import Arm, Study, above_zero, at_least
+from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,11 +107,11 @@ class Depth(Study):
         """Returns the number of training steps."""
         return config["steps"]
 
-    def train(self, specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains a stack of runs of one graph."""
         from kymograph.studies.depth.train import train
 
-        return train(specs, device, tick)
+        return train(specs, work)
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the script's four figures, the kymographs and the gains."""

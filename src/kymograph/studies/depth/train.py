@@ -17,15 +17,16 @@ from kymograph.rules.backprop import ClosedForm, mean_squared_error
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.depth import DepthConfig
-from kymograph.studies.study import Tick
+from kymograph.sweep.compute import Workplace
 from kymograph.training.loop import train as training
 from kymograph.training.updates import Adam, Update
 
 TICK_EVERY = 10
 
 
-def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
+def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
     """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
+    device = work.device
     configs = [DepthConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
     shape = configs[0]
     net = make_net(configs, [spec.seed for spec in specs], device)
@@ -58,8 +59,8 @@ def train(specs: Sequence[RunSpec], device: str, tick: Tick) -> list[RunResult]:
         if done % shape.probe_every == 0 or done == shape.steps:
             probes[done] = diagnose(net, *probe)
         if done % TICK_EVERY == 0:
-            tick(TICK_EVERY)
-    tick(len(losses) % TICK_EVERY)
+            work.tick(TICK_EVERY)
+    work.tick(len(losses) % TICK_EVERY)
 
     loss = torch.stack(losses).cpu().numpy()  # (steps, R)
     steps = np.array(sorted(probes))

@@ -1,0 +1,162 @@
+"""How a network is cut into embed, blocks and read-out, so that credit can be handed to each block on its own.
+
+    h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l)   (or f_l(h_l) without the skip),   logits = readout(h_L)
+
+``f_l`` is block l without its skip. A network offers this cut by being a `BlockNetwork`; any other module is wrapped by
+`cut`, from an ``nn.Sequential`` or from the names of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.errors import KymographError
+
+
+class BlockNetwork(nn.Module):
+    """A network cut into parts; subclasses set `embed`, `blocks`, `norm`, `head` and `skip`."""
+
+    embed: nn.Module
+    blocks: nn.ModuleList
+    norm: nn.Module
+    head: nn.Module
+    skip: bool = True
+    """Whether a block's output is added to its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the logits, shape (B, classes)."""
+        return self.readout(self.stream(x)[-1])
+
+    def stream(self, x: Tensor) -> list[Tensor]:
+        """Returns h_0 to h_L."""
+        points = [self.embed(x)]
+        for block in self.blocks:
+            points.append(self.join(points[-1], block(points[-1])))
+        return points
+
+    def join(self, h: Tensor, f: Tensor) -> Tensor:
+        """Returns the next point of the stream from a point and the block's output there."""
+        return h + f if self.skip else f
+
+    def readout(self, h: Tensor) -> Tensor:
+        """Returns the logits from the last point of the stream."""
+        return self.head(self.norm(self.pooled(h)))
+
+    def pooled(self, h: Tensor) -> Tensor:
+        """Returns the part of a point of the stream that the read-out sees, (B, features)."""
+        return h
+
+    def measured(self, h: Tensor) -> Tensor:
+        """Returns a point of the stream (or its gradient) as one vector per sample, for norms and cosines."""
+        return h.flatten(1)
+
+    def credit_shape(self, h: Tensor) -> tuple[int, int]:
+        """Returns how wide a credit vector at ``h`` is and over how many places it is spread."""
+        return h.shape[-1], 1
+
+    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
+        """Returns credit vectors (B, width) spread over the places of ``h``, divided by the root of their number."""
+        return credit.view_as(h)
+
+
+class CutModule(BlockNetwork):
+    """A user's own parts as a `BlockNetwork` without skips of its own: each block maps a point to the next."""
+
+    skip = False
+
+    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], norm: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.embed, self.blocks, self.norm, self.head = embed, nn.ModuleList(blocks), norm, head
+
+    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
+        """Spreads a credit over everything but batch and features (the last axis, or the second of an image)."""
+        if h.dim() == 2:
+            return credit
+        if h.dim() == 4:
+            return credit[:, :, None, None].expand_as(h) / (h.shape[2] * h.shape[3]) ** 0.5
+        return credit[:, None].expand_as(h) / h.shape[1] ** 0.5
+
+    def credit_shape(self, h: Tensor) -> tuple[int, int]:
+        """Features are the last axis, or the second of an image."""
+        return (h.shape[1], h.shape[2] * h.shape[3]) if h.dim() == 4 else (h.shape[-1], h[0].numel() // h.shape[-1])
+
+
+def cut(module: nn.Module, blocks: Sequence[str] | None = None) -> BlockNetwork:
+    """Returns ``module`` cut into embed, blocks, norm and head.
+
+    Args:
+        module: a `BlockNetwork`; a module with attributes ``embed``, ``blocks``, ``norm`` and ``head`` (each but
+            ``blocks`` may be missing); or an ``nn.Sequential``, whose first and last parts are embed and head.
+        blocks: for an ``nn.Sequential``, the names of the children that are blocks; what comes before them is the
+            embed, what comes after them the head.
+    """
+    if isinstance(module, BlockNetwork):
+        return module
+    if isinstance(module, nn.Sequential):
+        names = [name for name, _ in module.named_children()]
+        chosen = list(blocks) if blocks is not None else names[1:-1]
+        unknown = [name for name in chosen if name not in names]
+        if unknown or not chosen:
+            raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
+        first, last = names.index(chosen[0]), names.index(chosen[-1])
+        if names[first : last + 1] != chosen:
+            raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
+        children = list(module.children())
+        return CutModule(
+            nn.Sequential(*children[:first]),
+            children[first : last + 1],
+            nn.Identity(),
+            nn.Sequential(*children[last + 1 :]),
+        )
+    inner = getattr(module, "blocks", None)
+    if not isinstance(inner, nn.ModuleList | nn.Sequential):
+        raise KymographError("a network needs `.blocks` (an nn.ModuleList) to be cut, or must be an nn.Sequential")
+    parts = {name: getattr(module, name, None) or nn.Identity() for name in ("embed", "norm", "head")}
+    return CutModule(parts["embed"], list(inner), parts["norm"], parts["head"])
+
+
+def parameter_names(net: BlockNetwork) -> dict[str, list[str]]:
+    """Returns the names of the parameters of each part: ``embed``, ``blocks.0`` to ``blocks.L-1``, ``readout``."""
+    groups: dict[str, list[str]] = {"embed": []}
+    groups |= {f"blocks.{number}": [] for number in range(len(net.blocks))}
+    groups["readout"] = []
+    for name, _ in net.named_parameters():
+        top = name.split(".")
+        if top[0] == "embed":
+            groups["embed"].append(name)
+        elif top[0] == "blocks":
+            groups[f"blocks.{top[1]}"].append(name)
+        else:
+            groups["readout"].append(name)
+    return groups
+
+
+class FlatNetwork:
+    """A single network whose parameters are views of one row: the case R = 1 of `FlatParameters`."""
+
+    def __init__(self, net: BlockNetwork) -> None:
+        self.net = net
+        self.flat = self  # what the training loop updates
+        self.groups = parameter_names(net)
+        named = dict(net.named_parameters())
+        order = [name for names in self.groups.values() for name in names]
+        sizes = {name: named[name].numel() for name in order}
+        device = next(net.parameters()).device
+        self.values = torch.empty(1, sum(sizes.values()), device=device)  # (1, P)
+        self.gradients = torch.zeros_like(self.values)
+        self.spans: dict[str, slice] = {}
+        start = 0
+        for group, names in self.groups.items():
+            first = start
+            for name in names:
+                stop = start + sizes[name]
+                parameter = named[name]
+                view = self.values[0, start:stop].view_as(parameter)
+                view.copy_(parameter.detach())
+                parameter.data = view
+                parameter.grad = self.gradients[0, start:stop].view_as(parameter)
+                start = stop
+            self.spans[group] = slice(first, start)

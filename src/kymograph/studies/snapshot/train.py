@@ -1,0 +1,222 @@
+"""Training one `snapshot` run and measuring it epoch by epoch."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph import streams
+from kymograph.data.batches import Batches
+from kymograph.data.cifar10 import cifar10
+from kymograph.data.images import ImageTask, digits, synthetic
+from kymograph.models.blocks import BlockNetwork, FlatNetwork
+from kymograph.models.resmlp import ResidualMLP, initialise
+from kymograph.models.vision import ConvNet, ViTMini
+from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
+from kymograph.rules.credit import Rule
+from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
+from kymograph.runs.record import RunResult, RunSeries, write_atomically
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.studies.snapshot.diagnose import BUFFER, accuracy, diagnose
+from kymograph.sweep.compute import Workplace
+from kymograph.training import checkpoint
+from kymograph.training.loop import train as training
+from kymograph.training.updates import AdamW, ClipParts, PlainSgd, Update, cosine_to_zero
+
+RESUME = "resume.safetensors"
+PER_POINT = {"hidden_norms": "stream_norm", "grad_norms": "stream_grad", "grad_norms_F": "stream_grad_F"}
+PER_BLOCK = {"cos_in": "cos_in", "cos_out": "cos_out"}
+PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below_floor")
+
+
+def train(spec: RunSpec, work: Workplace) -> RunResult:
+    """Trains one run from its start or from where it was killed; returns its series, summary and network."""
+    config = SnapshotConfig(**spec.config)  # type: ignore[arg-type]
+    task = load_task(config.data)
+    batches = Batches(task, config.batch_size, work.device)
+    net = make_network(config, task, spec.seed).to(work.device)
+    flat = FlatNetwork(net)
+    feedback = make_feedback(config, net, batches, spec.seed)
+    optimizer = make_optimizer(config, flat)
+    clips = [ClipParts([span for name, span in flat.spans.items() if name.startswith("blocks.")], 1.0)]
+    update = Update(optimizer, clips if config.clip else [])
+    rule = make_rule(config, feedback)
+    buffer = batches.test(BUFFER)
+    tests = batches.test()
+    credit = DirectFeedback(feedback, normalise=False).credit if feedback else None
+
+    state = {"values": flat.values, **optimizer.state()}
+    directory = work.directory(spec)
+    first, rows = _resume(directory, spec, state)
+
+    def measure(epoch: int, train_loss: float) -> None:
+        row = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
+        row["test_accuracy"] = accuracy(net, *tests)
+        rows.append(row)
+        work.say(f"loss {train_loss:.3g}, accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}")
+
+    if first == 0:
+        measure(0, float("nan"))
+    else:
+        work.tick(first * batches.per_epoch)
+    for epoch in range(first, config.epochs):
+        optimizer.lr = cosine_to_zero(config.lr, epoch, config.epochs)
+        losses = []
+        for step in training(flat, _labelled(config, batches.epoch(spec.seed, epoch), spec.seed, epoch), rule, update):
+            losses.append(step.loss)
+        work.tick(len(losses))
+        done = epoch + 1
+        if done % config.log_every == 0 or done == config.epochs:
+            measure(done, float(torch.cat(losses).double().mean()))
+        if directory is not None and config.checkpoint_every and done % config.checkpoint_every == 0 and done < config.epochs:
+            facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
+            write_atomically(directory / RESUME, checkpoint.pack(state, facts))
+    if directory is not None:
+        (directory / RESUME).unlink(missing_ok=True)
+    return _result(spec, config, task, net, feedback, rows)
+
+
+@functools.lru_cache(maxsize=1)
+def load_task(name: str) -> ImageTask:
+    """Returns the images of that name; kept, so that the runs of one process read them once."""
+    return {"digits": digits, "cifar10": cifar10, "synthetic": synthetic}[name]()
+
+
+def make_network(config: SnapshotConfig, task: ImageTask, seed: int) -> BlockNetwork:
+    """Returns the network with the initial weights of its seed; arms of one architecture start alike."""
+    channels, size, _ = task.shape
+    shared = {"depth": config.depth, "width": config.width, "out_ln": config.out_ln}
+    net: BlockNetwork
+    with torch.device("meta"):  # torch's own initialisation would draw from the global generator
+        if config.model == "resmlp":
+            net = ResidualMLP(
+                channels * size * size,
+                task.classes,
+                expansion=config.expansion,
+                w2_std=config.w2_std,
+                skip=config.skip,
+                **shared,  # type: ignore[arg-type]
+            )
+        elif config.model == "vit":
+            net = ViTMini(channels, size, task.classes, skip=config.skip, **shared)  # type: ignore[arg-type]
+        else:
+            net = ConvNet(channels, size, task.classes, **shared)  # type: ignore[arg-type]
+    net = net.to_empty(device="cpu")
+    initialise(net, streams.generator(seed, "init", config.model))
+    return net
+
+
+def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, seed: int) -> list[Tensor]:
+    """Returns the feedback matrices of a DFA run, on the network's device; none for other rules."""
+    if config.rule != "dfa":
+        return []
+    x, _ = batches.test(2)
+    with torch.no_grad():
+        widths = [net.credit_shape(point)[0] for point in net.stream(x)[1:]]
+    return [matrix.to(x.device) for matrix in draw_feedback(seed, widths, batches.task.classes)]
+
+
+def make_rule(config: SnapshotConfig, feedback: list[Tensor]) -> Rule:
+    """Returns the learning rule that the configuration names."""
+    if config.rule == "dfa":
+        return DirectFeedback(feedback, config.rms, config.penalty)
+    if config.rule == "bp" and config.rms:
+        return NormalisedBackprop()
+    return BlockBackprop({"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule])
+
+
+def make_optimizer(config: SnapshotConfig, flat: FlatNetwork) -> AdamW | PlainSgd:
+    """Returns the optimizer over the parts that the rule trains."""
+    trained = {"shallow": ["readout"], "frozen": ["embed", "readout"]}.get(config.rule, list(flat.spans))
+    spans = [flat.spans[name] for name in trained]
+    if len(trained) == len(flat.spans):
+        spans = [slice(0, flat.values.shape[1])]  # one part is one call
+    if config.optimizer == "sgd":
+        return PlainSgd(config.lr, config.wd, spans)
+    return AdamW(flat, config.lr, config.wd, spans)
+
+
+def _labelled(
+    config: SnapshotConfig, batches: Iterable[tuple[Tensor, Tensor]], seed: int, epoch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields the batches, with fresh random labels if the configuration asks for them."""
+    draw = streams.generator(seed, "random targets", str(epoch))
+    for x, y in batches:
+        yield x, torch.randint(0, 10, y.shape, generator=draw).to(y.device) if config.random_targets else y
+
+
+def _resume(directory: Path | None, spec: RunSpec, state: dict[str, Tensor]) -> tuple[int, list[dict[str, Any]]]:
+    """Puts back the state of a killed run; returns the epoch to go on with and the rows measured so far."""
+    if directory is None or not (directory / RESUME).exists():
+        return 0, []
+    tensors, facts = checkpoint.unpack(directory / RESUME)
+    if facts.get("run") != spec.id:
+        return 0, []
+    checkpoint.restore(state, tensors, directory / RESUME)
+    return facts["epoch"], json.loads(facts["rows"])
+
+
+def _result(
+    spec: RunSpec,
+    config: SnapshotConfig,
+    task: ImageTask,
+    net: BlockNetwork,
+    feedback: list[Tensor],
+    rows: list[dict[str, Any]],
+) -> RunResult:
+    epochs = np.array([row["epoch"] for row in rows])
+    points = tuple(f"h_{number}" for number in range(config.depth + 1))
+    blocks = tuple(f"block_{number}" for number in range(config.depth))
+    series = {name: RunSeries(epochs, _column(rows, key), points) for key, name in PER_POINT.items()}
+    series |= {name: RunSeries(epochs, _column(rows, key)) for name in PLAIN if (key := name) in rows[0]}
+    if "cos_in" in rows[0]:
+        series |= {name: RunSeries(epochs, _column(rows, key), blocks) for key, name in PER_BLOCK.items()}
+    last = rows[-1]
+    buffer = min(BUFFER, len(task.test))
+    second = min(2, config.depth)
+    summary = {
+        "test_accuracy": last["test_accuracy"],
+        "acc_eval": last["acc_eval"],
+        "loss_eval": last["loss_eval"],
+        "train_loss": last["train_loss"],
+        "initial_h_L": rows[0]["hidden_norms"][-1],
+        "final_h_L": last["hidden_norms"][-1],
+        "final_g_2": last["grad_norms"][second],
+        "final_g_2_script": last["grad_norms"][second] / buffer,
+        "final_g_L": last["grad_norms"][-1],
+        "final_gamma": last.get("gamma"),
+        "final_below_floor": last.get("below_floor"),
+        "largest_growth_per_block": _growth(last["hidden_norms"]),
+        "buffer_size": buffer,
+        "data_digest": task.digest(),
+        "classes": task.classes,
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "finite": bool(np.isfinite(_column(rows, "hidden_norms")).all()),
+    }
+    tensors = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
+    facts: dict[str, Any] = {"identity": spec.identity, "test_accuracy": last["test_accuracy"]}
+    if feedback:
+        tensors |= {f"feedback.{number}": matrix for number, matrix in enumerate(feedback)}
+        marks = {"feedback_law": LAW, "feedback_seed": spec.seed, "feedback_hash": feedback_hash(feedback)}
+        summary |= {**marks, "feedback_of_embed": "shared with block 0"}
+        facts |= marks
+    return RunResult(series, summary, checkpoint.pack(tensors, facts))
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> np.ndarray:
+    return np.array([row[key] for row in rows], dtype=np.float64)
+
+
+def _growth(norms: list[float]) -> float:
+    """Returns the largest ratio of neighbouring norms along the stream."""
+    values = np.array(norms)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.nanmax(values[1:] / values[:-1]))

@@ -1,0 +1,50 @@
+"""Networks and unfinished runs on disk, as safetensors: no code is ever stored or run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from kymograph.errors import KymographError
+
+SCHEMA = 1
+
+
+def pack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
+    """Returns tensors and JSON facts as the bytes of one safetensors file."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return save(plain, metadata={"kymograph": json.dumps({"schema": SCHEMA, **facts}, sort_keys=True)})
+
+
+def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Returns the tensors and facts of a file that `pack` made; one sentence if it is cut off, foreign or newer."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        tensors = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        facts = json.loads(header["__metadata__"]["kymograph"])
+        schema = facts["schema"]
+    except (SafetensorError, KeyError, ValueError, TypeError, UnicodeDecodeError):
+        raise KymographError(f"{path} is cut off or not a checkpoint of kymograph") from None
+    if schema > SCHEMA:
+        raise KymographError(f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph")
+    return tensors, facts
+
+
+def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: Path) -> None:
+    """Copies stored tensors into ``target`` in place; raises if a name or a shape does not fit."""
+    for name, tensor in target.items():
+        if name not in stored or stored[name].shape != tensor.shape:
+            raise KymographError(f"{path} does not fit this network: {name} is missing or of another shape")
+        with torch.no_grad():
+            tensor.copy_(stored[name])
