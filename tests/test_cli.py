@@ -95,6 +95,11 @@ def test_where_chooses_among_settings(tmp_path: Path) -> None:
         (["figure", "--from", "absent"], "no directory absent"),
         (["bench", "cliping"], "no comparison"),
         (["list", "dept"], "did you mean 'depth'"),
+        (["run", ":x"], "cannot load the study"),
+        (["run", ".:x"], "cannot load the study"),
+        (["run", "clipping", "--seeds"], "at least one seed"),
+        (["run", "clipping", "--device", "tpu", "--seeds", "1"], "no device 'tpu'"),
+        (["run", "clipping", "--data", "learnable"], "is about data"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_changes_nothing(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -44,8 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"kymograph {version('kymograph')}")
         return
-    # Start-up allocates a great deal and frees nothing: collecting garbage in between only costs time.
-    gc.disable()
     try:
         verb = VERBS.get(words[0])
         if verb is None:
@@ -92,7 +89,8 @@ def run(words: list[str]) -> int:
         print(f"usage: kymograph run STUDY [options]\n\nstudies: {', '.join(BUILT_IN)}, or your own as module:name\n")
         print("`kymograph run STUDY --help` tells the options and every setting of the study.")
         return 0 if words else 2
-    sys.path.insert(0, os.getcwd())  # a user's own study is looked for here
+    if ":" in words[0]:
+        sys.path.append(os.getcwd())  # a user's own study is looked for here, after everything that is installed
     study = load_study(words[0])
     program = f"kymograph run {words[0]}"
     from kymograph.arguments import given, parse
@@ -110,6 +108,8 @@ def run(words: list[str]) -> int:
     parsed: Any = parse(both, words[1:], program)
     options: RunOptions = parsed.options
     fields = {name: getattr(parsed.config, name) for name in given(study.config_type, words[1:])}
+    if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
+        raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
     done = sweep(
         study,
         words[0],

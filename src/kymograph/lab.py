@@ -15,7 +15,7 @@ from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.study import Study, load_study
 from kymograph.sweep import engines
-from kymograph.sweep.compute import Outcome
+from kymograph.sweep.compute import Outcome, check_device
 from kymograph.sweep.plan import plan
 
 DEFAULT_SEEDS = 10
@@ -107,6 +107,8 @@ def sweep(
     specs = study.specs(seeds, arms, fields)
     root = Path(out)
     engines.choose_engine(engine, 1, workers)
+    check_device(device)
+    study.prepare(specs)
     make_directory(root)
 
     def key(spec: RunSpec) -> tuple:
@@ -115,11 +117,13 @@ def sweep(
     def steps(spec: RunSpec) -> int:
         return study.steps(spec.config)
 
-    stacks = plan(specs, root, key, steps, study.largest_stack)
+    # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
+    whole = plan(specs, root, key, steps, study.largest_stack)
+    stacks = [stack for stack in whole if any(stack.missing)]
     missing = sum(sum(stack.missing) for stack in stacks)
     failures: list[Outcome] = []
     if stacks:
-        name, count = engines.choose_engine(engine, len(stacks), workers)
+        name, count = engines.choose_engine(engine, len(whole), workers)
         with Progress(study.name, missing, sum(stack.steps for stack in stacks), quiet) as progress:
             if name == "serial":
                 ended = engines.serial(study, stacks, root, device, progress.tick)

@@ -65,7 +65,8 @@ def headline_table(study: Study, store: Store) -> str:
     for arm in store.arms:
         part = store.select(arms=[arm])
         cells = [_mean_and_interval(part.summary(key).values[0]) for key in study.headlines]
-        rows.append([arm, str(len(part.seeds)), *cells])
+        diverged = sum(run.summary.get("finite") is False for run in part)
+        rows.append([arm, f"{len(part.seeds)}" + (f" ({diverged} diverged)" if diverged else ""), *cells])
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -77,11 +78,14 @@ def _mean_and_interval(values: np.ndarray) -> str:
     """Returns ``mean [low, high]`` over seeds; the interval is Student's t and is left out for a single seed."""
     from scipy.special import stdtrit
 
+    total = len(values)
     values = values[np.isfinite(values)]
     if not len(values):
         return "missing"
+    left_out = f" of {len(values)}" if len(values) < total else ""
     mean = values.mean()
     if len(values) == 1:
-        return f"{mean:.3g}"
+        return f"{mean:.3g}{left_out}"
     half = stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"{mean:.3g}" if half == 0 else f"{mean:.3g} [{mean - half:.3g}, {mean + half:.3g}]"
+    spread = "" if half == 0 else f" [{mean - half:.3g}, {mean + half:.3g}]"
+    return f"{mean:.3g}{spread}{left_out}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import gc
 import json
 import os
 import signal
@@ -30,14 +29,10 @@ def main() -> None:
     def answer(**message: Any) -> None:
         print(json.dumps(message), file=answers, flush=True)
 
-    gc.disable()  # importing torch allocates much and frees nothing; collecting meanwhile only costs time
-    import torch
-
-    gc.enable()
     from kymograph.studies.study import load_study
-    from kymograph.sweep.compute import choose_device, compute
+    from kymograph.sweep.compute import choose_device, compute, import_torch
 
-    torch.set_num_threads(1)
+    import_torch().set_num_threads(1)
     for line in sys.stdin:
         order = json.loads(line)
         try:

@@ -29,8 +29,8 @@ def test_the_script_data_have_the_scripts_rare_positions() -> None:
 @pytest.mark.parametrize("n_rare", [10, 200])
 def test_the_scripts_rare_class_cannot_be_learned_and_the_other_can(n_rare: int) -> None:
     for seed in range(5):
-        assert script_tokens(seed, 1000, n_rare, 4).best_recall()[RARE_CLASS] == 0
-        assert learnable_tokens(seed, 1000, n_rare, 4, 0.1).best_recall()[RARE_CLASS] == pytest.approx(0.9)
+        assert script_tokens(seed, 1000, n_rare, 4).bayes_recall()[RARE_CLASS] == 0
+        assert learnable_tokens(seed, 1000, n_rare, 4, 0.1).bayes_recall()[RARE_CLASS] == pytest.approx(0.9)
 
 
 @given(st.integers(0, 100), st.integers(2, 60), st.floats(0, 0.49))
@@ -43,7 +43,7 @@ def test_label_noise_goes_both_ways_and_keeps_the_imbalance(seed: int, n_rare: i
     assert counts[0, 3] == wrong
 
 
-def test_best_recall_of_an_absent_class_is_missing() -> None:
+def test_bayes_recall_of_an_absent_class_is_missing() -> None:
     task = TokenTask(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 1]), 3)
-    assert task.best_recall()[:2].tolist() == [1, 1]
-    assert math.isnan(task.best_recall()[2])
+    assert task.bayes_recall()[:2].tolist() == [1, 1]
+    assert math.isnan(task.bayes_recall()[2])

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -147,20 +149,23 @@ def test_an_edited_configuration_does_not_match_its_id(tmp_path: Path) -> None:
     text = json.dumps(config).encode()
     (directory / record.CONFIG).write_bytes(text)
     status = json.loads((directory / record.STATUS).read_text())
-    import hashlib
-
     status["files"][record.CONFIG] = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
     (directory / record.STATUS).write_text(json.dumps(status))
     with pytest.raises(KymographError, match="edited"):
         StoredRun(directory)
 
 
-@pytest.mark.parametrize("stop_after", range(9))
-def test_a_crash_between_any_two_writes_leaves_an_unfinished_run_or_a_whole_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+@pytest.mark.parametrize("before", ["nothing", "a failure", "a finished run"])
+@pytest.mark.parametrize("stop_after", range(7))
+def test_a_crash_between_any_two_writes_leaves_what_was_there_or_the_whole_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, before: str
 ) -> None:
+    if before == "a failure":
+        record.write_failure(tmp_path, SPEC, "RuntimeError: x", {})
+    elif before == "a finished run":
+        stored(tmp_path)
     calls = 0
-    real_replace, real_write = os.replace, os.fdopen
+    real_rename, real_write = os.rename, Path.write_bytes
 
     def crash_or(do, *arguments):
         nonlocal calls
@@ -169,18 +174,56 @@ def test_a_crash_between_any_two_writes_leaves_an_unfinished_run_or_a_whole_one(
             raise KeyboardInterrupt
         return do(*arguments)
 
-    monkeypatch.setattr(os, "replace", lambda *a: crash_or(real_replace, *a))
-    monkeypatch.setattr(os, "fdopen", lambda *a: crash_or(real_write, *a))
-    whole = stop_after >= 8  # four files, each opened and renamed
-    if whole:
+    monkeypatch.setattr(os, "rename", lambda *a: crash_or(real_rename, *a))
+    monkeypatch.setattr(Path, "write_bytes", lambda *a: crash_or(real_write, *a))
+    monkeypatch.setattr(shutil, "rmtree", lambda *a, **k: None)  # a killed process does not tidy up
+    needed = 5 if before == "nothing" else 6  # four files, and a rename or two
+    if stop_after >= needed:
         stored(tmp_path)
     else:
         with pytest.raises(KeyboardInterrupt):
             stored(tmp_path)
     monkeypatch.undo()
-    assert record.is_finished(tmp_path, SPEC) == whole
+    if stop_after >= needed:
+        assert record.is_finished(tmp_path, SPEC)
+    elif stop_after < 5 and before != "nothing":
+        assert record.read_status(tmp_path / SPEC.directory).status == (
+            "failed" if before == "a failure" else "finished"
+        )
+    else:
+        assert not record.is_finished(tmp_path, SPEC)
     stored(tmp_path)
     assert StoredRun(tmp_path / SPEC.directory).summary["final"] == 1.0
+    assert len(Store.open(tmp_path)) == 1, "what a crash left behind is no run"
+
+
+def test_leftovers_of_processes_that_are_gone_are_swept_up(tmp_path: Path) -> None:
+    directory = tmp_path / SPEC.directory
+    gone, alive = (directory.with_name(f".{directory.name}.new.{pid}") for pid in (2**22 + 1, os.getppid()))
+    for leftover in (gone, alive):
+        leftover.mkdir(parents=True)
+    stored(tmp_path)
+    assert not gone.exists() and alive.exists()
+
+
+def test_a_finished_run_is_not_overwritten_by_a_failure(tmp_path: Path) -> None:
+    stored(tmp_path)
+    record.write_failure(tmp_path, SPEC, "RuntimeError: a rival process failed", {})
+    assert record.is_finished(tmp_path, SPEC)
+
+
+def test_a_finished_status_that_lists_no_files_is_an_error(tmp_path: Path) -> None:
+    directory = stored(tmp_path)
+    status = json.loads((directory / record.STATUS).read_text())
+    (directory / record.STATUS).write_text(json.dumps({**status, "files": {}}))
+    with pytest.raises(KymographError, match="cut off or edited"):
+        record.is_finished(tmp_path, SPEC)
+
+
+def test_numbers_of_a_kind_that_is_not_stored_are_refused(tmp_path: Path) -> None:
+    half = RunResult({"x": RunSeries(np.arange(2), np.ones(2, np.float16))}, {})
+    with pytest.raises(KymographError, match="float16"):
+        record.write_record(tmp_path, SPEC, half, {}, 0.0)
 
 
 def test_a_failure_keeps_its_reason_and_is_not_finished(tmp_path: Path) -> None:

@@ -96,12 +96,12 @@ def test_clipping_is_counted_by_the_norm_before_it(clipping_store: Store) -> Non
 def test_absent_classes_are_missing_and_the_script_data_unlearnable(clipping_store: Store) -> None:
     accuracy = clipping_store.series("accuracy").values
     assert np.isnan(accuracy[..., 2:]).all() and not np.isnan(accuracy[..., :2]).any()
-    assert (clipping_store.summary("best_rare_acc").values == 0).all()
+    assert (clipping_store.summary("bayes_rare_acc").values == 0).all()
 
 
 def test_the_learnable_data_are_learned(tmp_path: Path) -> None:
     store = kymograph.run("clipping", seeds=[42], arms=["learnable/moderate/*"], out=tmp_path, quiet=True)
-    np.testing.assert_allclose(store.summary("best_rare_acc").values, 0.9)
+    np.testing.assert_allclose(store.summary("bayes_rare_acc").values, 0.9)
     assert (store.summary("final_rare_acc").values > 0.85).all()
     low, high = store.summary("final_rare_acc_low").values, store.summary("final_rare_acc_high").values
     assert (low < 0.9).all() and (high > 0.9).all()
@@ -154,7 +154,7 @@ def test_spike_analysis_by_hand() -> None:
         ({"label_noise": 0.7}, "label_noise must lie"),
         ({"lrr": 0.1}, "did you mean 'lr'"),
         ({"clip": "norm"}, "is about clip"),
-        ({"data": "scrpt"}, "did you mean 'script'"),
+        ({"data": "learnable"}, "is about data"),
     ],
 )
 def test_bad_settings_are_one_sentence_and_write_nothing(tmp_path: Path, fields: dict, message: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
@@ -86,14 +87,14 @@ def test_diagnosis_is_what_autograd_says_at_every_site() -> None:
     loss = (h - y).square().mean()
     gradients = torch.autograd.grad(loss, [*pre, *stream])
     torch.testing.assert_close(readings["probe_loss"][0], loss.detach())
-    torch.testing.assert_close(readings["grad_norm"][0], torch.stack([g.norm() for g in gradients[:3]]))
-    torch.testing.assert_close(readings["stream_grad"][0], torch.stack([g.norm() for g in gradients[3:]]))
-    norms = torch.stack([s.detach()[0].norm(dim=-1).median() for s in stream])
-    torch.testing.assert_close(readings["stream_norm"][0], norms)
-    torch.testing.assert_close(readings["pre_std"][0], torch.stack([z.detach().std() for z in pre]))
+    close = functools.partial(torch.testing.assert_close, check_dtype=False, rtol=1e-5, atol=0)
+    close(readings["grad_norm"][0], torch.stack([g.norm() for g in gradients[:3]]))
+    close(readings["stream_grad"][0], torch.stack([g.norm() for g in gradients[3:]]))
+    close(readings["stream_norm"][0], torch.stack([s.detach()[0].norm(dim=-1).median() for s in stream]))
+    close(readings["pre_std"][0], torch.stack([z.detach().std() for z in pre]))
 
 
-@pytest.mark.parametrize("probe_every", [1, 4, 1000])
+@pytest.mark.parametrize("probe_every", [1, 4])
 def test_probes_do_not_change_a_bit_of_training(tmp_path: Path, probe_every: int) -> None:
     fields = {**QUICK_DEPTH, "probe_every": probe_every}
     dense = kymograph.run("depth", seeds=[1], arms=["residual"], out=tmp_path, quiet=True, **fields)
@@ -170,6 +171,30 @@ def test_the_scripts_file_has_the_scripts_layout(depth_store: Store, tmp_path: P
         export_script(depth_store, tmp_path / "x.json", None, study.to_script)
     with pytest.raises(kymograph.KymographError, match="'residual' is missing"):
         export_script(depth_store.select(arms=["plain"]), tmp_path / "x.json", 42, study.to_script)
+
+
+def test_an_arm_owns_its_wiring(tmp_path: Path) -> None:
+    for field, value in (("branch", "zero"), ("prenorm", True), ("skip", True)):
+        with pytest.raises(kymograph.KymographError, match=f"is about {field}"):
+            kymograph.run("depth", seeds=[1], arms=["plain"], out=tmp_path, quiet=True, **{field: value})
+
+
+def test_losses_stand_beside_what_answering_zero_and_a_last_relu_would_lose(depth_store: Store) -> None:
+    for run in depth_store:
+        y = vector_task(run.seed, "identity", 32, 8, 64).probe_targets.double()
+        assert run.summary["null_loss"] == pytest.approx(float(y.square().mean()))
+        floor = float(y.clamp(max=0).square().mean()) if run.arm == "plain" else 0.0
+        assert run.summary["floor_loss"] == pytest.approx(floor)
+        assert run.summary["final_probe_loss"] >= run.summary["floor_loss"] - 1e-6
+
+
+def test_a_diverging_run_is_finished_and_says_so(tmp_path: Path) -> None:
+    store = kymograph.run(
+        "depth", seeds=[1], arms=["layers/100/residual"], out=tmp_path, quiet=True, steps=3, width=16, probe_every=3
+    )
+    (run,) = store
+    assert run.status == "finished" and run.summary["finite"] is False
+    assert np.isfinite(run.series["stream_norm"].value[0]).all(), "measured in float64, where float32 has no room"
 
 
 def test_sweeps_of_depth_and_width(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from kymograph.lab import choose_seeds, sweep
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.study import load_study
+from kymograph.sweep import engines
 from kymograph.sweep.engines import choose_engine
 from kymograph.sweep.plan import Stack, plan
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
@@ -94,6 +95,19 @@ def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
     assert "cursed" in done.stderr
 
 
+def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kymograph.run("depth", seeds=[1], arms=["plain", "residual"], out=tmp_path, quiet=True, **QUICK_DEPTH)
+    asked: list[int] = []
+
+    def note(name: str, stacks: int, workers: int | None) -> tuple[str, int]:
+        asked.append(stacks)
+        return "serial", 1
+
+    monkeypatch.setattr(engines, "choose_engine", note)
+    kymograph.run("depth", seeds=[1], out=tmp_path, quiet=True, **QUICK_DEPTH)
+    assert asked[-1] == 3, "chosen for all stacks of the plan, not for those that are left"
+
+
 def test_seeds_are_checked() -> None:
     assert choose_seeds(None, None)[:3] == (42, 123, 456) and len(choose_seeds(None, None)) == 10
     for seeds, count, message in (
@@ -116,4 +130,5 @@ def test_engines_are_checked() -> None:
 
 def test_an_unknown_device_is_named(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="no device 'tpu'"):
-        kymograph.run("clipping", seeds=[1], out=tmp_path, device="tpu", quiet=True, **QUICK_CLIPPING)
+        kymograph.run("clipping", seeds=[1], out=tmp_path / "x", device="tpu", quiet=True, **QUICK_CLIPPING)
+    assert not (tmp_path / "x").exists()

@@ -28,11 +28,11 @@ class TokenTask:
         pairs = self.targets * self.vocab + self.inputs
         return torch.bincount(pairs, minlength=self.vocab**2).view(self.vocab, self.vocab).double()
 
-    def best_recall(self) -> Tensor:
-        """Returns, per class, the recall of the best predictor of class from token: is the class learnable at all?
+    def bayes_recall(self) -> Tensor:
+        """Returns, per class, the recall of the most accurate predictor of class from token.
 
-        The best predictor answers each token with the class most common there. A class that wins no token has
-        recall 0 whatever is trained; a class without samples has NaN.
+        That predictor answers each token with the class most common there. A class that wins no token has recall 0:
+        nothing in the data rewards answering it, though a model on its way may. A class without samples has NaN.
         """
         counts = self.counts()
         winner = counts.argmax(dim=0)  # (tokens,)

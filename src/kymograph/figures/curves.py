@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal
 
 import numpy as np
@@ -39,10 +40,15 @@ def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = 400) -> tupl
     width = -(-len(x) // bins)
     if width == 1:
         return x, values
-    whole = len(x) // width * width
-    blocks = values[:, :whole].reshape(len(values), -1, width)
-    reduced = blocks.max(axis=2) if how == "max" else blocks.mean(axis=2)
-    return x[:whole].reshape(-1, width).mean(axis=1), reduced
+    pad = -len(x) % width
+    blocks = np.pad(values.astype(np.float64), ((0, 0), (0, pad)), constant_values=np.nan).reshape(
+        len(values), -1, width
+    )
+    places = np.pad(x.astype(np.float64), (0, pad), constant_values=np.nan).reshape(-1, width)
+    with warnings.catch_warnings():  # a bin without any value is NaN, as it should be
+        warnings.simplefilter("ignore", RuntimeWarning)
+        reduced = np.nanmax(blocks, axis=2) if how == "max" else np.nanmean(blocks, axis=2)
+        return np.nanmean(places, axis=1), reduced
 
 
 def seed_curves(

@@ -51,13 +51,13 @@ def initialise(net: nn.Module, draw: torch.Generator) -> None:
     Linear and convolution weights and biases are uniform on +-1/sqrt(fan_in); norms start at one and zero; a block's
     last layer (``w2``) has weights N(0, w2_std) and zero bias; a free parameter such as a token is N(0, 0.02).
     """
-    small = {block.w2: block.w2_std for block in net.modules() if hasattr(block, "w2_std")}
+    small = {block.w2: block.w2_std for block in net.modules() if isinstance(block, MlpBlock)}
     taken: set[int] = set()
     with torch.no_grad():
         for module in net.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
                 bound = module.weight[0].numel() ** -0.5
-                if module in small:
+                if isinstance(module, nn.Linear) and module in small:
                     module.weight.normal_(0.0, small[module], generator=draw)
                 else:
                     module.weight.uniform_(-bound, bound, generator=draw)

@@ -1,7 +1,8 @@
-"""One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and, last, ``status.json``.
+"""One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``.
 
-A run is finished only if ``status.json`` says so. That file is written last, by rename, and holds the size and
-SHA-256 of every other file, so that a half-written, cut-off or edited record is noticed and named.
+The directory is written under a hidden name and renamed when it is whole, so that a kill leaves either the record or
+none, and two processes that compute the same run cannot mix theirs. A run is finished only if ``status.json`` says so;
+that file holds the size and SHA-256 of every other, so that a cut-off or edited record is noticed and named.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping
@@ -105,7 +107,7 @@ def make_directory(path: Path) -> None:
 
 
 def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
-    """Stores a finished run below ``root``; the status file comes last."""
+    """Stores a finished run below ``root``, in place of what was there."""
     contents = {
         CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance}),
         ARRAYS: _pack(result.series),
@@ -117,7 +119,9 @@ def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mappi
 
 
 def write_failure(root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any]) -> None:
-    """Stores that a run failed, and why; running again tries it again."""
+    """Stores that a run failed, and why; running again tries it again. A finished run stays as it is."""
+    if is_finished(root, spec):
+        return
     contents = {CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance})}
     _write(root, spec, contents, RunStatus("failed", reason=reason))
 
@@ -130,8 +134,8 @@ def is_finished(root: Path, spec: RunSpec) -> bool:
     status = read_status(directory)
     if status.status != "finished":
         return False
-    for name, facts in status.files.items():
-        _check_size(directory / name, facts)
+    for name in (CONFIG, ARRAYS, SUMMARY):
+        _check_size(directory / name, status.files.get(name, {}))
     return True
 
 
@@ -142,7 +146,10 @@ def read_status(directory: Path) -> RunStatus:
     files = content.get("files", {})
     if status not in ("finished", "failed") or not isinstance(files, dict):
         raise KymographError(f"{directory / STATUS} is not a status file; delete {directory} to compute the run again")
-    if any(name not in (CONFIG, ARRAYS, SUMMARY, CHECKPOINT) or not isinstance(facts, dict) for name, facts in files.items()):
+    if any(
+        name not in (CONFIG, ARRAYS, SUMMARY, CHECKPOINT) or not isinstance(facts, dict)
+        for name, facts in files.items()
+    ):
         raise KymographError(f"{directory / STATUS} names foreign files; delete {directory} to compute the run again")
     return RunStatus(status, content.get("reason"), content.get("seconds"), files)
 
@@ -213,6 +220,8 @@ def _pack(series: Mapping[str, RunSeries]) -> bytes:
     grids: dict[bytes, str] = {}
     layout: dict[str, Any] = {}
     for name, entry in series.items():
+        if entry.value.dtype not in _DTYPES.values():
+            raise KymographError(f"the series {name!r} has numbers of type {entry.value.dtype}, which are not stored")
         step = np.ascontiguousarray(entry.step, dtype=np.int32)
         grid = grids.setdefault(step.tobytes(), str(len(grids)))
         arrays[f"step/{grid}"] = step
@@ -226,28 +235,56 @@ def _json_bytes(value: Any) -> bytes:
 
 
 def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: RunStatus) -> None:
+    """Writes the files under a hidden name, then puts the directory in its place by rename."""
     directory = root / spec.directory
-    make_directory(directory)
-    for name, content in contents.items():
-        write_atomically(directory / name, content)
+    make_directory(directory.parent)
+    _sweep_up(directory)
     files = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in contents.items()
     }
-    write_atomically(
-        directory / STATUS,
-        _json_bytes(
-            {
-                "schema": SCHEMA,
-                "id": spec.id,
-                "status": status.status,
-                "reason": status.reason,
-                "seconds": status.seconds,
-                "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "files": files,
-            }
-        ),
-    )
+    facts = {
+        "schema": SCHEMA,
+        "id": spec.id,
+        "status": status.status,
+        "reason": status.reason,
+        "seconds": status.seconds,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "files": files,
+    }
+    fresh, old = (directory.with_name(f".{directory.name}.{kind}.{os.getpid()}") for kind in ("new", "old"))
+    try:
+        fresh.mkdir()
+        for name, content in {**contents, STATUS: _json_bytes(facts)}.items():
+            (fresh / name).write_bytes(content)
+        if directory.exists():
+            os.rename(directory, old)
+        os.rename(fresh, directory)
+    except OSError as error:
+        if is_finished(root, spec):
+            return  # another process stored the same run first
+        raise KymographError(f"cannot write {directory}: {error.strerror}; choose another directory") from None
+    finally:
+        for leftover in (fresh, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _sweep_up(directory: Path) -> None:
+    """Removes what processes that are gone, or an earlier try of this one, left behind while they wrote this run."""
+    for leftover in directory.parent.glob(f".{directory.name}.*"):
+        owner = leftover.name.rsplit(".", 1)[1]
+        if not owner.isdecimal() or int(owner) == os.getpid() or not _alive(int(owner)):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _check_size(path: Path, facts: Mapping[str, Any]) -> None:

@@ -166,7 +166,8 @@ class Store:
             *path.glob(f"*/{record.STATUS}"),
             *path.glob(record.STATUS),
         }
-        runs = [StoredRun(status.parent) for status in sorted(found)]
+        # A hidden directory is a record that a process is still writing, or left behind when it was killed.
+        runs = [StoredRun(status.parent) for status in sorted(found) if not status.parent.name.startswith(".")]
         if not runs:
             raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
         return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), path)
@@ -231,7 +232,11 @@ class Store:
         for name in fields:
             if name not in known:
                 raise KymographError(f"no run has a field {name!r}{did_you_mean(name, known)}")
-        return self._filter(lambda run: all(run.config.get(name) == value for name, value in fields.items()))
+        chosen = self._filter(lambda run: all(run.config.get(name) == value for name, value in fields.items()))
+        if not chosen.runs:
+            wanted = ", ".join(f"{name}={value}" for name, value in fields.items())
+            raise KymographError(f"no run has {wanted}; look at the runs' config.json")
+        return chosen
 
     def series(self, name: str) -> LabelledArray:
         """Returns one quantity of every finished run, axes (arm, seed, step[, site]); absent entries are NaN."""

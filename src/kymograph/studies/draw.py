@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kymograph.errors import KymographError, did_you_mean
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def figure(name: str, store: Store) -> Figure:
     """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names."""
-    draws = {key: (study, draw) for study in store.studies for key, draw in load_study(study).figures().items()}
+    draws = _draws(store)
     if name not in draws:
         raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, draws)}")
     study, draw = draws[name]
@@ -24,4 +25,16 @@ def figure(name: str, store: Store) -> Figure:
 
 def figure_names(store: Store) -> list[str]:
     """Returns the names of the figures that the stored studies have."""
-    return [name for study in store.studies for name in load_study(study).figures()]
+    return list(_draws(store))
+
+
+def _draws(store: Store) -> dict[str, tuple[str, Callable[[Store], Figure]]]:
+    """Returns every figure of the stored studies; a study that cannot be loaded here has none."""
+    draws: dict[str, tuple[str, Callable[[Store], Figure]]] = {}
+    for study in store.studies:
+        try:
+            loaded = load_study(study)
+        except KymographError:
+            continue
+        draws |= {name: (study, draw) for name, draw in loaded.figures().items()}
+    return draws

@@ -82,6 +82,9 @@ class Study(ABC):
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the functions that draw this study's figures from stored runs, by name."""
 
+    def prepare(self, specs: Sequence[RunSpec]) -> None:  # noqa: B027
+        """Raises, before anything is written, if something these runs need is not there."""
+
     def to_script(self, store: Store) -> Mapping[str, Any]:
         """Returns one seed's runs in the layout of the research script's own file."""
         raise KymographError(f"the script behind {self.name} wrote no file, so there is no layout to export to")
@@ -165,9 +168,10 @@ def load_study(name: str) -> Study:
     module_name, attribute = reference.split(":", 1)
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise KymographError(f"cannot load the study {name!r}: {error}") from None
-    study = found() if isinstance(found, type) else found
+        study = found() if isinstance(found, type) else found
+    except Exception as error:  # a user's module can fail to load in any way
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise KymographError(f"cannot load the study {name!r}: {reason}") from None
     if not isinstance(study, Study):
         raise KymographError(f"{name!r} is not a study; it must be a subclass of kymograph.Study")
     return study

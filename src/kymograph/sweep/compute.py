@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,15 +61,31 @@ class Outcome:
     reason: str | None = None
 
 
+def import_torch() -> Any:
+    """Returns torch, imported without collecting garbage meanwhile: it allocates much and frees nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        import torch
+    finally:
+        if enabled:
+            gc.enable()
+    return torch
+
+
+def check_device(device: str) -> None:
+    """Raises if ``device`` is not the name of any device; needs no torch."""
+    if device.split(":")[0] not in ("auto", "cpu", "cuda", "mps"):
+        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda or mps")
+
+
 def choose_device(device: str) -> str:
     """Returns the torch device for ``auto``, ``cpu``, ``cuda`` or ``mps``; raises if there is none of that kind."""
-    import torch
-
+    check_device(device)
+    torch = import_torch()
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device == "auto":
         return next(name for name in ("cuda", "mps", "cpu") if available[name])
-    if device.split(":")[0] not in available:
-        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda or mps")
     if not available[device.split(":")[0]]:
         raise KymographError(f"this machine has no {device!r} device; use --device cpu")
     return device
@@ -79,26 +96,20 @@ def compute(trainer: Trainer, stack: Stack, root: Path, device: str, tick: Tick)
 
     If the stack fails, its missing runs are tried one by one, so that one bad run costs only itself.
     """
-    import torch
-
-    facts = provenance(device, torch.get_num_threads())
+    facts = provenance(device, import_torch().get_num_threads())
     started = time.perf_counter()
     try:
         results = trainer.train(stack.specs, Workplace(device, tick, root))
-    except KymographError:
-        raise
+        seconds = (time.perf_counter() - started) / len(stack.specs)
+        for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
+            if missing:
+                where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
+                write_record(root, spec, result, {**facts, **where}, seconds)
     except Exception as error:
         if len(stack.specs) == 1:
             return [_fail(root, stack.specs[0], error, facts)]
         return [outcome for lone in _singles(stack) for outcome in compute(trainer, lone, root, device, tick)]
-    seconds = (time.perf_counter() - started) / len(stack.specs)
-    outcomes = []
-    for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
-        if missing:
-            where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
-            write_record(root, spec, result, {**facts, **where}, seconds)
-        outcomes.append(Outcome(spec.id, "finished"))
-    return outcomes
+    return [Outcome(spec.id, "finished") for spec in stack.specs]
 
 
 def _singles(stack: Stack) -> list[Stack]:
@@ -108,6 +119,7 @@ def _singles(stack: Stack) -> list[Stack]:
 
 def _fail(root: Path, spec: RunSpec, error: Exception, facts: Mapping[str, Any]) -> Outcome:
     lines = str(error).strip().splitlines()
-    reason = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+    text = lines[0] if lines else "no message"
+    reason = text if isinstance(error, KymographError) else f"{type(error).__name__}: {text}"
     write_failure(root, spec, reason, facts)
     return Outcome(spec.id, "failed", reason)

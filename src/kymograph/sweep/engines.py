@@ -19,7 +19,7 @@ from typing import Any
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import is_finished, write_failure
-from kymograph.sweep.compute import Outcome, Tick, Trainer, choose_device, compute
+from kymograph.sweep.compute import Outcome, Tick, Trainer, choose_device, compute, import_torch
 from kymograph.sweep.plan import Stack
 
 ENGINES = ("auto", "serial", "processes")
@@ -39,8 +39,7 @@ def choose_engine(name: str, stacks: int, workers: int | None) -> tuple[str, int
 
 def serial(study: Trainer, stacks: Sequence[Stack], root: Path, device: str, tick: Tick) -> Iterator[list[Outcome]]:
     """Computes the stacks one after the other in this process."""
-    import torch
-
+    torch = import_torch()
     chosen = choose_device(device)
     before = torch.get_num_threads()
     torch.set_num_threads(study.threads or before)

@@ -51,7 +51,7 @@ def plan(
     steps: Callable[[RunSpec], int],
     largest: int,
 ) -> list[Stack]:
-    """Returns the stacks that still have a missing run, the longest first; raises if a stored record is damaged.
+    """Returns all stacks, the longest first, each knowing its missing runs; raises if a stored record is damaged.
 
     Runs of one key are cut into the fewest stacks of at most ``largest``, as equal in size as can be.
     """
@@ -65,6 +65,5 @@ def plan(
         for start, stop in itertools.pairwise(cuts):
             members = tuple(group[start:stop])
             missing = tuple(not is_finished(root, spec) for spec in members)
-            if any(missing):
-                stacks.append(Stack(members, missing, steps(members[0])))
+            stacks.append(Stack(members, missing, steps(members[0])))
     return sorted(stacks, key=lambda stack: -stack.steps * len(stack.specs))

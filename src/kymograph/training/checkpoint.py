@@ -37,7 +37,9 @@ def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (SafetensorError, KeyError, ValueError, TypeError, UnicodeDecodeError):
         raise KymographError(f"{path} is cut off or not a checkpoint of kymograph") from None
     if schema > SCHEMA:
-        raise KymographError(f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph")
+        raise KymographError(
+            f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
+        )
     return tensors, facts
 
 

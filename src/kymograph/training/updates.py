@@ -1,7 +1,7 @@
 """From gradients to weights: clipping and optimizers, per replica, outside every learning rule.
 
 Gradients are the rows of a matrix (R, P). A replica that is not to be clipped has the threshold infinity, for
-which every formula below is exactly the identity.
+which every formula below is exactly the identity on finite gradients.
 """
 
 from __future__ import annotations
@@ -163,10 +163,15 @@ class AdamW:
     @torch.no_grad()
     def step(self, flat: Any) -> None:
         """Takes one step; parts that are not trained do not decay either."""
-        rows = [[matrix[0, span] for span in self._trained] for matrix in
-                (flat.values, flat.gradients, self.mean, self.square)]  # fmt: skip
+        values, gradients, means, squares = (
+            [matrix[0, span] for span in self._trained]
+            for matrix in (flat.values, flat.gradients, self.mean, self.square)
+        )
         adamw(
-            *rows,
+            values,
+            gradients,
+            means,
+            squares,
             [],
             list(self.steps.unbind()),
             fused=True,

@@ -97,7 +97,7 @@ class Clipping(Study):
         "effective_dim_std": "std of effective dim.",
         "spike_ratio": "||g|| rare / common",
         "final_rare_acc": "final rare accuracy",
-        "best_rare_acc": "best reachable",
+        "bayes_rare_acc": "Bayes rare accuracy",
     }
     threads = 1  # its tensors are too small to share out
 
@@ -106,32 +106,57 @@ class Clipping(Study):
         arms: list[Arm] = []
         treatment: dict[str, Any]
         for imbalance, preset in IMBALANCES.items():
-            arms.append(Arm(f"{imbalance}/no_clip", "the script's data, no clipping", {"clip": "none"}, preset, True))
-            arms.append(Arm(f"{imbalance}/clip", "the script's data, clip by norm", {"clip": "norm"}, preset, True))
+            arms.append(
+                Arm(
+                    f"{imbalance}/no_clip",
+                    "the script's data, no clipping",
+                    {"clip": "none", "data": "script"},
+                    preset,
+                    True,
+                )
+            )
+            arms.append(
+                Arm(
+                    f"{imbalance}/clip",
+                    "the script's data, clip by norm",
+                    {"clip": "norm", "data": "script"},
+                    preset,
+                    True,
+                )
+            )
         for imbalance, preset in IMBALANCES.items():
             for name, clip in (("no_clip", "none"), ("clip", "norm")):
                 treatment = {"clip": clip, "data": "learnable"}
                 arms.append(Arm(f"learnable/{imbalance}/{name}", "the token announces the class", treatment, preset))
         for imbalance, preset in IMBALANCES.items():
             for limit in SWEEP_MAX_NORM:
-                treatment = {"clip": "norm", "max_norm": limit}
+                treatment = {"clip": "norm", "data": "script", "max_norm": limit}
                 arms.append(Arm(f"{imbalance}/clip/{limit:g}", f"clip by norm at {limit:g}", treatment, preset))
-            arms.append(Arm(f"{imbalance}/clip_value", "clip every entry", {"clip": "value"}, preset))
-            arms.append(Arm(f"{imbalance}/clip_adaptive", "clip at a past percentile", {"clip": "percentile"}, preset))
+            arms.append(Arm(f"{imbalance}/clip_value", "clip every entry", {"clip": "value", "data": "script"}, preset))
+            arms.append(
+                Arm(
+                    f"{imbalance}/clip_adaptive",
+                    "clip at a past percentile",
+                    {"clip": "percentile", "data": "script"},
+                    preset,
+                )
+            )
             for size in SWEEP_BATCH:
                 for name, clip in (("no_clip", "none"), ("clip", "norm")):
-                    treatment = {"clip": clip, "batch_size": size}
+                    treatment = {"clip": clip, "data": "script", "batch_size": size}
                     arms.append(Arm(f"{imbalance}/{name}/batch{size}", f"{size} samples a step", treatment, preset))
         for percent in SWEEP_PERCENT:
             for name, clip in (("no_clip", "none"), ("clip", "norm")):
-                treatment = {"clip": clip, "n_rare": 10 * percent}
+                treatment = {"clip": clip, "data": "script", "n_rare": 10 * percent}
                 about = f"{percent} % of 1,000 samples are rare"
                 arms.append(Arm(f"imbalance/{percent}/{name}", about, treatment, {"epochs": 10}))
         return arms
 
     def stack_key(self, config: Mapping[str, Any]) -> tuple:
         """Runs of one shape and length train together; clipping, rate, imbalance and data are per replica."""
-        return tuple(config[name] for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every"))
+        return tuple(
+            config[name] for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")
+        )
 
     def steps(self, config: Mapping[str, Any]) -> int:
         """Returns epochs times steps per epoch; the last batch of an epoch may be short."""

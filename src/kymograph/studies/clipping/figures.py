@@ -10,12 +10,7 @@ from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
 from kymograph.runs.store import Store
 
 _NAMES = {"no_clip": "without clipping", "clip": "with clipping"}
-_TITLES = {
-    "extreme": "extreme imbalance (10 of 1,000 rare)",
-    "moderate": "moderate imbalance (200 of 1,000 rare)",
-    "learnable/extreme": "learnable, extreme imbalance",
-    "learnable/moderate": "learnable, moderate imbalance",
-}
+_ORDER = ("extreme", "moderate", "learnable/extreme", "learnable/moderate")
 
 
 def _pairs(store: Store) -> dict[str, tuple[str, str]]:
@@ -26,8 +21,13 @@ def _pairs(store: Store) -> dict[str, tuple[str, str]]:
         setting, _, kind = arm.rpartition("/")
         if kind == "no_clip" and f"{setting}/clip" in arms:
             pairs[setting] = (arm, f"{setting}/clip")
-    order = list(_TITLES)
-    return dict(sorted(pairs.items(), key=lambda pair: (order.index(pair[0]) if pair[0] in order else 99, pair[0])))
+    return dict(sorted(pairs.items(), key=lambda pair: (_ORDER.index(pair[0]) if pair[0] in _ORDER else 99, pair[0])))
+
+
+def _title(store: Store, setting: str, arm: str) -> str:
+    runs = store.select(arms=[arm]).finished
+    config = runs.runs[0].config
+    return f"{setting}: {config['n_rare']:,} of {config['n_samples']:,} samples rare (n = {len(runs.seeds)} seeds)"
 
 
 @styled
@@ -79,7 +79,7 @@ def overview(store: Store) -> LabFigure:
                 axes.set_ylim(-0.05, 1.05)
             if log:
                 axes.set_yscale("log")
-            label_panel(axes, _TITLES.get(setting, setting) if row == 0 else "", "", label if column == 0 else "")
+            label_panel(axes, _title(store, setting, arms[0]) if row == 0 else "", "", label if column == 0 else "")
             if name in ("weight_norm", "grad_norm"):
                 axes.legend(loc="best")
         grid[-1, column].set_xlabel("training step")

@@ -61,9 +61,9 @@ def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         else np.zeros((len(losses), len(specs)), np.uint8),
         "rare_count": rare_counts(tasks, shape.batch_size, shape.epochs),
     }
-    kept = trace.kept()  # (probes, R, P)
+    kept = trace.kept().cpu()  # (probes, R, P)
     embeddings = net.embeddings(kept)
-    counts = torch.stack([task.counts() for task in tasks]).to(kept.device)  # (R, class, token)
+    counts = torch.stack([task.counts() for task in tasks])  # (R, class, token)
     per_probe = {
         "effective_dim": _numpy(measures.effective_dimension(embeddings)),
         "embedding_variance": _numpy(measures.total_variance(embeddings)),
@@ -144,7 +144,7 @@ def _result(
     )
     rare_accuracy = float(per_probe["accuracy"][-1, RARE_CLASS])
     low, high = measures.wilson_interval(rare_accuracy * config.n_rare, config.n_rare)
-    best = task.best_recall()
+    best = task.bayes_recall()
     summary = {
         "weight_norm_std": float(weight_norm.std()),
         "weight_norm_roughness": float(measures.roughness(torch.from_numpy(weight_norm))),
@@ -156,7 +156,7 @@ def _result(
         "final_rare_acc": rare_accuracy,
         "final_rare_acc_low": low,
         "final_rare_acc_high": high,
-        "best_rare_acc": float(best[RARE_CLASS]),
+        "bayes_rare_acc": float(best[RARE_CLASS]),
         "majority_acc": float(task.counts().sum(1).max() / config.n_samples),
         "final_loss": float(per_step["loss"][-1]),
         "finite": bool(np.isfinite(per_step["loss"]).all() and np.isfinite(weight_norm).all()),

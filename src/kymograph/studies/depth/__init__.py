@@ -57,11 +57,11 @@ class DepthConfig:
 
 
 WIRINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "plain": ("h <- relu(W h)", {"skip": False}),
-    "residual": ("h <- h + relu(W h)", {"skip": True}),
-    "residual/scaled": ("h <- h + relu(W h) / sqrt(layers)", {"skip": True, "branch": "scaled"}),
-    "residual/zero": ("h <- h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero"}),
-    "residual/prenorm": ("h <- h + relu(W LN(h))", {"skip": True, "prenorm": True}),
+    "plain": ("h <- relu(W h)", {"skip": False, "branch": "one", "prenorm": False}),
+    "residual": ("h <- h + relu(W h)", {"skip": True, "branch": "one", "prenorm": False}),
+    "residual/scaled": ("h <- h + relu(W h) / sqrt(layers)", {"skip": True, "branch": "scaled", "prenorm": False}),
+    "residual/zero": ("h <- h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero", "prenorm": False}),
+    "residual/prenorm": ("h <- h + relu(W LN(h))", {"skip": True, "branch": "one", "prenorm": True}),
 }
 SWEEP_LAYERS = (5, 10, 50, 100)  # 20 is the default
 SWEEP_WIDTH = (16, 32, 128, 256)  # 64 is the default
@@ -76,11 +76,13 @@ class Depth(Study):
     version = 1
     config_type = DepthConfig
     headlines = {  # noqa: RUF012
+        "null_loss": "loss of answering 0",
         "initial_loss": "initial loss",
         "final_loss": "final loss",
         "final_forward_gain": "forward gain",
         "final_backward_gain": "backward gain",
     }
+    threads = 1  # so that every engine gives the same bits
     largest_stack = 16  # what keeps a core's caches warm, and gives several workers something to do
 
     def arms(self) -> Sequence[Arm]:

@@ -65,7 +65,10 @@ def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
     loss = torch.stack(losses).cpu().numpy()  # (steps, R)
     steps = np.array(sorted(probes))
     readings = {name: torch.stack([probes[at][name] for at in steps]).cpu() for name in probes[0]}  # (probes, R, ...)
-    return [_result(shape, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()}) for r in range(len(specs))]
+    return [
+        _result(config, task.probe_targets, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()})
+        for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
+    ]
 
 
 def make_net(configs: Sequence[DepthConfig], seeds: Sequence[int], device: str) -> LayerStack:
@@ -89,9 +92,9 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
     has one point more than there are layers: the median over samples of ||h_l||, and the gradient norm there.
     Gradients are of the mean loss, L2 over the whole batch.
     """
-    norm = {"norm": lambda g: torch.linalg.vector_norm(g, dim=(1, 2), dtype=torch.float32)}
-    statistics = {"mean": lambda z: z.mean(dim=(1, 2)), "std": _std}
-    length = {"norm": lambda h: torch.linalg.vector_norm(h, dim=-1).median(dim=1).values}
+    norm = {"norm": lambda g: torch.linalg.vector_norm(measures.as_float64(g), dim=(1, 2))}
+    statistics = {"mean": lambda z: measures.as_float64(z).mean(dim=(1, 2)), "std": _std}
+    length = {"norm": lambda h: torch.linalg.vector_norm(measures.as_float64(h), dim=-1).median(dim=1).values}
     pre = {f"pre.{number}": block.get_submodule("affine") for number, block in enumerate(net.blocks)}
     stream = {f"h.{number + 1}": block for number, block in enumerate(net.blocks)}
     with untouched(net), watching(pre, statistics, norm) as before, watching(stream, length, norm) as after:
@@ -110,7 +113,7 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 def _std(z: Tensor) -> Tensor:
     """Returns the standard deviation (n - 1) over batch and features, in a tenth of the time of ``z.std()``."""
-    flat = z.flatten(1)
+    flat = measures.as_float64(z).flatten(1)
     return torch.linalg.vector_norm(flat - flat.mean(1, keepdim=True), dim=1) / math.sqrt(flat.shape[1] - 1)
 
 
@@ -119,7 +122,9 @@ def _sites(readings: dict[str, dict[str, Tensor]], sites: dict, key: str) -> Ten
     return torch.stack([readings[name][key] for name in sites], dim=1)
 
 
-def _result(config: DepthConfig, loss: np.ndarray, steps: np.ndarray, readings: dict[str, Tensor]) -> RunResult:
+def _result(
+    config: DepthConfig, targets: Tensor, loss: np.ndarray, steps: np.ndarray, readings: dict[str, Tensor]
+) -> RunResult:
     layers = tuple(f"layer_{number}" for number in range(1, config.layers + 1))
     stream = tuple(f"h_{number}" for number in range(config.layers + 1))
     series = {"loss": RunSeries(np.arange(len(loss)), np.ascontiguousarray(loss))}
@@ -139,6 +144,9 @@ def _result(config: DepthConfig, loss: np.ndarray, steps: np.ndarray, readings: 
         "final_probe_loss": float(readings["probe_loss"][-1]),
         "mean_last_50_loss": float(loss[-50:].astype(np.float64).mean()),
         "solved_at_start": bool(readings["probe_loss"][0] == 0),
+        # What a network that answers 0 would lose, and the least that one whose last word is a ReLU can.
+        "null_loss": float(targets.double().square().mean()),
+        "floor_loss": 0.0 if config.skip else float(targets.double().clamp(max=0).square().mean()),
         "finite": bool(np.isfinite(loss).all()),
     }
     for name, parts in gains.items():

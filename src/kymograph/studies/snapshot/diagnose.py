@@ -25,8 +25,8 @@ def diagnose(
     scripts' scale, the gradient of the mean loss, is that divided by the number of samples. ``credit`` maps the
     output error (B, classes) and a block's number to the credit that a rule would hand it, (B, width).
 
-    ``cos_in`` compares block l's credit with the gradient at its input h_l, as the script does; ``cos_out`` with that at
-    its output h_{l+1}, on which the credit really acts. Both are means over the samples that have a cosine;
+    ``cos_in`` compares block l's credit with the gradient at its input h_l, as the script does; ``cos_out`` with that
+    at its output h_{l+1}, on which it really acts. Both are means over the samples that have a cosine;
     ``below_floor`` is the share of samples, over all blocks, whose gradient or credit has no direction.
     """
     with untouched(net):
@@ -44,7 +44,7 @@ def diagnose(
         "grad_norms": [_median(norm) for norm in norms],
         "grad_norms_F": [float(norm.square().sum().sqrt()) for norm in norms],
         "acc_eval": float((logits.argmax(-1) == y).double().mean()),
-        "loss_eval": float(losses.double().mean()),
+        "loss_eval": float(losses.detach().double().mean()),
     }
     if credit is not None:
         error = output_error(logits, y)

@@ -1,2 +1,102 @@
-def resmlp(s): ...
-vit=stream_kymograph=gradient_kymograph=resmlp
+"""The paper figures of the snapshot study, and its kymographs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.curves import seed_curves
+from kymograph.figures.kymograph import kymograph
+from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
+from kymograph.runs.store import Store
+from kymograph.studies.snapshot.logs import Trajectory, from_store
+
+_COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in shades that all eyes tell apart
+_BLOCK = 2  # the published gradient is that at the third point of the stream
+
+
+def resmlp(store: Store) -> LabFigure:
+    """Draws ||h_L|| and ||g_2|| over epochs for the residual MLP, with and without terminal LayerNorm."""
+    return draw_resmlp(from_store(store, "resmlp"))
+
+
+def vit(store: Store) -> LabFigure:
+    """Draws ||h_L|| and ||g_2|| over epochs for ViT-Mini."""
+    return draw_vit(from_store(store, "vit"))
+
+
+@styled
+def draw_resmlp(trajectories: Sequence[Trajectory]) -> LabFigure:
+    """Draws two rows, with and without terminal LayerNorm: the stream's last norm and the gradient at block 2."""
+    _need(trajectories, "resmlp")
+    figure = LabFigure(figsize=(10, 7), layout="constrained")
+    grid = figure.subplots(2, 2, sharex=True)
+    for row, out_ln in enumerate((True, False)):
+        title = f"ResMLP {'with' if out_ln else 'without'} terminal LayerNorm"
+        _panels(figure, grid[row], [t for t in trajectories if t.out_ln == out_ln], title)
+    figure.suptitle("Residual stream and gradient over training")
+    return figure
+
+
+@styled
+def draw_vit(trajectories: Sequence[Trajectory]) -> LabFigure:
+    """Draws one row: the last norm of the class token and the gradient at block 2."""
+    _need(trajectories, "vit")
+    figure = LabFigure(figsize=(11, 4), layout="constrained")
+    _panels(figure, figure.subplots(1, 2), trajectories, "ViT-Mini, terminal LayerNorm", "^{cls}")
+    return figure
+
+
+def _need(trajectories: Sequence[Trajectory], model: str) -> None:
+    missing = {"BP", "DFA"} - {trajectory.rule for trajectory in trajectories}
+    if missing:
+        names = " and ".join(f"{model}/{rule.lower()}" for rule in sorted(missing))
+        raise KymographError(f"this figure needs runs of {names}; make them with `kymograph run snapshot --arms ...`")
+
+
+def _panels(
+    figure: LabFigure, pair: np.ndarray, trajectories: Sequence[Trajectory], title: str, mark: str = ""
+) -> None:
+    quantities = (
+        ("h_L", rf"$\|h_L{mark}\|_2$ (median over images)"),
+        ("g_2", r"$\|\nabla_{h_2} L\|_2$ (median over images, mean loss)"),
+    )
+    for axes, (name, label) in zip(pair, quantities, strict=True):
+        for rule in ("BP", "DFA"):
+            mine = [t for t in trajectories if t.rule == rule]
+            if not mine:
+                axes.plot([], [], color=_COLOUR[rule], label=f"{rule} (no run)")
+                continue
+            epochs = np.unique(np.concatenate([t.epochs for t in mine]))
+            values = np.full((len(mine), len(epochs)), np.nan)
+            for row, trajectory in enumerate(mine):
+                table = trajectory.hidden if name == "h_L" else trajectory.gradient
+                column = table[:, -1] if name == "h_L" else table[:, min(_BLOCK, table.shape[1] - 1)]
+                values[row, np.searchsorted(epochs, trajectory.epochs)] = column
+            seeds = tuple(t.seed for t in mine)
+            seed_curves(figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True)
+        axes.set_yscale("log")
+        label_panel(axes, title, "epoch", label)
+        axes.legend()
+
+
+def stream_kymograph(store: Store) -> LabFigure:
+    """Draws ||h_l|| over depth and epochs, one panel per arm, BP beside DFA on one colour scale."""
+    return _kymograph(store, "stream_norm", "The residual stream through training", "median over images of ||h_l||")
+
+
+def gradient_kymograph(store: Store) -> LabFigure:
+    """Draws ||g_l|| over depth and epochs, one panel per arm, BP beside DFA on one colour scale."""
+    return _kymograph(store, "stream_grad", "The gradient through training", "median over images of ||dLoss/dh_l||")
+
+
+def _kymograph(store: Store, name: str, title: str, quantity: str) -> LabFigure:
+    chosen = store.select("snapshot").finished
+    if not chosen.runs:
+        raise KymographError("there is no finished run of snapshot; run `kymograph run snapshot`")
+    # A network's BP first, then what is compared with it.
+    arms = sorted(chosen.arms, key=lambda arm: (arm.split("/")[0], "no_out_ln" in arm, "/dfa" in arm, arm))
+    array = chosen.select(arms=arms).series(name)
+    return kymograph(array, title, f"{quantity}\n(geometric mean over seeds)", "epoch")

@@ -58,7 +58,7 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
     first, rows = _resume(directory, spec, state)
 
     def measure(epoch: int, train_loss: float) -> None:
-        row = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
+        row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
         row["test_accuracy"] = accuracy(net, *tests)
         rows.append(row)
         work.say(f"loss {train_loss:.3g}, accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}")
@@ -76,7 +76,12 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
         done = epoch + 1
         if done % config.log_every == 0 or done == config.epochs:
             measure(done, float(torch.cat(losses).double().mean()))
-        if directory is not None and config.checkpoint_every and done % config.checkpoint_every == 0 and done < config.epochs:
+        if (
+            directory is not None
+            and config.checkpoint_every
+            and done % config.checkpoint_every == 0
+            and done < config.epochs
+        ):
             facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
             write_atomically(directory / RESUME, checkpoint.pack(state, facts))
     if directory is not None:
@@ -201,7 +206,7 @@ def _result(
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "finite": bool(np.isfinite(_column(rows, "hidden_norms")).all()),
     }
-    tensors = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
+    tensors: dict[str, Tensor] = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
     facts: dict[str, Any] = {"identity": spec.identity, "test_accuracy": last["test_accuracy"]}
     if feedback:
         tensors |= {f"feedback.{number}": matrix for number, matrix in enumerate(feedback)}
