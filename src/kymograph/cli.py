@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ A laboratory for the dynamics of neural-network training.
   reproduce            run every study on embedded data and make its figures
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
   export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
+  fetch cifar10 DIR    download CIFAR-10 and check it; nothing else is ever downloaded
   bench                time this package beside the scripts' way of working
 
 kymograph VERB --help tells the options of a verb. --debug shows the traceback of an error.
@@ -110,6 +112,8 @@ def run(words: list[str]) -> int:
     fields = {name: getattr(parsed.config, name) for name in given(study.config_type, words[1:])}
     if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
+    if options.data_dir is not None:
+        os.environ["KYMOGRAPH_DATA"] = options.data_dir  # for this process and its workers; never stored with a run
     done = sweep(
         study,
         words[0],
@@ -162,15 +166,36 @@ def figure(words: list[str]) -> int:
         return 0
 
     from kymograph.figures.save import save_figure
+    from kymograph.runs.record import STATUS
     from kymograph.studies.draw import figure as draw_figure
-    from kymograph.studies.draw import figure_names
+    from kymograph.studies.draw import figure_from_logs, figure_names, file_name
 
-    store = _select(options.from_, options.select)
-    directory = Path(options.out) if options.out else Path(options.from_) / "figures"
-    figures = {name: draw_figure(name, store) for name in options.names or figure_names(store)}
+    places = [Path(place) for place in options.from_]
+    is_store = len(places) == 1 and places[0].is_dir() and any(places[0].rglob(STATUS))
+    if is_store or not options.names or not all(place.exists() for place in places):
+        if len(places) > 1:
+            missing = [place for place in places if not place.exists()]
+            raise KymographError(
+                f"there is no log {missing[0]}" if missing else "name the figure to draw from these logs"
+            )
+        store = _select(options.from_[0], options.select)
+        figures = {name: draw_figure(name, store) for name in options.names or figure_names(store)}
+        default = places[0] / "figures"
+    else:
+        figures = {name: figure_from_logs(name, options.from_) for name in options.names}
+        default = Path()
     for name, drawn in figures.items():
-        for path in save_figure(drawn, directory, name):
+        for path in save_figure(drawn, Path(options.out) if options.out else default, file_name(name)):
             print(path)
+    return 0
+
+
+def fetch(words: list[str]) -> int:
+    """Downloads a data set."""
+    options = _parse("FetchOptions", words, "kymograph fetch")
+    from kymograph.data.cifar10_files import fetch as fetch_cifar10
+
+    print(fetch_cifar10(options.directory))
     return 0
 
 
@@ -196,6 +221,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "reproduce": reproduce,
     "figure": figure,
     "export": export,
+    "fetch": fetch,
     "bench": bench,
 }
 
@@ -218,6 +244,13 @@ def _select(directory: str, options: SelectOptions) -> Store:
                 f"{directory} has no runs of {options.study!r}{did_you_mean(options.study, store.studies)}"
             )
         store = store.select(options.study)
+    if options.arms:
+        chosen = [arm for arm in store.arms if any(fnmatch.fnmatchcase(arm, pattern) for pattern in options.arms)]
+        if not chosen:
+            raise KymographError(
+                f"{directory} has no arm {options.arms[0]!r}{did_you_mean(options.arms[0], store.arms)}"
+            )
+        store = store.select(arms=chosen)
     fields = {}
     for condition in options.where:
         name, equals, text = condition.partition("=")

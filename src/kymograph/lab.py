@@ -126,9 +126,9 @@ def sweep(
         name, count = engines.choose_engine(engine, len(whole), workers)
         with Progress(study.name, missing, sum(stack.steps for stack in stacks), quiet) as progress:
             if name == "serial":
-                ended = engines.serial(study, stacks, root, device, progress.tick)
+                ended = engines.serial(study, stacks, root, device, progress)
             else:
-                ended = engines.processes(reference, stacks, root, device, progress.tick, count)
+                ended = engines.processes(reference, stacks, root, device, progress, count)
             wanted = {
                 spec.id for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent
             }

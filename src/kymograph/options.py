@@ -34,6 +34,8 @@ class RunOptions:
     """How many processes; default: one per core."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
+    data_dir: str | None = None
+    """Directory of CIFAR-10 in either official layout; default: the variable KYMOGRAPH_DATA."""
     quiet: bool = False
     """Show no progress."""
 
@@ -44,6 +46,8 @@ class SelectOptions:
 
     study: str | None = None
     """Only runs of this study."""
+    arms: tuple[str, ...] = ()
+    """Only these arms, by name or pattern."""
     where: tuple[str, ...] = ()
     """Only runs with these settings, e.g. --where lr=0.1 task=identity."""
 
@@ -69,10 +73,10 @@ class FigureOptions:
 
     names: Positional[tuple[str, ...]] = ()
     """Figures by name; default: all that the stored studies have."""
-    from_: Annotated[str, arg(name="from")] = "runs"
-    """Directory of the runs."""
+    from_: Annotated[tuple[str, ...], arg(name="from")] = ("runs",)
+    """Directory of the runs; or, for the snapshot figures, JSON logs of the snapshot scripts or directories of them."""
     out: str | None = None
-    """Directory for the figures; default: `figures` inside the runs' directory."""
+    """Directory for the figures; default: `figures` inside the runs' directory, or here for logs."""
     list: bool = False
     """Only list the figures."""
     select: SelectOptions = field(default_factory=SelectOptions)
@@ -102,3 +106,13 @@ class BenchOptions:
     """How often each side is timed."""
     markdown: str | None = None
     """Also write the table to this file."""
+
+
+@dataclass(frozen=True)
+class FetchOptions:
+    """Data that a user asks for by name, from its official place, checked."""
+
+    name: Positional[Literal["cifar10"]]
+    """What to fetch."""
+    directory: Positional[str]
+    """Where to put it; give this directory to `--data-dir` or KYMOGRAPH_DATA."""

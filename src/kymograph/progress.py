@@ -33,9 +33,10 @@ class Progress:
                 progress.TaskProgressColumn(),
                 progress.TextColumn("{task.fields[runs]}"),
                 progress.TimeRemainingColumn(elapsed_when_finished=True),
+                progress.TextColumn("{task.fields[doing]}"),
                 console=console,
             )
-            self._task = self._bar.add_task(self._title, total=self._steps, runs=f"0/{self._runs} runs")
+            self._task = self._bar.add_task(self._title, total=self._steps, runs=f"0/{self._runs} runs", doing="")
             self._bar.start()
         return self
 
@@ -49,6 +50,11 @@ class Progress:
         """Notes that ``steps`` more steps are done."""
         if self._bar is not None:
             self._bar.advance(self._task, steps)
+
+    def say(self, text: str) -> None:
+        """Shows how the run at work is doing, behind the bar."""
+        if self._bar is not None:
+            self._bar.update(self._task, doing=text)
 
     def ended(self, finished: int, failed: int) -> None:
         """Notes that a stack ended with so many runs finished and failed."""

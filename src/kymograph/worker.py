@@ -29,6 +29,15 @@ def main() -> None:
     def answer(**message: Any) -> None:
         print(json.dumps(message), file=answers, flush=True)
 
+    class Parent:
+        """Follows the work from the other end of the pipe."""
+
+        def tick(self, steps: int) -> None:
+            answer(steps=steps)
+
+        def say(self, text: str) -> None:
+            answer(say=text)
+
     from kymograph.studies.study import load_study
     from kymograph.sweep.compute import choose_device, compute, import_torch
 
@@ -41,7 +50,7 @@ def main() -> None:
                 Stack.from_json(order["stack"]),
                 Path(order["root"]),
                 choose_device(order["device"]),
-                lambda steps: answer(steps=steps),
+                Parent(),
             )
             answer(outcomes=[dataclasses.asdict(outcome) for outcome in outcomes])
         except KymographError as error:

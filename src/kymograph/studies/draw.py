@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.errors import KymographError, did_you_mean
@@ -26,6 +26,23 @@ def figure(name: str, store: Store) -> Figure:
 def figure_names(store: Store) -> list[str]:
     """Returns the names of the figures that the stored studies have."""
     return list(_draws(store))
+
+
+def figure_from_logs(name: str, paths: Sequence[str]) -> Figure:
+    """Returns a snapshot figure drawn from JSON logs of the snapshot scripts (files, or directories of them)."""
+    from kymograph.studies.snapshot import figures
+    from kymograph.studies.snapshot.logs import read_logs
+
+    draws = {"snapshot-resmlp": figures.draw_resmlp, "snapshot-vit": figures.draw_vit}
+    if name not in draws:
+        raise KymographError(f"no figure {name!r} is drawn from logs{did_you_mean(name, draws)}")
+    return draws[name](read_logs(paths))
+
+
+def file_name(name: str) -> str:
+    """Returns the name of a figure's files; the paper figures keep their published names."""
+    published = {"snapshot-resmlp": "figure_snapshot_resmlp", "snapshot-vit": "figure_snapshot_vit"}
+    return published.get(name, name)
 
 
 def _draws(store: Store) -> dict[str, tuple[str, Callable[[Store], Figure]]]:

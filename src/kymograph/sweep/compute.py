@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -15,31 +16,42 @@ from kymograph.runs.record import RunResult, make_directory, write_failure, writ
 from kymograph.runs.spec import RunSpec
 from kymograph.sweep.plan import Stack
 
-Tick = Callable[[int], None]
+
+class Follower(Protocol):
+    """Whoever watches the work, e.g. a progress bar."""
+
+    def tick(self, steps: int) -> None:
+        """Notes that ``steps`` more steps are done."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Shows how the run at work is doing."""
+        ...
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a stack is computed: the device, the bar that follows it, and the directory of each run."""
+    """Where a stack is computed: the device, who follows the work, and where unfinished runs keep what they need."""
 
     device: str
-    tick: Tick
-    """Called with the number of steps just done."""
+    follower: Follower
     root: Path | None = None
 
-    def directory(self, spec: RunSpec) -> Path | None:
-        """Returns the run's own directory, made if need be, for what must survive a kill; None if nothing is stored."""
-        if self.root is None:
-            return None
-        path = self.root / spec.directory
-        make_directory(path)
-        return path
+    def tick(self, steps: int) -> None:
+        """Notes that ``steps`` more steps are done."""
+        self.follower.tick(steps)
 
     def say(self, text: str) -> None:
-        """Shows a line about the run at work beside the progress bar."""
-        say = getattr(self.tick, "say", None)
-        if say is not None:
-            say(text)
+        """Shows how the run at work is doing."""
+        self.follower.say(text)
+
+    def directory(self, spec: RunSpec) -> Path | None:
+        """Returns a directory for what must survive a kill of this run, made if need be; None if nothing is stored."""
+        if self.root is None:
+            return None
+        path = self.root / f"{spec.directory}.part"
+        make_directory(path)
+        return path
 
 
 class Trainer(Protocol):
@@ -91,7 +103,7 @@ def choose_device(device: str) -> str:
     return device
 
 
-def compute(trainer: Trainer, stack: Stack, root: Path, device: str, tick: Tick) -> list[Outcome]:
+def compute(trainer: Trainer, stack: Stack, root: Path, device: str, follower: Follower) -> list[Outcome]:
     """Trains a stack and stores its missing runs.
 
     If the stack fails, its missing runs are tried one by one, so that one bad run costs only itself.
@@ -99,16 +111,17 @@ def compute(trainer: Trainer, stack: Stack, root: Path, device: str, tick: Tick)
     facts = provenance(device, import_torch().get_num_threads())
     started = time.perf_counter()
     try:
-        results = trainer.train(stack.specs, Workplace(device, tick, root))
+        results = trainer.train(stack.specs, Workplace(device, follower, root))
         seconds = (time.perf_counter() - started) / len(stack.specs)
         for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
             if missing:
                 where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
                 write_record(root, spec, result, {**facts, **where}, seconds)
+            shutil.rmtree(root / f"{spec.directory}.part", ignore_errors=True)
     except Exception as error:
         if len(stack.specs) == 1:
             return [_fail(root, stack.specs[0], error, facts)]
-        return [outcome for lone in _singles(stack) for outcome in compute(trainer, lone, root, device, tick)]
+        return [outcome for lone in _singles(stack) for outcome in compute(trainer, lone, root, device, follower)]
     return [Outcome(spec.id, "finished") for spec in stack.specs]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import is_finished, write_failure
-from kymograph.sweep.compute import Outcome, Tick, Trainer, choose_device, compute, import_torch
+from kymograph.sweep.compute import Follower, Outcome, Trainer, choose_device, compute, import_torch
 from kymograph.sweep.plan import Stack
 
 ENGINES = ("auto", "serial", "processes")
@@ -37,7 +37,9 @@ def choose_engine(name: str, stacks: int, workers: int | None) -> tuple[str, int
     return name, count
 
 
-def serial(study: Trainer, stacks: Sequence[Stack], root: Path, device: str, tick: Tick) -> Iterator[list[Outcome]]:
+def serial(
+    study: Trainer, stacks: Sequence[Stack], root: Path, device: str, follower: Follower
+) -> Iterator[list[Outcome]]:
     """Computes the stacks one after the other in this process."""
     torch = import_torch()
     chosen = choose_device(device)
@@ -45,13 +47,13 @@ def serial(study: Trainer, stacks: Sequence[Stack], root: Path, device: str, tic
     torch.set_num_threads(study.threads or before)
     try:
         for stack in stacks:
-            yield compute(study, stack, root, chosen, tick)
+            yield compute(study, stack, root, chosen, follower)
     finally:
         torch.set_num_threads(before)
 
 
 def processes(
-    study: str, stacks: Sequence[Stack], root: Path, device: str, tick: Tick, workers: int
+    study: str, stacks: Sequence[Stack], root: Path, device: str, follower: Follower, workers: int
 ) -> Iterator[list[Outcome]]:
     """Computes the stacks in ``workers`` processes of one torch thread each.
 
@@ -71,7 +73,9 @@ def processes(
             if isinstance(answer, BaseException):
                 raise answer
             if isinstance(answer, int):
-                tick(answer)
+                follower.tick(answer)
+            elif isinstance(answer, str):
+                follower.say(answer)
             else:
                 left -= 1
                 yield answer
@@ -144,6 +148,8 @@ class _Hand(threading.Thread):
                 answer = json.loads(line)
                 if "steps" in answer:
                     self._answers.put(answer["steps"])
+                elif "say" in answer:
+                    self._answers.put(answer["say"])
                 elif "error" in answer:
                     raise KymographError(answer["error"])
                 else:

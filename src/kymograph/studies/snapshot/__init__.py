@@ -147,6 +147,13 @@ class Snapshot(Study):
         """Returns epochs times batches per epoch."""
         return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
 
+    def prepare(self, specs: Sequence[RunSpec]) -> None:
+        """Raises if CIFAR-10 is asked for and is not there."""
+        if any(spec.config["data"] == "cifar10" for spec in specs):
+            from kymograph.data.cifar10_files import find
+
+            find()
+
     def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains the runs one after the other."""
         from kymograph.studies.snapshot.train import train

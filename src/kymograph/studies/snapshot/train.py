@@ -54,7 +54,7 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
     credit = DirectFeedback(feedback, normalise=False).credit if feedback else None
 
     state = {"values": flat.values, **optimizer.state()}
-    directory = work.directory(spec)
+    directory = work.directory(spec) if config.checkpoint_every else None
     first, rows = _resume(directory, spec, state)
 
     def measure(epoch: int, train_loss: float) -> None:
@@ -84,8 +84,6 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
         ):
             facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
             write_atomically(directory / RESUME, checkpoint.pack(state, facts))
-    if directory is not None:
-        (directory / RESUME).unlink(missing_ok=True)
     return _result(spec, config, task, net, feedback, rows)
 
 

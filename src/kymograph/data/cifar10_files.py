@@ -1,0 +1,196 @@
+"""The files of CIFAR-10 (Krizhevsky, 2009), in either official layout, or downloaded if the user asks for it.
+
+The python layout is a set of pickles. They are read by an unpickler that can build byte arrays, lists, dictionaries,
+numbers and text, and nothing else: no name in a file ever becomes a call to real code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError
+
+URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
+TEST = "test_batch"
+PIXELS = 3 * 32 * 32
+_MAX_FILE = 64 * 2**20
+
+
+def find(directory: str | Path | None = None) -> tuple[Path, str]:
+    """Returns the directory of CIFAR-10's batches and the ending of their names, ``.bin`` or none.
+
+    Looked for in ``directory``, or where the variable KYMOGRAPH_DATA points, in either official layout.
+    """
+    place = directory or os.environ.get("KYMOGRAPH_DATA")
+    if not place:
+        raise KymographError(
+            "CIFAR-10 is not here: give its directory with --data-dir or KYMOGRAPH_DATA, or fetch it with "
+            "`kymograph fetch cifar10 DIR`"
+        )
+    root = Path(place)
+    for layout, suffix in (("cifar-10-batches-bin", ".bin"), ("cifar-10-batches-py", "")):
+        for candidate in (root / layout, root):
+            if (candidate / f"{TEST}{suffix}").is_file():
+                return candidate, suffix
+    raise KymographError(
+        f"{root} holds neither cifar-10-batches-bin nor cifar-10-batches-py; give the directory that holds one of them"
+    )
+
+
+def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns training pixels (n, 3072) and labels (n,), then test pixels and labels, all uint8."""
+    place, suffix = find(directory)
+    read_batch = _binary if suffix else _python
+    parts = [read_batch(place / f"{name}{suffix}") for name in TRAIN]
+    images, labels = (np.concatenate([part[index] for part in parts]) for index in (0, 1))
+    return images, labels, *read_batch(place / f"{TEST}{suffix}")
+
+
+def fetch(directory: str | Path) -> Path:
+    """Downloads the official binary archive into ``directory``, checks it, unpacks it; returns where it is."""
+    root = Path(directory)
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        with urllib.request.urlopen(URL, timeout=60) as response:
+            content = response.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise KymographError(f"cannot download CIFAR-10 ({error}); fetch {URL} elsewhere and unpack it there") from None
+    return unpack(content, root, MD5)
+
+
+def unpack(content: bytes, root: Path, checksum: str) -> Path:
+    """Unpacks the binary archive ``content`` below ``root`` if its MD5 is ``checksum``; returns the directory."""
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != checksum:
+        raise KymographError(f"the downloaded CIFAR-10 has checksum {found}, not {checksum}; nothing was unpacked")
+    target = root / "cifar-10-batches-bin"
+    wanted = {f"cifar-10-batches-bin/{name}.bin": f"{name}.bin" for name in (*TRAIN, TEST)}
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            if member.name in wanted and member.isfile() and member.size <= _MAX_FILE:
+                stream = archive.extractfile(member)
+                target.mkdir(exist_ok=True)
+                # The name comes from our own list, never from the archive.
+                (target / wanted[member.name]).write_bytes(stream.read() if stream else b"")
+    return target
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > _MAX_FILE:
+            raise KymographError(f"{path} has {size} bytes, more than any CIFAR-10 batch; it was not read")
+        return path.read_bytes()
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}; CIFAR-10 is incomplete") from None
+
+
+def _binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    content = np.frombuffer(_bytes(path), np.uint8)
+    if len(content) == 0 or len(content) % (PIXELS + 1):
+        raise KymographError(f"{path} is not a CIFAR-10 batch: its size is no multiple of {PIXELS + 1}")
+    rows = content.reshape(-1, PIXELS + 1)
+    return rows[:, 1:], _labels(rows[:, 0], path)
+
+
+def _python(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    foreign = KymographError(f"{path} is not a CIFAR-10 batch, or holds more than arrays; nothing in it was run")
+    try:
+        batch = _ArraysOnly(io.BytesIO(_bytes(path)), encoding="bytes").load()
+    except KymographError:
+        raise
+    except Exception:  # a hostile pickle can fail in any way; none of them is worth telling apart
+        raise foreign from None
+    if not isinstance(batch, dict):
+        raise foreign
+    data, labels = batch.get(b"data", batch.get("data")), batch.get(b"labels", batch.get("labels"))
+    if not isinstance(data, _Array) or data.value is None or not isinstance(labels, list):
+        raise foreign
+    if data.value.ndim != 2 or data.value.shape[1] != PIXELS or len(labels) != len(data.value) or not labels:
+        raise KymographError(f"{path} holds {data.value.shape} pixels and {len(labels)} labels, not n x {PIXELS} and n")
+    if not all(isinstance(label, int) and 0 <= label < 256 for label in labels):
+        raise foreign
+    return data.value, _labels(np.array(labels, np.uint8), path)
+
+
+def _labels(labels: np.ndarray, path: Path) -> np.ndarray:
+    if labels.max() > 9:
+        raise KymographError(f"{path} is not a CIFAR-10 batch: it has a label {labels.max()}, above 9")
+    return labels
+
+
+class _DType:
+    """Stands for numpy's dtype and accepts unsigned bytes only."""
+
+    def __init__(self, *arguments: Any) -> None:
+        if not arguments or arguments[0] not in (b"u1", "u1"):
+            raise pickle.UnpicklingError("only unsigned bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        """Ignores byte order and the like: a byte has none."""
+
+
+class _Array:
+    """Stands for a numpy array and builds one of unsigned bytes from its state, and only from that."""
+
+    def __init__(self) -> None:
+        self.value: np.ndarray | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        """Takes numpy's (version, shape, dtype, is Fortran, bytes)."""
+        _, shape, dtype, fortran, data = state
+        if not isinstance(dtype, _DType) or fortran or not isinstance(data, bytes):
+            raise pickle.UnpicklingError("not an array of bytes")
+        self.value = np.frombuffer(data, np.uint8).reshape(shape)
+
+
+def _reconstruct(*_: Any) -> _Array:
+    return _Array()
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+        raise pickle.UnpicklingError("not bytes")
+    return text.encode("latin1")
+
+
+class _Marker:
+    """Stands for numpy's array type, which a pickle names and never needs to call."""
+
+    def __init__(self) -> None:
+        raise pickle.UnpicklingError("not callable")
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """An unpickler in which the five names that an array of bytes needs mean stand-ins, and no other name exists."""
+
+    _known = {  # noqa: RUF012
+        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy", "ndarray"): _Marker,
+        ("numpy", "dtype"): _DType,
+        ("_codecs", "encode"): _encode,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Returns the stand-in for a name, or refuses."""
+        try:
+            return self._known[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed") from None
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Refuses."""
+        raise pickle.UnpicklingError("persistent ids are not allowed")

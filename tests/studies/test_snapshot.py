@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import kymograph
+from kymograph.cli import main
+from kymograph.data.batches import Batches
+from kymograph.data.images import digits
+from kymograph.errors import KymographError
+from kymograph.models.blocks import FlatNetwork
+from kymograph.rules.direct import DirectFeedback, draw_feedback
+from kymograph.runs.record import CHECKPOINT
+from kymograph.runs.store import Store
+from kymograph.studies.snapshot import Snapshot, SnapshotConfig
+from kymograph.studies.snapshot.diagnose import accuracy, diagnose
+from kymograph.studies.snapshot.logs import read_logs
+from kymograph.studies.snapshot.train import RESUME, make_network, train
+from kymograph.sweep.compute import Workplace
+from kymograph.training import checkpoint
+
+QUICK = {"epochs": 2, "width": 16, "depth": 2, "batch_size": 256}
+
+
+class Silent:
+    """Follows nothing."""
+
+    def tick(self, steps: int) -> None:
+        """Ignores it."""
+
+    def say(self, text: str) -> None:
+        """Ignores it."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Two seeds of every network's plain arms, small and short."""
+    out = tmp_path_factory.mktemp("snapshot")
+    arms = ["resmlp/bp", "resmlp/dfa", "resmlp/*/no_out_ln", "vit/*"]
+    return kymograph.run("snapshot", seeds=[42, 123], arms=arms, out=out, quiet=True, **QUICK)
+
+
+def test_every_arm_runs_and_its_numbers_are_whole(tmp_path: Path) -> None:
+    runs = kymograph.run("snapshot", seeds=[1], arms=["*"], out=tmp_path, quiet=True, **QUICK)
+    assert len(runs) == len(Snapshot().arms()) and not runs.failed.runs
+    for run in runs:
+        assert run.series["stream_norm"].value.shape == (3, 3) and run.series["stream_norm"].step.tolist() == [0, 1, 2]
+        assert np.isfinite(run.series["stream_norm"].value).all() and np.isfinite(run.series["stream_grad"].value).all()
+        assert ("gamma" in run.series) == (run.config["rule"] == "dfa")
+        assert 0 <= run.summary["test_accuracy"] <= 1
+
+
+def test_arms_start_alike_and_see_the_same_pictures(store: Store) -> None:
+    for seed in (42, 123):
+        first = store.series("stream_norm").sel(seed=seed, step=0)
+        for out_ln in ("", "/no_out_ln"):
+            bp, dfa = (first.sel(arm=f"resmlp/{rule}{out_ln}").values for rule in ("bp", "dfa"))
+            np.testing.assert_array_equal(bp, dfa)
+
+
+def test_the_diagnosis_is_autograds_and_does_not_depend_on_the_size_of_the_buffer() -> None:
+    config = SnapshotConfig(width=8, depth=2, skip=False, w2_std=0.3)
+    net = make_network(config, digits(), 3)
+    x, y = Batches(digits(), 8).test(40)
+    result = diagnose(net, x, y, None)
+    h = [net.embed(x)]
+    for block in net.blocks:
+        h.append(block(h[-1]))  # no skip is added where the network has none
+    loss = nn.functional.cross_entropy(net.readout(h[-1]), y)
+    gradients = torch.autograd.grad(loss, h)
+    np.testing.assert_allclose(result["hidden_norms"], [float(p.detach().norm(dim=-1).median()) for p in h], rtol=1e-5)
+    np.testing.assert_allclose(
+        result["grad_norms"], [40 * float(g.norm(dim=-1).median()) for g in gradients], rtol=1e-4
+    )
+    np.testing.assert_allclose(result["grad_norms_F"], [40 * float(g.norm()) for g in gradients], rtol=1e-4)
+    assert result["loss_eval"] == pytest.approx(float(loss.detach()), rel=1e-5)
+    twice = diagnose(net, torch.cat([x, x]), torch.cat([y, y]), None)
+    np.testing.assert_allclose(twice["grad_norms"], result["grad_norms"], rtol=1e-4)
+    assert accuracy(net, x, y) == pytest.approx(result["acc_eval"])
+
+
+def test_both_conventions_of_the_cosine_are_told() -> None:
+    net = make_network(SnapshotConfig(width=8, depth=2, w2_std=0.3), digits(), 3)
+    x, y = Batches(digits(), 8).test(40)
+    feedback = draw_feedback(1, [8, 8], 10)
+    result = diagnose(net, x, y, DirectFeedback(feedback, normalise=False).credit)
+    points = net.stream(x)
+    logits = net.readout(points[-1])
+    gradients = torch.autograd.grad(nn.functional.cross_entropy(logits, y, reduction="sum"), points)
+    error = logits.detach().softmax(-1) - nn.functional.one_hot(y, 10)
+    for number in range(2):
+        credit = error @ feedback[number].T
+        for key, place in (("cos_in", number), ("cos_out", number + 1)):
+            expected = nn.functional.cosine_similarity(credit, gradients[place], eps=1e-30).mean()
+            assert result[key][number] == pytest.approx(float(expected), abs=1e-5)
+    assert result["gamma"] == pytest.approx(np.mean(result["cos_in"])) and result["below_floor"] == 0
+
+
+@pytest.mark.parametrize("model", ["resmlp", "vit", "conv"])
+def test_measuring_changes_no_bit_of_training(tmp_path: Path, model: str) -> None:
+    weights = []
+    for log_every in (1, 3):
+        fields = {**QUICK, "epochs": 3, "log_every": log_every}
+        (run,) = kymograph.run("snapshot", seeds=[5], arms=[f"{model}/dfa"], out=tmp_path, quiet=True, **fields)
+        weights.append(checkpoint.unpack(run.directory / CHECKPOINT)[0])
+    assert weights[0].keys() == weights[1].keys()
+    for name, tensor in weights[0].items():
+        assert torch.equal(tensor, weights[1][name]), name
+
+
+@pytest.mark.parametrize("arm", ["resmlp/bp", "resmlp/dfa", "resmlp/dfa/random_targets", "resmlp/dfa/sgd"])
+def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path: Path, arm: str) -> None:
+    fields = {**QUICK, "epochs": 5, "checkpoint_every": 2}
+    (spec,) = Snapshot().specs([9], [arm], fields)
+
+    class Killer(Silent):
+        def __init__(self, after: int) -> None:
+            self.left = after
+
+        def tick(self, steps: int) -> None:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    whole = train(spec, Workplace("cpu", Silent(), tmp_path / "whole"))
+    for after in (1, 3, 5):  # before the first checkpoint, between two, after the last
+        root = tmp_path / f"killed after {after}"
+        with pytest.raises(KeyboardInterrupt):
+            train(spec, Workplace("cpu", Killer(after), root))
+        assert (root / f"{spec.directory}.part" / RESUME).exists() == (after > 2)
+        resumed = train(spec, Workplace("cpu", Silent(), root))
+        assert resumed.checkpoint == whole.checkpoint
+        assert resumed.summary == whole.summary
+        for name, series in whole.series.items():
+            np.testing.assert_array_equal(series.value, resumed.series[name].value, err_msg=name)
+
+
+def test_a_damaged_checkpoint_fails_the_run_in_one_sentence(tmp_path: Path) -> None:
+    (spec,) = Snapshot().specs([9], ["resmlp/bp"], QUICK)
+    part = tmp_path / f"{spec.directory}.part"
+    part.mkdir(parents=True)
+    (part / RESUME).write_bytes(b"\xff" * 100)
+    store = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path, quiet=True, **QUICK)
+    (run,) = store.failed
+    assert RESUME in (run.reason or "") and "cut off or not a checkpoint" in (run.reason or "")
+
+
+def test_the_checkpoint_holds_the_network_and_its_feedback(store: Store) -> None:
+    run = next(run for run in store if run.arm == "resmlp/dfa")
+    tensors, facts = checkpoint.unpack(run.directory / CHECKPOINT)
+    assert facts["test_accuracy"] == run.summary["test_accuracy"]
+    assert facts["feedback_hash"] == run.summary["feedback_hash"] and facts["feedback_law"].startswith("N(0, 1)")
+    assert tensors["feedback.0"].shape == (16, 10)
+    net = make_network(SnapshotConfig(**run.config), digits(), 0)
+    net.load_state_dict({name[4:]: tensor for name, tensor in tensors.items() if name.startswith("net.")})
+    x, y = Batches(digits(), 8).test()
+    assert accuracy(net, x, y) == pytest.approx(run.summary["test_accuracy"])
+
+
+def test_frozen_and_shallow_leave_their_parts_where_they_were(tmp_path: Path) -> None:
+    for arm, still in (("resmlp/frozen", ("blocks",)), ("resmlp/shallow", ("blocks", "embed"))):
+        (run,) = kymograph.run("snapshot", seeds=[3], arms=[arm], out=tmp_path, quiet=True, **QUICK)
+        tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
+        start = dict(make_network(SnapshotConfig(**run.config), digits(), 3).named_parameters())
+        for name, parameter in start.items():
+            assert torch.equal(tensors[f"net.{name}"], parameter) == name.startswith(still), name
+
+
+def test_one_step_of_bp_is_torchs_adamw(tmp_path: Path) -> None:
+    fields = {**QUICK, "epochs": 1, "batch_size": 2000}
+    (run,) = kymograph.run("snapshot", seeds=[3], arms=["resmlp/bp"], out=tmp_path, quiet=True, **fields)
+    net = make_network(SnapshotConfig(**run.config), digits(), 3)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
+    ((x, y),) = Batches(digits(), 2000).epoch(3, 0)
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
+    for name, parameter in net.named_parameters():
+        torch.testing.assert_close(tensors[f"net.{name}"], parameter.detach(), rtol=1e-5, atol=1e-7)
+
+
+def test_blocks_are_clipped_each_on_its_own() -> None:
+    from kymograph.training.updates import ClipParts
+
+    net = make_network(SnapshotConfig(width=8, depth=2), digits(), 3)
+    flat = FlatNetwork(net)
+    flat.gradients.normal_(generator=torch.Generator().manual_seed(0))
+    flat.gradients[0, flat.spans["blocks.1"]] *= 1e-3
+    before = flat.gradients.clone()
+    spans = [flat.spans["blocks.0"], flat.spans["blocks.1"]]
+    assert ClipParts(spans, 1.0)(flat.gradients, None).tolist() == [True]
+    assert float(flat.gradients[0, spans[0]].norm()) == pytest.approx(1.0, rel=1e-5)
+    for name in ("blocks.1", "embed", "readout"):
+        assert torch.equal(flat.gradients[0, flat.spans[name]], before[0, flat.spans[name]])
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    for fields, message in (
+        ({"epochs": -1}, "epochs must be at least 1"),
+        ({"penalty": 0.1, "rule": "bp"}, "penalty is a part of the rule dfa"),
+        ({"model": "vit", "width": 30}, "multiple of its 4 heads"),
+        ({"rule": "frozen", "rms": True}, "rms needs credit"),
+    ):
+        with pytest.raises(KymographError, match=message):
+            SnapshotConfig(**fields)  # type: ignore[arg-type]
+    assert SnapshotConfig().epochs == 60 and SnapshotConfig(data="cifar10").epochs == 100
+
+
+def call(*words: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    return int(exit_.value.code or 0)
+
+
+@pytest.mark.parametrize(("model", "figure"), [("resmlp", "snapshot-resmlp"), ("vit", "snapshot-vit")])
+def test_the_scripts_logs_are_written_read_and_drawn(store: Store, tmp_path: Path, model: str, figure: str) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for seed in (42, 123):
+        output = logs / f"snapshot_s{seed}.json"
+        words = (
+            "--to",
+            "script",
+            "--output",
+            str(output),
+            "--seed",
+            str(seed),
+            "--arms",
+            f"{model}/bp",
+            f"{model}/dfa",
+        )
+        assert call("export", str(store.root), *words) == 0
+        content = json.loads(output.read_text())
+        assert {"config", "depth", "d_hidden", "num_classes", "bp_log", "dfa_log"} == set(content)
+        assert content["num_classes"] == 10 and content["depth"] == 2
+        entry = content["dfa_log"][-1]
+        norms = {"resmlp": "hidden_norms", "vit": "hidden_norms_cls"}[model]
+        gradient = {"resmlp": "bp_grad_norms_per_sample_med", "vit": "bp_grad_per_sample_l2_med"}[model]
+        assert set(entry) == {norms, gradient, "bp_grad_norms_F", "gamma_dfa", "acc_eval", "loss_eval", "epoch"}
+        run = next(run for run in store if run.arm == f"{model}/dfa" and run.seed == seed)
+        assert entry[norms] == run.series["stream_norm"].value[-1].tolist()
+        np.testing.assert_allclose(entry[gradient], run.series["stream_grad"].value[-1] / 360)
+    for source in ([str(path) for path in sorted(logs.glob("*.json"))], [str(logs)]):
+        assert call("figure", figure, "--from", *source, "--out", str(tmp_path / "out")) == 0
+        drawn = tmp_path / "out" / f"{figure.replace('snapshot-', 'figure_snapshot_')}.pdf"
+        assert drawn.stat().st_size > 5000
+        drawn.unlink()
+    from_logs = {(t.rule, t.seed): t.hidden for t in read_logs([logs])}
+    run = next(run for run in store if run.arm == f"{model}/bp" and run.seed == 123)
+    np.testing.assert_array_equal(from_logs["BP", 123], run.series["stream_norm"].value)
+
+
+def test_figures_from_the_store_keep_their_published_names(store: Store, tmp_path: Path) -> None:
+    assert call("figure", "--from", str(store.root), "--out", str(tmp_path)) == 0
+    names = {path.name for path in tmp_path.glob("*.pdf")}
+    assert names == {"figure_snapshot_resmlp.pdf", "figure_snapshot_vit.pdf", "snapshot-kymograph.pdf",
+                     "snapshot-kymograph-gradient.pdf"}  # fmt: skip
+
+
+def test_which_logs_lack_the_layernorm_is_told_by_setting_or_name(tmp_path: Path) -> None:
+    entry = {"hidden_norms": [1.0, 2.0, 3.0], "bp_grad_norms_per_sample_med": [1.0, 1.0, 1.0], "epoch": 0}
+    for name, config, expected in (
+        ("snapshot_evolution_s7.json", {}, (7, True)),
+        ("snapshot_noLN_s123.json", {}, (123, False)),
+        ("x.json", {"seed": 5, "out_ln": False}, (5, False)),
+    ):
+        (tmp_path / name).write_text(json.dumps({"config": config, "bp_log": None, "dfa_log": [entry]}))
+        (trajectory,) = read_logs([tmp_path / name])
+        assert (trajectory.seed, trajectory.out_ln) == expected
+
+
+ENTRY = {"hidden_norms": [1.0, 2.0], "bp_grad_norms_per_sample_med": [1.0, 1.0], "epoch": 0}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cut off or not JSON"),
+        (b'{"bp_log": [', "cut off or not JSON"),
+        (b"\x80\x04\x95", "cut off or not JSON"),
+        (b"[" * 100_000, "cut off or not JSON"),
+        (b"[1, 2]", "not a log"),
+        (b"{}", "not a log"),
+        (b'{"bp_log": 3}', "not a log"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, float("nan")]}]}).encode(), "no finite number"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": ["a", 1]}]}).encode(), "no finite number"),
+        (json.dumps({"dfa_log": [ENTRY, {**ENTRY, "hidden_norms": [1.0]}]}).encode(), "same length"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": {}}]}).encode(), "list of the same length"),
+        (json.dumps({"dfa_log": [{"epoch": 1}]}).encode(), "has neither"),
+        (json.dumps({"dfa_log": [{**ENTRY, "epoch": "one"}]}).encode(), "no epoch"),
+    ],
+)
+def test_a_foreign_log_gets_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes, message: str
+) -> None:
+    path = tmp_path / "log.json"
+    path.write_bytes(content)
+    assert call("figure", "snapshot-resmlp", "--from", str(path), "--out", str(tmp_path / "out")) == 1
+    error = capsys.readouterr().err
+    assert message in error and "log.json" in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_logs_and_rules_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path / "a.json"), str(tmp_path / "b.json")) == 1
+    assert "there is no log" in capsys.readouterr().err
+    (tmp_path / "only.json").write_text(json.dumps({"dfa_log": [ENTRY]}))
+    assert call("figure", "snapshot-vit", "--from", str(tmp_path)) == 1
+    assert "vit/bp" in capsys.readouterr().err
+    os.truncate(tmp_path / "only.json", 3 * 2**30)
+    assert call("figure", "snapshot-vit", "--from", str(tmp_path / "only.json")) == 1
+    assert "larger than any log" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_on_digits_dfa_grows_the_stream_a_thousandfold_and_bp_does_not(tmp_path: Path) -> None:
+    store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True)
+    norm = {run.arm: run.summary["final_h_L"] for run in store}
+    assert norm["resmlp/bp"] < 50 and norm["resmlp/dfa"] > 1000 * norm["resmlp/bp"]
+
+
+@pytest.mark.cifar
+def test_one_epoch_of_real_cifar10_has_the_published_sizes(tmp_path: Path) -> None:
+    fields = {"data": "cifar10", "epochs": 1}
+    store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, **fields)
+    bp, dfa = (run.summary for run in store)
+    assert bp["test_accuracy"] == pytest.approx(0.40, abs=0.03) and dfa["test_accuracy"] == pytest.approx(
+        0.30, abs=0.03
+    )
+    assert 50 < bp["final_h_L"] < 200 and 3e3 < dfa["final_h_L"] < 3e4
+    assert bp["final_g_2_script"] == pytest.approx(5e-5, rel=0.5)
+    assert 3e-7 < dfa["final_g_2_script"] < 3e-6
