@@ -98,6 +98,7 @@ def run(words: list[str]) -> int:
     from kymograph.arguments import given, parse
     from kymograph.lab import choose_seeds, sweep
     from kymograph.options import RunOptions
+    from kymograph.studies.table import headline_table
 
     both = dataclasses.make_dataclass(
         "Run",
@@ -130,6 +131,8 @@ def run(words: list[str]) -> int:
     print(
         f"{study.name}: {done.computed - failed} runs computed, {done.found} found, {failed} failed; in {options.out}"
     )
+    if done.store.finished.runs and not options.quiet:
+        print(headline_table(study, done.store.finished))
     for failure in done.failures[:5]:
         print(f"  failed: {failure.run}: {failure.reason}", file=sys.stderr)
     return 1 if failed else 0
@@ -179,7 +182,12 @@ def figure(words: list[str]) -> int:
                 f"there is no log {missing[0]}" if missing else "name the figure to draw from these logs"
             )
         store = _select(options.from_[0], options.select)
-        figures = {name: draw_figure(name, store) for name in options.names or figure_names(store)}
+        figures = {name: draw_figure(name, store) for name in options.names}
+        for name in [] if options.names else figure_names(store):
+            try:
+                figures[name] = draw_figure(name, store)
+            except KymographError as error:
+                print(f"{name} was not drawn: {error}", file=sys.stderr)
         default = places[0] / "figures"
     else:
         figures = {name: figure_from_logs(name, options.from_) for name in options.names}
@@ -212,7 +220,7 @@ def bench(words: list[str]) -> int:
     options = _parse("BenchOptions", words, "kymograph bench")
     from kymograph.bench.compare import bench as compare
 
-    return compare(options.names, options.repeats, options.markdown)
+    return compare(options.names, options.repeats, options.markdown, options.readme)
 
 
 VERBS: dict[str, Callable[[list[str]], int]] = {

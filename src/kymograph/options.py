@@ -106,6 +106,8 @@ class BenchOptions:
     """How often each side is timed."""
     markdown: str | None = None
     """Also write the table to this file."""
+    readme: str | None = None
+    """Also put the table between the marks <!-- bench --> and <!-- /bench --> of this file."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_every_figure_is_drawn_with_labels_n_and_data(
     request: pytest.FixtureRequest, tmp_path: Path, fixture: str, seeds: list[int]
 ) -> None:
     store: Store = request.getfixturevalue(fixture).select(seeds=seeds)
-    names = figure_names(store)
+    names = [name for name in figure_names(store) if not name.endswith("-sweep")]
     assert len(names) >= 2
     for name in names:
         figure = kymograph.figure(name, store)
@@ -59,6 +59,28 @@ def test_every_figure_is_drawn_with_labels_n_and_data(
         assert all(path.stat().st_size > 500 for path in paths)
         with (tmp_path / f"{name}.csv").open() as file:
             assert len(list(csv.DictReader(file))) > 10
+
+
+@pytest.mark.parametrize(
+    ("study", "arms", "fields"),
+    [
+        ("clipping", ["extreme/*", "moderate/*", "imbalance/*"], {"n_samples": 80, "probe_every": 20}),
+        ("depth", ["layers/5/*", "layers/10/*", "width/16/*"], {"steps": 4, "n_samples": 32, "batch_size": 8}),
+    ],
+)
+def test_the_sweeps_are_drawn_if_they_were_run(
+    tmp_path: Path, request: pytest.FixtureRequest, study: str, arms: list[str], fields: dict
+) -> None:
+    with pytest.raises(KymographError, match="needs the sweeps"):
+        kymograph.figure(f"{study}-sweep", request.getfixturevalue(f"{study}_store"))
+    if study == "clipping":
+        fields = {**fields, "epochs": 1}
+        arms = [arm for arm in arms if not arm.startswith("imbalance")]
+        kymograph.run(study, seeds=[1, 2], arms=["imbalance/1/*"], out=tmp_path, quiet=True, epochs=1)
+        fields["n_rare"] = 5
+    kymograph.run(study, seeds=[1, 2], arms=arms, out=tmp_path, quiet=True, **fields)
+    figure = kymograph.figure(f"{study}-sweep", Store.open(tmp_path))
+    assert len(figure.rows) > 20 and all(axes.get_legend() for axes in figure.axes)  # type: ignore[attr-defined]
 
 
 def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Path) -> None:

@@ -68,7 +68,9 @@ def test_initial_weights_follow_their_laws_and_nothing_else_is_touched() -> None
         assert torch.equal(a, b)
     block = one.blocks[0]
     assert block.w2.weight.detach().std() == pytest.approx(0.01, rel=0.02) and block.w2.bias.eq(0).all()
-    assert block.w1.weight.abs().max() <= 1 / 20 and block.w1.weight.detach().std() == pytest.approx(1 / 20 / 3**0.5, rel=0.02)
+    assert block.w1.weight.abs().max() <= 1 / 20 and block.w1.weight.detach().std() == pytest.approx(
+        1 / 20 / 3**0.5, rel=0.02
+    )
     assert block.norm.weight.eq(1).all() and one.norm.bias.eq(0).all()
 
 

@@ -10,29 +10,35 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.provenance import hardware, versions
+from kymograph.runs.record import write_atomically
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One piece of work done both ways; each function returns seconds per seed."""
+    """One piece of work done both ways; each function returns seconds."""
 
     about: str
+    unit: str
     script: Callable[[], float]
     ours: Callable[[], float]
-    target: float
+    target: str
+    floor: Callable[[], float] | None = None
+    """The seconds of the matrix products alone, where that is a fair floor."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per seed of both ways in each repeat, measured one after the other."""
+    """Seconds of both ways, and of the floor, in each repeat, measured one after the other."""
 
     name: str
     comparison: Comparison
     script: tuple[float, ...]
     ours: tuple[float, ...]
+    floor: tuple[float, ...] = ()
 
     @property
     def ratios(self) -> list[float]:
@@ -40,7 +46,7 @@ class Timing:
         return [script / ours for script, ours in zip(self.script, self.ours, strict=True)]
 
 
-def bench(names: Sequence[str], repeats: int, markdown: str | None) -> int:
+def bench(names: Sequence[str], repeats: int, markdown: str | None = None, readme: str | None = None) -> int:
     """Times the named comparisons (default: all), prints a table, writes it to ``markdown``; returns the exit code."""
     known = comparisons()
     for name in names:
@@ -48,70 +54,123 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None) -> int:
             raise KymographError(f"there is no comparison {name!r}{did_you_mean(name, known)}")
     if repeats < 1:
         raise KymographError(f"repeats must be at least 1, not {repeats}")
+    if markdown is not None and not Path(markdown).parent.is_dir():
+        raise KymographError(f"there is no directory {Path(markdown).parent}; make it first")
     timings = []
     for name in names or known:
         comparison = known[name]
-        pairs = []
+        rows = []
         for number in range(repeats):
             print(f"{name}: {number + 1} of {repeats}", file=sys.stderr, flush=True)
-            pairs.append((comparison.script(), comparison.ours()))
-        timings.append(Timing(name, comparison, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)))
+            rows.append((comparison.script(), comparison.ours(), comparison.floor() if comparison.floor else 0.0))
+        script, ours, floor = zip(*rows, strict=True)
+        timings.append(Timing(name, comparison, script, ours, floor if comparison.floor else ()))
     table = render(timings)
     print(table)
     if markdown is not None:
-        Path(markdown).write_text("# Speed\n\nPrinted by `make bench`.\n\n" + table + "\n")
+        write_atomically(Path(markdown), f"# Speed\n\nPrinted by `make bench`.\n\n{table}\n".encode())
+    if readme is not None:
+        insert(Path(readme), table)
     return 0
+
+
+def insert(path: Path, table: str) -> None:
+    """Puts the table between the marks that a page has for it."""
+    start, end = "<!-- bench -->\n", "<!-- /bench -->"
+    text = path.read_text()
+    if start not in text or end not in text:
+        raise KymographError(f"{path} has no {start.strip()} and {end} to put the table between")
+    head, rest = text.split(start, 1)
+    write_atomically(path, (head + start + table + "\n" + end + rest.split(end, 1)[1]).encode())
 
 
 def render(timings: Sequence[Timing]) -> str:
     """Returns the timings as a Markdown table with a line that says what they were measured on."""
     lines = [
-        "| work | the script's way, s per seed | ours, s per seed | ratio: median (range) | target |",
-        "|---|---|---|---|---|",
+        "| work | the script's way | ours | ratio: median (range) | ours / matrix products alone | target |",
+        "|---|---|---|---|---|---|",
     ]
     for timing in timings:
-        ratios, script, ours = timing.ratios, statistics.median(timing.script), statistics.median(timing.ours)
+        script, ours, unit = statistics.median(timing.script), statistics.median(timing.ours), timing.comparison.unit
+        share = "" if not timing.floor else _spread([a / b for a, b in zip(timing.ours, timing.floor, strict=True)])
         lines.append(
-            f"| {timing.comparison.about} | {script:.3g} | {ours:.3g} | {statistics.median(ratios):.3g}x "
-            f"({min(ratios):.3g}-{max(ratios):.3g}) | {timing.comparison.target:g}x |"
+            f"| {timing.comparison.about} | {script:.3g} {unit} | {ours:.3g} {unit} | {_spread(timing.ratios)} "
+            f"| {share} | {timing.comparison.target} |"
         )
     repeats = len(timings[0].script) if timings else 0
     lines.append("")
-    lines.append(
-        f"{hardware()['processor']}, torch {versions()['torch']}; {repeats} repeats, both ways interleaved. "
-        "Start-up is included on our side; on the script's side where it says so."
-    )
+    lines.append(f"{hardware()['processor']}, torch {versions()['torch']}; {repeats} repeats, all ways interleaved.")
     return "\n".join(lines)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.3g}x ({min(values):.3g}-{max(values):.3g})"
 
 
 def comparisons() -> dict[str, Comparison]:
     """Returns every comparison by name."""
+    seed, epoch = "s a seed", "s an epoch"
+    arms = ("--arms", "plain", "residual")
+    loaded = [sys.executable, "-c", "from kymograph.bench import naive; naive.depth_seed(42)"]
     return {
         "clipping-32": Comparison(
-            "`clipping`, whole study, 32 seeds (start-up on our side only)",
+            "`clipping`, whole study, 32 seeds; start-up counted for ours only",
+            seed,
             _script_clipping,
             lambda: _ours("clipping", 32),
-            100,
+            "100x, aim 300x",
         ),
         "clipping-1": Comparison(
-            "`clipping`, whole study, 1 seed (start-up on our side only)",
+            "`clipping`, whole study, 1 seed; start-up counted for ours only",
+            seed,
             _script_clipping,
             lambda: _ours("clipping", 1),
-            5,
+            "5x",
         ),
         "depth-10": Comparison(
-            "`depth`, both script arms, 10 seeds (whole commands; the script is one process a seed)",
-            lambda: _timed([sys.executable, "-c", "from kymograph.bench import naive; naive.depth_seed(42)"]),
-            lambda: _ours("depth", 10, "--arms", "plain", "residual"),
-            10,
+            "`depth`, both script arms, 10 seeds; whole commands, the script's being one process a seed",
+            seed,
+            lambda: _timed(loaded),
+            lambda: _ours("depth", 10, *arms),
+            "10x",
         ),
         "depth-10-warm": Comparison(
-            "the same with a script already loaded and warm (start-up on our side only)",
+            "the same against a script that is loaded and warm; start-up counted for ours only",
+            seed,
             _script_depth,
-            lambda: _ours("depth", 10, "--arms", "plain", "residual"),
-            5,
+            lambda: _ours("depth", 10, *arms),
+            "",
+        ),
+        "snapshot-data": Comparison(
+            "`snapshot`, batches of CIFAR-10's size, no training",
+            epoch,
+            lambda: _snapshot().script_pipeline(),
+            lambda: _snapshot().our_pipeline(),
+            "ours under 0.6 s",
+        ),
+        "snapshot-bp": Comparison(
+            "`snapshot`, BP",
+            epoch,
+            lambda: _snapshot().script_epoch("bp"),
+            lambda: _snapshot().our_epoch("bp"),
+            "7x; at most 1.8x the products",
+            lambda: _snapshot().products("bp"),
+        ),
+        "snapshot-dfa": Comparison(
+            "`snapshot`, DFA",
+            epoch,
+            lambda: _snapshot().script_epoch("dfa"),
+            lambda: _snapshot().our_epoch("dfa"),
+            "7x; at most 2x the products",
+            lambda: _snapshot().products("dfa"),
         ),
     }
+
+
+def _snapshot() -> ModuleType:
+    from kymograph.bench import snapshot
+
+    return snapshot
 
 
 def _script_clipping() -> float:

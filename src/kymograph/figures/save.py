@@ -10,6 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from kymograph.errors import KymographError
 from kymograph.figures.style import LabFigure
 from kymograph.runs.record import make_directory, write_atomically
 from kymograph.runs.spec import digest
@@ -58,7 +59,11 @@ def save_stale(
         if known.get(name) == origin and (directory / f"{name}.png").exists():
             kept += 1
             continue
-        written += save_figure(draw(store), directory, name)
+        try:
+            figure = draw(store)
+        except KymographError:
+            continue  # it needs arms that these runs do not have
+        written += save_figure(figure, directory, name)
         known[name] = origin
         write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
     return written, kept

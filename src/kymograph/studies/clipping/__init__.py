@@ -172,4 +172,4 @@ class Clipping(Study):
         """Returns the script's figure and the picture of the spike analysis."""
         from kymograph.studies.clipping import figures
 
-        return {"clipping": figures.overview, "clipping-spikes": figures.spikes}
+        return {"clipping": figures.overview, "clipping-spikes": figures.spikes, "clipping-sweep": figures.sweep}

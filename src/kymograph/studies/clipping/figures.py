@@ -7,7 +7,9 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.figures.curves import Bin, interval, seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
-from kymograph.runs.store import Store
+from kymograph.figures.sweeps import sweep_curves
+from kymograph.runs.store import Store, StoredRun
+from kymograph.studies.clipping import IMBALANCES
 
 _NAMES = {"no_clip": "without clipping", "clip": "with clipping"}
 _ORDER = ("extreme", "moderate", "learnable/extreme", "learnable/moderate")
@@ -134,3 +136,47 @@ def spikes(store: Store) -> LabFigure:
     grid[0].set_yticks(range(len(arms)), arms)
     grid[0].invert_yaxis()
     return figure
+
+
+@styled
+def sweep(store: Store) -> LabFigure:
+    """Draws the jitter of the weights and the share of clipped steps against threshold, imbalance and batch size."""
+    runs = store.select("clipping").finished.runs
+
+    def setting(run: StoredRun) -> str:
+        return run.arm.split("/")[0]
+
+    thresholds = [run for run in runs if setting(run) in IMBALANCES and run.config["clip"] == "norm" and _alone(run)]
+    percents = [run for run in runs if setting(run) == "imbalance"]
+    batches = [run for run in runs if setting(run) in IMBALANCES and "batch" in run.arm]
+    sizes = {(setting(run), run.config["clip"]) for run in batches}
+    batches += [run for run in runs if _alone(run) and (setting(run), run.config["clip"]) in sizes
+                and run.arm.count("/") == 1]  # fmt: skip
+    if not (percents or batches or len({run.config["max_norm"] for run in thresholds}) > 1):
+        raise KymographError("this figure needs the sweeps; run `kymograph run clipping --arms '*'`")
+    figure = LabFigure(figsize=(13, 7), layout="constrained")
+    grid = figure.subplots(2, 3)
+    columns = (
+        ("threshold", thresholds, lambda run: run.config["max_norm"], setting),
+        ("rare samples, %", percents, lambda run: 100 * run.config["n_rare"] / run.config["n_samples"], _clip_name),
+        ("samples a step", batches, lambda run: run.config["batch_size"],
+         lambda run: f"{setting(run)}, {_clip_name(run)}"),
+    )  # fmt: skip
+    rows = (("weight_norm_roughness", "jitter of ||w||", True), ("clip_fraction", "fraction of steps clipped", False))
+    for column, (name, chosen, x, curve) in enumerate(columns):
+        for row, (key, label, log) in enumerate(rows):
+            axes = grid[row, column]
+            sweep_curves(figure, axes, f"{label}, by {name}", chosen, key, x, curve, log)
+            axes.set_xscale("log")
+            axes.set_xlabel(name)
+            axes.set_ylabel(label)
+    return figure
+
+
+def _alone(run: StoredRun) -> bool:
+    """Says whether a run of a default imbalance varies the threshold at most."""
+    return run.config["batch_size"] == 1 and run.config["clip"] in ("none", "norm")
+
+
+def _clip_name(run: StoredRun) -> str:
+    return "without clipping" if run.config["clip"] == "none" else "with clipping"

@@ -125,6 +125,7 @@ class Depth(Study):
             "depth-mean": figures.mean,
             "depth-std": figures.std,
             "depth-gain": figures.gain,
+            "depth-sweep": figures.sweep,
             "depth-kymograph": figures.stream_kymograph,
             "depth-kymograph-gradient": figures.gradient_kymograph,
         }

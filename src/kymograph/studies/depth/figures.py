@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
 from kymograph.figures.curves import seed_curves
 from kymograph.figures.kymograph import kymograph
 from kymograph.figures.style import LabFigure, colour, label_panel, styled
+from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.store import LabelledArray, Store
+from kymograph.studies.depth import SWEPT
 
 
 def _of_default_shape(store: Store) -> Store:
@@ -62,6 +65,7 @@ def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
     figure = LabFigure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     _curves(figure, axes, array, np.arange(1, len(array.labels["site"]) + 1), name, log, "o")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if log:
         axes.set_yscale("log")
     else:
@@ -119,3 +123,39 @@ def _curves(
         values = array.sel(arm=arm).values
         seeds = array.labels["seed"]
         seed_curves(figure, axes, panel, arm, x, values, seeds, colour(arms, arm), log, marker=marker)  # type: ignore[arg-type]
+
+
+@styled
+def sweep(store: Store) -> LabFigure:
+    """Draws final loss and gradient gain against depth, and final loss against width, from the sweeps' arms."""
+    runs = store.select("depth").finished.runs
+    if not any(run.arm.startswith(("layers/", "width/")) for run in runs):
+        raise KymographError("this figure needs the sweeps; run `kymograph run depth --arms 'layers/*' 'width/*'`")
+    by_depth = [run for run in runs if not run.arm.startswith("width/") and _wiring(run.arm) in SWEPT]
+    by_width = [run for run in runs if not run.arm.startswith("layers/") and _wiring(run.arm) in SWEPT]
+    figure = LabFigure(figsize=(13, 4), layout="constrained")
+    panels = (
+        ("final loss", by_depth, "final_loss", "layers", "mean squared error"),
+        ("backward gain before training", by_depth, "initial_backward_gain", "layers", "gain per layer of ||dL/dh||"),
+        ("final loss", by_width, "final_loss", "width", "mean squared error"),
+    )
+    for axes, (title, chosen, key, field, label) in zip(figure.subplots(1, 3), panels, strict=True):
+        sweep_curves(
+            figure,
+            axes,
+            f"{title}, by {field}",
+            chosen,
+            key,
+            lambda run, field=field: float(run.config[field]),  # type: ignore[misc]
+            lambda run: _wiring(run.arm),
+            log=key == "final_loss",
+        )
+        axes.set_xscale("log")
+        axes.set_xlabel(field)
+        axes.set_ylabel(label)
+    return figure
+
+
+def _wiring(arm: str) -> str:
+    """Returns the wiring of an arm, without the depth or width that a sweep gives it."""
+    return arm.split("/", 2)[2] if arm.startswith(("layers/", "width/")) else arm

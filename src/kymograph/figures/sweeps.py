@@ -1,0 +1,39 @@
+"""A summary number against the setting that a sweep varies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from kymograph.figures.curves import seed_curves
+from kymograph.figures.style import COLOURS, LabFigure
+from kymograph.runs.store import StoredRun
+
+
+def sweep_curves(
+    figure: LabFigure,
+    axes: Axes,
+    panel: str,
+    runs: Iterable[StoredRun],
+    key: str,
+    x: Callable[[StoredRun], float],
+    curve: Callable[[StoredRun], Hashable],
+    log: bool,
+) -> None:
+    """Draws summary ``key`` over ``x``, a curve per value of ``curve``: seeds thin, mean and interval thick."""
+    groups: dict[Hashable, dict[tuple[int, float], float]] = {}
+    for run in runs:
+        value = run.summary.get(key)
+        number = np.nan if value is None or isinstance(value, str) else float(value)
+        groups.setdefault(curve(run), {})[run.seed, x(run)] = number
+    for (name, points), colour in zip(groups.items(), COLOURS, strict=False):
+        seeds = tuple(dict.fromkeys(seed for seed, _ in points))
+        places = np.array(sorted({place for _, place in points}))
+        values = np.array([[points.get((seed, place), np.nan) for place in places] for seed in seeds])
+        seed_curves(figure, axes, panel, str(name), places, values, seeds, colour, log, marker="o")
+    if log:
+        axes.set_yscale("log")
+    axes.set_title(panel)
+    axes.legend()
