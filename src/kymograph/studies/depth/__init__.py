@@ -79,8 +79,9 @@ class Depth(Study):
         "null_loss": "loss of answering 0",
         "initial_loss": "initial loss",
         "final_loss": "final loss",
-        "final_forward_gain": "forward gain",
-        "final_backward_gain": "backward gain",
+        "initial_forward_gain": "forward gain, start",
+        "final_forward_gain": "forward gain, end",
+        "final_backward_gain": "backward gain, end",
     }
     threads = 1  # so that every engine gives the same bits
     largest_stack = 16  # what keeps a core's caches warm, and gives several workers something to do
