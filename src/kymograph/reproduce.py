@@ -8,6 +8,7 @@ from typing import Any
 from kymograph.lab import choose_seeds, sweep
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
+from kymograph.studies.draw import file_name
 from kymograph.studies.study import Study, list_studies
 from kymograph.studies.table import headline_table
 
@@ -53,5 +54,6 @@ def _draw(study: Study, store: Store, directory: Path) -> None:
     """Draws the study's figures unless they are there already, drawn from these very runs by this very code."""
     from kymograph.figures.save import save_stale
 
-    _, kept = save_stale(store, study.figures(), directory, code_hash())
+    draws = {file_name(name): draw for name, draw in study.figures().items()}
+    _, kept = save_stale(store, draws, directory, code_hash())
     print(f"figures: {directory}" + (f" ({kept} were up to date)" if kept else ""))

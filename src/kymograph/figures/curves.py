@@ -68,6 +68,7 @@ def seed_curves(
 
     ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
     """
+    values = np.where(np.isinf(values), np.nan, values)  # an overflow has no place on a curve
     present = ~np.isnan(values).all(axis=1)
     values, seeds = values[present], tuple(seed for seed, here in zip(seeds, present, strict=True) if here)
     if not len(values):

@@ -30,7 +30,7 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
     low, high = (everything.min(), everything.max()) if len(everything) else (0.1, 1.0)
     norm = LogNorm(low, high if high > low else low * 1.01)
 
-    columns = min(len(arms), 3)
+    columns = 2 if len(arms) in (2, 4) else min(len(arms), 3)
     rows = -(-len(arms) // columns)
     figure = LabFigure(figsize=(3.2 * columns + 1.0, 2.6 * rows + 0.5), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -56,14 +57,11 @@ def save_stale(
     written: list[Path] = []
     kept = 0
     for name, draw in draws.items():
-        if known.get(name) == origin and (directory / f"{name}.png").exists():
-            kept += 1
+        if known.get(name) == origin:
+            kept += (directory / f"{name}.png").exists()
             continue
-        try:
-            figure = draw(store)
-        except KymographError:
-            continue  # it needs arms that these runs do not have
-        written += save_figure(figure, directory, name)
+        with contextlib.suppress(KymographError):  # it may need arms that these runs do not have
+            written += save_figure(draw(store), directory, name)
         known[name] = origin
         write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
     return written, kept

@@ -22,18 +22,25 @@ def sweep_curves(
     curve: Callable[[StoredRun], Hashable],
     log: bool,
 ) -> None:
-    """Draws summary ``key`` over ``x``, a curve per value of ``curve``: seeds thin, mean and interval thick."""
+    """Draws summary ``key`` over ``x``, on a log axis, a curve per value of ``curve``: thin seeds, thick mean."""
     groups: dict[Hashable, dict[tuple[int, float], float]] = {}
     for run in runs:
         value = run.summary.get(key)
         number = np.nan if value is None or isinstance(value, str) else float(value)
         groups.setdefault(curve(run), {})[run.seed, x(run)] = number
+    ticks: set[float] = set()
     for (name, points), colour in zip(groups.items(), COLOURS, strict=False):
         seeds = tuple(dict.fromkeys(seed for seed, _ in points))
         places = np.array(sorted({place for _, place in points}))
         values = np.array([[points.get((seed, place), np.nan) for place in places] for seed in seeds])
-        seed_curves(figure, axes, panel, str(name), places, values, seeds, colour, log, marker="o")
+        ticks |= set(places.tolist())
+        lost = [f"{place:g}" for place, column in zip(places, values.T, strict=True) if not np.isfinite(column).any()]
+        label = f"{name}, not finite at {', '.join(lost)}" if lost else str(name)
+        seed_curves(figure, axes, panel, label, places, values, seeds, colour, log, marker="o")
     if log:
         axes.set_yscale("log")
+    axes.set_xscale("log")
+    axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
+    axes.minorticks_off()
     axes.set_title(panel)
     axes.legend()

@@ -167,7 +167,6 @@ def sweep(store: Store) -> LabFigure:
         for row, (key, label, log) in enumerate(rows):
             axes = grid[row, column]
             sweep_curves(figure, axes, f"{label}, by {name}", chosen, key, x, curve, log)
-            axes.set_xscale("log")
             axes.set_xlabel(name)
             axes.set_ylabel(label)
     return figure

@@ -150,7 +150,6 @@ def sweep(store: Store) -> LabFigure:
             lambda run: _wiring(run.arm),
             log=key == "final_loss",
         )
-        axes.set_xscale("log")
         axes.set_xlabel(field)
         axes.set_ylabel(label)
     return figure

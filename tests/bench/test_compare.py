@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kymograph.bench import compare, naive, snapshot
+from kymograph.errors import KymographError
+
+
+def test_ratios_are_repeat_by_repeat_and_shown_with_their_spread() -> None:
+    comparison = compare.Comparison("work", "s", lambda: 1.0, lambda: 1.0, "5x")
+    timing = compare.Timing("x", comparison, (10.0, 12.0, 30.0), (1.0, 2.0, 3.0), (0.5, 1.0, 1.0))
+    assert timing.ratios == [10, 6, 10]
+    table = compare.render([timing])
+    assert "| work | 12 s | 2 s | 10x (6-10) | 2x (2-3) | 5x |" in table and "3 repeats" in table
+
+
+def test_the_bench_times_both_ways_in_turn_and_writes_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    calls = []
+
+    def timed(name: str) -> float:
+        calls.append(name)
+        return 2.0 if name == "script" else 1.0
+
+    fake = compare.Comparison("w", "s", lambda: timed("script"), lambda: timed("ours"), "2x")
+    monkeypatch.setattr(compare, "comparisons", lambda: {"w": fake})
+    (tmp_path / "README.md").write_text("a\n<!-- bench -->\nold\n<!-- /bench -->\nb\n")
+    assert compare.bench([], 2, str(tmp_path / "bench.md"), str(tmp_path / "README.md")) == 0
+    assert calls == ["script", "ours", "script", "ours"], "interleaved"
+    table = capsys.readouterr().out.strip()
+    assert table in (tmp_path / "bench.md").read_text()
+    readme = (tmp_path / "README.md").read_text()
+    assert table in readme and "old" not in readme and readme.startswith("a\n") and readme.endswith("\nb\n")
+    with pytest.raises(KymographError, match="no directory"):
+        compare.bench([], 1, str(tmp_path / "absent" / "x.md"))
+    with pytest.raises(KymographError, match="to put the table between"):
+        compare.insert(tmp_path / "bench.md", table)
+
+
+def test_the_naive_depth_is_the_scripts() -> None:
+    losses = naive.depth_seed(42, steps=2)
+    assert losses["residual"][0] > 1e6 > 10 > losses["plain"][0]
+
+
+def test_the_scripts_pictures_are_cropped_and_normalised_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = snapshot.ImageTask(
+        "few",
+        torch.full((4, 3, 32, 32), 255, dtype=torch.uint8),
+        torch.zeros(4, dtype=torch.long),
+        torch.zeros(1, 3, 32, 32, dtype=torch.uint8),
+        torch.zeros(1, dtype=torch.long),
+        snapshot.MEAN,
+        snapshot.STD,
+        10,
+        True,
+    )
+    monkeypatch.setattr(snapshot.random, "randint", lambda low, high: 4)  # no shift
+    picture, _ = snapshot.PictureFiles(task)[0]
+    expected = snapshot.Batches(task, 4).normalise(task.train[:1])[0]
+    torch.testing.assert_close(picture, expected, atol=1e-5, rtol=0)
