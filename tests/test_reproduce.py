@@ -14,6 +14,7 @@ from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs": 1, "width": 16, "depth": 2}}
 
 
+@pytest.mark.slow
 def test_everything_is_run_drawn_and_told_and_the_second_time_nothing_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

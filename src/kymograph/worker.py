@@ -33,9 +33,11 @@ def main() -> None:
         """Follows the work from the other end of the pipe."""
 
         def tick(self, steps: int) -> None:
+            """Passes steps on."""
             answer(steps=steps)
 
         def say(self, text: str) -> None:
+            """Passes a line on."""
             answer(say=text)
 
     from kymograph.studies.study import load_study

@@ -100,6 +100,14 @@ def test_initial_weights_are_torchs_defaults_under_that_seed() -> None:
     assert torch.equal(ours["weight"], linear.weight) and torch.equal(ours["bias"], linear.bias)
 
 
+def test_a_line_holds_each_parameter_of_all_replicas_together() -> None:
+    flat = FlatParameters({"w": (2,), "b": ()}, 3, rows=False)
+    for replica in range(3):
+        flat.fill(replica, {"w": torch.full((2,), replica + 1.0), "b": torch.tensor(-replica - 1.0)})
+    assert flat.values.tolist() == [1, 1, 2, 2, 3, 3, -1, -2, -3]
+    assert flat.views["w"].is_contiguous() and flat.gradient_views["w"].is_contiguous()
+
+
 def test_views_share_the_matrix_and_replicas_do_not_meet() -> None:
     flat = FlatParameters({"w": (2, 3), "b": ()}, 2)
     flat.fill(1, {"w": torch.ones(2, 3), "b": torch.tensor(5.0)})

@@ -66,6 +66,9 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None = None, readm
         script, ours, floor = zip(*rows, strict=True)
         timings.append(Timing(name, comparison, script, ours, floor if comparison.floor else ()))
     table = render(timings)
+    if any(timing.comparison.floor for timing in timings):
+        memory = max(_snapshot().peak_memory(rule) for rule in ("bp", "dfa"))
+        table += f" Peak memory of an epoch of `snapshot`: {memory:.2f} GB (target: under 1.5 GB)."
     print(table)
     if markdown is not None:
         write_atomically(Path(markdown), f"# Speed\n\nPrinted by `make bench`.\n\n{table}\n".encode())

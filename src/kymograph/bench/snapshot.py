@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
 import resource
 import subprocess
 import sys
@@ -43,11 +42,13 @@ def images() -> ImageTask:
 
 
 class PictureFiles(torch.utils.data.Dataset):
-    """The script's data set: pictures that are padded, cropped, flipped and normalised one by one."""
+    """The script's data set: pictures that are padded, cropped, flipped and normalised one by one.
+
+    Operation for operation what the usual library of PIL transforms does, checks and copies included; it takes as long.
+    """
 
     def __init__(self, task: ImageTask) -> None:
         self.pixels, self.labels = task.train.permute(0, 2, 3, 1).contiguous().numpy(), task.train_labels.tolist()
-        self.mean, self.std = (torch.tensor(values)[:, None, None] for values in (MEAN, STD))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -55,13 +56,25 @@ class PictureFiles(torch.utils.data.Dataset):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         from PIL import Image, ImageOps
 
-        picture = ImageOps.expand(Image.fromarray(self.pixels[index]), border=4, fill=0)
-        left, top = random.randint(0, 8), random.randint(0, 8)
+        # pad and crop
+        picture = ImageOps.expand(Image.fromarray(self.pixels[index]), border=(4, 4, 4, 4), fill=0)
+        top = int(torch.randint(0, picture.height - 32 + 1, size=(1,)).item())
+        left = int(torch.randint(0, picture.width - 32 + 1, size=(1,)).item())
         picture = picture.crop((left, top, left + 32, top + 32))
-        if random.random() < 0.5:
+        # flip
+        if torch.rand(1) < 0.5:
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        tensor = torch.from_numpy(np.array(picture)).permute(2, 0, 1).float().div(255)
-        return (tensor - self.mean) / self.std, self.labels[index]
+        # to a tensor
+        tensor = torch.from_numpy(np.array(picture, np.uint8, copy=True))
+        tensor = tensor.view(picture.height, picture.width, len(picture.getbands())).permute((2, 0, 1)).contiguous()
+        tensor = tensor.to(dtype=torch.get_default_dtype()).div(255)
+        # normalise
+        tensor = tensor.clone()
+        mean = torch.as_tensor(MEAN, dtype=tensor.dtype, device=tensor.device)
+        std = torch.as_tensor(STD, dtype=tensor.dtype, device=tensor.device)
+        if (std == 0).any():
+            raise ValueError("a standard deviation is zero")
+        return tensor.sub_(mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1)), self.labels[index]
 
 
 def script_batches() -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,8 +1,9 @@
-"""The parameters of R replicas as the rows of one matrix, with named views of it.
+"""The parameters of R replicas in one piece of memory, with named views of it.
 
-One row is one network. What acts on whole networks (clipping, optimizer, norms) is then a single operation on a
-matrix, and replica r never meets replica s. Gradients live in a second matrix of the same shape, which autograd
-fills through the views' ``.grad``.
+As a matrix, one row is one network: what acts on whole networks (clipping, norms, a rate per replica) is a single
+operation, and replica r never meets replica s. As a line, parameter after parameter, each parameter of all replicas
+lies together, which batched products like; what acts on every number alike (Adam) does not care. Gradients live in a
+second piece of the same form, which autograd fills through the views' ``.grad``.
 """
 
 from __future__ import annotations
@@ -15,26 +16,34 @@ from torch import Tensor, nn
 
 
 class FlatParameters:
-    """A (replicas, parameters) matrix of weights, one of gradients, and a ``nn.Parameter`` view per name."""
+    """Weights and gradients of R networks, (R, P) or (R * P,), and a ``nn.Parameter`` view (R, *shape) per name."""
 
-    def __init__(self, shapes: Mapping[str, Sequence[int]], replicas: int, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        replicas: int,
+        device: torch.device | str = "cpu",
+        rows: bool = True,
+    ) -> None:
         sizes = {name: math.prod(shape) for name, shape in shapes.items()}
-        self.values = torch.zeros(replicas, sum(sizes.values()), device=device)  # (R, P)
-        self.gradients = torch.zeros_like(self.values)  # (R, P)
+        total = sum(sizes.values())
+        self.replicas = replicas
+        self.values = torch.zeros((replicas, total) if rows else (replicas * total,), device=device)
+        self.gradients = torch.zeros_like(self.values)
         self.views: dict[str, nn.Parameter] = {}
         self.gradient_views: dict[str, Tensor] = {}
         start = 0
         for name, shape in shapes.items():
             stop = start + sizes[name]
-            view = nn.Parameter(self.values[:, start:stop].view(replicas, *shape))  # shares the matrix's memory
-            view.grad = self.gradients[:, start:stop].view(replicas, *shape)
+
+            def cut(memory: Tensor, first: int = start, last: int = stop, shape: Sequence[int] = shape) -> Tensor:
+                part = memory[:, first:last] if rows else memory[replicas * first : replicas * last]
+                return part.view(replicas, *shape)
+
+            view = nn.Parameter(cut(self.values))  # shares the memory
+            view.grad = cut(self.gradients)
             self.views[name], self.gradient_views[name] = view, view.grad
             start = stop
-
-    @property
-    def replicas(self) -> int:
-        """How many networks the matrix holds."""
-        return self.values.shape[0]
 
     def fill(self, replica: int, tensors: Mapping[str, Tensor]) -> None:
         """Sets every parameter of one replica."""

@@ -108,7 +108,7 @@ class LayerStack(nn.Module):
             if wiring.learned:
                 shapes[f"{layer}.scale"] = ()
         self.wiring = wiring
-        self.flat = FlatParameters(shapes, len(wiring.scales), device)
+        self.flat = FlatParameters(shapes, len(wiring.scales), device, rows=False)
         views = self.flat.views
         fixed = wiring.fixed_scale
         fixed = None if fixed is None else fixed.to(device)
@@ -164,7 +164,6 @@ class _Memory:
     def __init__(self, shape: torch.Size, layers: int, like: Tensor) -> None:
         self.layers = [_Place(shape, like) for _ in range(layers)]
         self.above, self.below, self.d_pre = (like.new_empty(shape) for _ in range(3))
-        self.d_weight = like.new_empty(shape[0], shape[2], shape[2])
 
 
 class _LayerArithmetic:
@@ -204,8 +203,7 @@ class _LayerArithmetic:
             through[self.plain :].mul_(self.scale)
         d_pre = torch.ops.aten.threshold_backward.grad_input(through, place.pre, 0, grad_input=memory.d_pre)
         inner = place.normed if self.prenorm else below
-        # The weights of neighbouring replicas lie apart in memory; a product straight into them costs twice a copy.
-        self.d_weight.copy_(torch.bmm(d_pre.transpose(1, 2), inner, out=memory.d_weight))  # type: ignore[union-attr]
+        torch.bmm(d_pre.transpose(1, 2), inner, out=self.d_weight)
         torch.sum(d_pre, 1, out=self.d_bias)
         if not need_input:
             return

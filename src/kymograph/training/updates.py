@@ -118,7 +118,7 @@ class Sgd:
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over the whole matrix of replicas.
+    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over all parameters of all replicas.
 
     torch's functional form: the class `torch.optim.Adam` would import the compiler, a second and more of start-up.
     """
