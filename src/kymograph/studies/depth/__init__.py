@@ -45,7 +45,7 @@ class DepthConfig:
     """Factor on a residual branch: 1, 1/sqrt(layers), or a learned scalar from 0. [set by the arm]"""
     prenorm: bool = False
     """Whether a branch normalises its input. [set by the arm]"""
-    probe_every: int = 25
+    probe_every: int = 50
     """Steps between measurements along depth."""
     probe_size: int = 64
     """Samples of the fixed batch on which every arm is measured."""
