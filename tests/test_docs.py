@@ -13,6 +13,7 @@ from kymograph.cli import main
 ROOT = Path(__file__).parent.parent
 QUICK = {
     "clipping": ["--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--quiet", "--engine", "serial"],
+    "calibration": ["--epochs", "1", "--width", "16", "--draws", "19", "--quiet", "--engine", "serial"],
     "snapshot": ["--epochs", "1", "--width", "16", "--quiet", "--engine", "serial"],
     "depth": ["--layers", "3", "--width", "8", "--steps", "6", "--quiet", "--engine", "serial"],
 }
@@ -24,7 +25,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def commands(path: Path) -> list[str]:
     lines = [line for block in blocks(path, "") for line in block.splitlines()]
-    needs_more = ("my_study", "fetch", "--data-dir", "results/")  # a study, a network, data or logs of the reader's own
+    needs_more = ("my_study", "fetch", "--data-dir", "results/", "-ID")  # what only the reader has
     return [line for line in lines if line.startswith("kymograph ") and not any(word in line for word in needs_more)]
 
 

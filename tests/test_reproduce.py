@@ -11,7 +11,8 @@ from kymograph.studies.study import Study, load_study
 from kymograph.studies.table import headline_table
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
-QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs": 1, "width": 16, "depth": 2}}
+QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs": 1, "width": 16, "depth": 2},
+         "calibration": {"epochs": 1, "width": 16, "depth": 2, "draws": 19}}  # fmt: skip
 
 
 @pytest.mark.slow

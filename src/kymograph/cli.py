@@ -23,6 +23,7 @@ A laboratory for the dynamics of neural-network training.
   list                 the studies and their arms
   run STUDY            run a study: arms x seeds, what is stored already is not computed again
   reproduce            run every study on embedded data and make its figures
+  calibrate CHECKPOINT a trained network's credit cosines against their nulls
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
   export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
   fetch cifar10 DIR    download CIFAR-10 and check it; nothing else is ever downloaded
@@ -198,6 +199,24 @@ def figure(words: list[str]) -> int:
     return 0
 
 
+def calibrate(words: list[str]) -> int:
+    """Sets a trained network's credit against its nulls."""
+    options = _parse("CalibrateOptions", words, "kymograph calibrate")
+    if options.data_dir is not None:
+        os.environ["KYMOGRAPH_DATA"] = options.data_dir
+    for name, value, least in (("draws", options.draws, 19), ("images", options.images, 2)):
+        if value < least:
+            raise KymographError(f"{name} must be at least {least}, not {value}")
+    from kymograph.studies.calibration.command import calibrate_checkpoint
+
+    nulls = tuple(dict.fromkeys(("fresh", *options.nulls)))
+    for line in calibrate_checkpoint(
+        options.checkpoint, options.data, options.images, options.draws, nulls, options.seed, Path(options.out)
+    ):
+        print(line)
+    return 0
+
+
 def fetch(words: list[str]) -> int:
     """Downloads a data set."""
     options = _parse("FetchOptions", words, "kymograph fetch")
@@ -228,6 +247,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "run": run,
     "reproduce": reproduce,
     "figure": figure,
+    "calibrate": calibrate,
     "export": export,
     "fetch": fetch,
     "bench": bench,

@@ -118,3 +118,31 @@ class FetchOptions:
     """What to fetch."""
     directory: Positional[str]
     """Where to put it; give this directory to `--data-dir` or KYMOGRAPH_DATA."""
+
+
+@dataclass(frozen=True)
+class CalibrateOptions:
+    """A trained network's credit cosines against their nulls."""
+
+    checkpoint: Positional[str]
+    """A run's directory, its checkpoint.safetensors, or a .pt of the calibration script."""
+    data: Literal["digits", "cifar10", "synthetic"] | None = None
+    """Test images; default: those the network was trained on, cifar10 for a .pt."""
+    data_dir: str | None = None
+    """Directory of CIFAR-10 in either official layout; default: the variable KYMOGRAPH_DATA."""
+    images: int = 2048
+    """How many test images; all of them if there are fewer."""
+    draws: int = 999
+    """Draws of every null."""
+    nulls: tuple[Literal["fresh", "rows", "columns", "samples", "directions"], ...] = (
+        "fresh",
+        "rows",
+        "columns",
+        "samples",
+        "directions",
+    )
+    """Which nulls; `fresh`, matrices of the same law, is always among them."""
+    seed: int = 0
+    """Seed of the nulls."""
+    out: str = "calibration"
+    """Directory for calibration.json and the histograms."""

@@ -167,7 +167,20 @@ def comparisons() -> dict[str, Comparison]:
             "7x; at most 2x the products",
             lambda: _snapshot().products("dfa"),
         ),
+        "calibration": Comparison(
+            "`calibration`, fresh B on 2,048 images; ours is a whole calibration of 999 draws, divided by them",
+            "s a draw",
+            lambda: _calibration().script_draw(),
+            lambda: _calibration().our_draw(),
+            "100x, and 0.003 s a draw",
+        ),
     }
+
+
+def _calibration() -> ModuleType:
+    from kymograph.bench import calibration
+
+    return calibration
 
 
 def _snapshot() -> ModuleType:

@@ -27,6 +27,7 @@ BUILT_IN = {
     "clipping": "kymograph.studies.clipping:Clipping",
     "depth": "kymograph.studies.depth:Depth",
     "snapshot": "kymograph.studies.snapshot:Snapshot",
+    "calibration": "kymograph.studies.calibration:Calibration",
 }
 
 

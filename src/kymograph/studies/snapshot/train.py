@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,25 @@ PER_BLOCK = {"cos_in": "cos_in", "cos_out": "cos_out"}
 PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below_floor")
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A trained network and everything that was measured on its way."""
+
+    config: SnapshotConfig
+    task: ImageTask
+    batches: Batches
+    net: BlockNetwork
+    feedback: list[Tensor]
+    rows: list[dict[str, Any]]
+
+
 def train(spec: RunSpec, work: Workplace) -> RunResult:
-    """Trains one run from its start or from where it was killed; returns its series, summary and network."""
-    config = SnapshotConfig(**spec.config)  # type: ignore[arg-type]
+    """Trains one run; returns its series, summary and network."""
+    return result(spec, fit(spec, SnapshotConfig(**spec.config), work))  # type: ignore[arg-type]
+
+
+def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace) -> Fitted:
+    """Trains the network of ``config`` at the spec's seed, from its start or from where it was killed."""
     task = load_task(config.data)
     batches = Batches(task, config.batch_size, work.device)
     net = make_network(config, task, spec.seed).to(work.device)
@@ -84,7 +101,7 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
         ):
             facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
             write_atomically(directory / RESUME, checkpoint.pack(state, facts))
-    return _result(spec, config, task, net, feedback, rows)
+    return Fitted(config, task, batches, net, feedback, rows)
 
 
 @functools.lru_cache(maxsize=1)
@@ -167,14 +184,9 @@ def _resume(directory: Path | None, spec: RunSpec, state: dict[str, Tensor]) -> 
     return facts["epoch"], json.loads(facts["rows"])
 
 
-def _result(
-    spec: RunSpec,
-    config: SnapshotConfig,
-    task: ImageTask,
-    net: BlockNetwork,
-    feedback: list[Tensor],
-    rows: list[dict[str, Any]],
-) -> RunResult:
+def result(spec: RunSpec, fitted: Fitted) -> RunResult:
+    """Returns a trained run's series, summary and checkpoint."""
+    config, task, net, feedback, rows = fitted.config, fitted.task, fitted.net, fitted.feedback, fitted.rows
     epochs = np.array([row["epoch"] for row in rows])
     points = tuple(f"h_{number}" for number in range(config.depth + 1))
     blocks = tuple(f"block_{number}" for number in range(config.depth))

@@ -1,0 +1,110 @@
+"""Is a measured cosine between credit and gradient real, or what random feedback would give?
+
+For images i with output errors e_i (C,) and gradients g_i (d,) at one point of the stream, and a feedback matrix B
+(d, C), the statistic is the mean over images of cos(B e_i, g_i). Errors and gradients are computed once; a draw of B
+then costs two small matrix products, because
+
+    <B e_i, g_i> = (g_i B) . e_i        and        ||B e_i||^2 = e_i (B^T B) e_i .
+
+All in float64 on unit vectors, so nothing depends on how small the gradients are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph.probes.measures import as_float64
+
+_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Unit errors and unit gradients of the images that have both, at one point of the stream."""
+
+    errors: Tensor  # (n, C) float64, rows of length 1
+    gradients: Tensor  # (n, d) float64, rows of length 1
+    below_floor: int
+    """How many images were left out because their error or gradient is zero or not finite."""
+
+    @staticmethod
+    def of(errors: Tensor, gradients: Tensor) -> Pairs:
+        """Scales every row by its largest entry, then to length 1, and leaves out rows without a direction."""
+        rows = []
+        for matrix in (as_float64(errors), as_float64(gradients)):
+            largest = matrix.abs().amax(1, keepdim=True)
+            scaled = matrix / torch.where((largest > 0) & largest.isfinite(), largest, torch.nan)
+            rows.append(scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True))
+        whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
+        return Pairs(rows[0][whole], rows[1][whole], int((~whole).sum()))
+
+    def mean_cosines(self, feedback: Tensor) -> Tensor:
+        """Returns the mean over images of cos(B e_i, g_i) for each B of ``feedback`` (K, d, C), shape (K,)."""
+        parts = []
+        for block in as_float64(feedback).split(_CHUNK):
+            k, d, c = block.shape
+            stacked = block.permute(1, 0, 2).reshape(d, k * c)
+            dots = ((self.gradients @ stacked).view(-1, k, c) * self.errors[:, None]).sum(-1)  # (n, k)
+            grams = (block.transpose(1, 2) @ block).permute(1, 0, 2).reshape(c, k * c)
+            squares = ((self.errors @ grams).view(-1, k, c) * self.errors[:, None]).sum(-1)
+            parts.append((dots / squares.sqrt()).mean(0))
+        return torch.cat(parts)
+
+    def shuffled_cosines(self, feedback: Tensor, draws: int, draw: torch.Generator) -> Tensor:
+        """Returns ``draws`` mean cosines of one B (d, C) with errors and gradients paired at random."""
+        credit = self.errors @ as_float64(feedback).T
+        credit = credit / torch.linalg.vector_norm(credit, dim=1, keepdim=True)
+        table = credit @ self.gradients.T  # (n, n): cosine of credit i with gradient j
+        n = len(table)
+        rows = torch.arange(n)
+        return torch.stack([table[rows, torch.randperm(n, generator=draw)].mean() for _ in range(draws)])
+
+    def direction_cosines(self, draws: int, draw: np.random.Generator) -> Tensor:
+        """Returns ``draws`` mean cosines of credit that points anywhere, anew for every image.
+
+        The cosine of a uniform direction with a fixed one has the law of sign * sqrt(Beta(1/2, (d - 1)/2)); it is drawn
+        from that law instead of drawing the directions.
+        """
+        d = self.gradients.shape[1]
+        n = len(self.gradients)
+        squares = draw.beta(0.5, (d - 1) / 2, size=(draws, n))
+        signs = draw.choice([-1.0, 1.0], size=(draws, n))
+        return torch.from_numpy((signs * np.sqrt(squares)).mean(1))
+
+    def alignment(self) -> Tensor:
+        """Returns the sum over images of g_i e_i^T divided by n, (d, C): all that the closed form needs."""
+        return self.gradients.T @ self.errors / len(self.errors)
+
+
+def closed_form_sd(alignments: Sequence[Tensor]) -> float:
+    """Returns the standard deviation, over fresh Gaussian B, of the mean cosine averaged over points that share one B.
+
+    Var ~ (1/d) mean_ij cos(e_i, e_j) cos(g_i, g_j) = ||A||_F^2 / d with A the mean of the points' alignments: for one
+    point that is the published form; points served by the same B add up before they are squared.
+    """
+    mean = torch.stack(list(alignments)).mean(0)
+    return float(torch.linalg.matrix_norm(mean)) / math.sqrt(mean.shape[0])
+
+
+def monte_carlo_p(observed: float, null: Tensor) -> float:
+    """Returns (1 + #{null >= observed}) / (1 + K), which is never zero (Phipson and Smyth, 2010); NaN stays NaN."""
+    if math.isnan(observed):
+        return math.nan
+    return (1 + int((null >= observed).sum())) / (1 + len(null))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns Holm's (1979) adjusted p-values, in the order given; a missing one stays missing and is not counted."""
+    known = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    adjusted = [math.nan] * len(p_values)
+    running = 0.0
+    for rank, (p, place) in enumerate(known):
+        running = max(running, min(1.0, p * (len(known) - rank)))
+        adjusted[place] = running
+    return adjusted

@@ -1,0 +1,117 @@
+"""Is a measured credit/gradient cosine real, or what random feedback gives?
+
+Networks are trained by DFA with and without a penalty on the blocks' outputs; the cosine between their credit and the
+gradient is then set against what feedback matrices that had no part in training give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kymograph.runs.record import RunResult
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.snapshot import TRAINING_IMAGES
+from kymograph.studies.study import Arm, Study, above_zero, at_least
+from kymograph.sweep.compute import Workplace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from kymograph.runs.store import Store
+
+EPOCHS = {"digits": 60, "cifar10": 30, "synthetic": 5}
+SWEEP = (1e-4, 1e-3, 1e-1)  # 0.01 is the arm `penalised`, 0 is `vanilla`
+
+
+@dataclass(frozen=True)
+class CalibrationConfig:
+    """Every setting of a `calibration` run; an arm sets the penalty."""
+
+    data: Literal["digits", "cifar10", "synthetic"] = "digits"
+    """scikit-learn's digits (embedded), CIFAR-10 (see --data-dir), or made-up images of CIFAR-10's shape."""
+    epochs: int = 0
+    """Passes over the data. (0: 60 on digits, 30 on cifar10, 5 on synthetic)"""
+    lr: float = 1e-3
+    """Learning rate of AdamW at the start; a half cosine takes it to 0."""
+    wd: float = 0.01
+    """Weight decay."""
+    batch_size: int = 128
+    """Images per step."""
+    depth: int = 4
+    """Blocks of the residual MLP."""
+    width: int = 256
+    """Features of its stream."""
+    penalty: float = 0.0
+    """Lambda of the penalty on ||f||^2 of each block. [set by the arm]"""
+    images: int = 2048
+    """Test images on which cosines are taken; all of them if there are fewer."""
+    draws: int = 999
+    """Draws of every null."""
+    checkpoint_every: int = 10
+    """Epochs between checkpoints from which a killed run goes on; 0: none."""
+
+    def __post_init__(self) -> None:
+        if self.epochs == 0:
+            object.__setattr__(self, "epochs", EPOCHS[self.data])
+        for name in ("epochs", "batch_size", "depth", "width", "images"):
+            at_least(name, getattr(self, name), 1)
+        at_least("draws", self.draws, 19)
+        for name in ("wd", "penalty", "checkpoint_every"):
+            at_least(name, getattr(self, name), 0)
+        above_zero("lr", self.lr)
+
+
+class Calibration(Study):
+    """Credit cosines against their nulls, for vanilla and penalised DFA."""
+
+    name = "calibration"
+    question = "Is a measured credit/gradient cosine real, or what random feedback gives?"
+    version = 1
+    config_type = CalibrationConfig
+    headlines = {  # noqa: RUF012
+        "test_accuracy": "test accuracy",
+        "final_h_L": "||h_L||",
+        "deep_cosine": "deep cosine",
+        "deep_null_mean": "fresh B",
+        "deep_p": "p",
+        "layer0_cosine": "layer 0",
+        "layer0_p": "p of layer 0",
+    }
+    largest_stack = 1
+
+    def arms(self) -> Sequence[Arm]:
+        """Returns DFA without penalty, with the published one, and with others."""
+        return [
+            Arm("vanilla", "DFA as the script does it", {"penalty": 0.0}, default=True),
+            Arm("penalised", "plus 0.01 ||f||^2 per block", {"penalty": 0.01}, default=True),
+            *(Arm(f"penalised/{value:g}", f"plus {value:g} ||f||^2 per block", {"penalty": value}) for value in SWEEP),
+        ]
+
+    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+        """Every run trains on its own."""
+        return tuple(sorted((name, str(value)) for name, value in config.items()))
+
+    def steps(self, config: Mapping[str, Any]) -> int:
+        """Returns epochs times batches per epoch."""
+        return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
+
+    def prepare(self, specs: Sequence[RunSpec]) -> None:
+        """Raises if CIFAR-10 is asked for and is not there."""
+        if any(spec.config["data"] == "cifar10" for spec in specs):
+            from kymograph.data.cifar10_files import find
+
+            find()
+
+    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
+        """Trains and calibrates the runs one after the other."""
+        from kymograph.studies.calibration.train import train
+
+        return [train(spec, work) for spec in specs]
+
+    def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
+        """Returns the null histograms with the observed cosines marked."""
+        from kymograph.studies.calibration import figures
+
+        return {"calibration": figures.histograms}

@@ -1,0 +1,52 @@
+"""Null histograms with the observed cosine marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.style import COLOURS, LabFigure, styled
+from kymograph.runs.store import Store
+
+
+@styled
+def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequence[float]]]) -> LabFigure:
+    """Draws one panel per (title, null draws by name, observed values): densities, and a line per observed value."""
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    figure = LabFigure(figsize=(4.4 * columns, 3.2 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, (title, nulls, observed) in zip(grid.flat, panels, strict=False):
+        for (name, values), colour in zip(nulls.items(), COLOURS[2:], strict=False):
+            axes.hist(values, bins=40, density=True, histtype="stepfilled", alpha=0.35, color=colour,
+                      label=f"null: {name} (n = {len(values):,} draws)")  # fmt: skip
+            figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
+        for place, value in enumerate(observed):
+            label = f"training B (n = {len(observed)})" if place == 0 else None
+            axes.axvline(value, color=COLOURS[1], linewidth=1.5, label=label)
+            figure.note(("panel", "what", "value"), [(title, "observed", value)])
+        axes.set_title(title)
+        axes.set_xlabel("mean cosine of credit and gradient")
+        axes.set_ylabel("density")
+        axes.legend(fontsize=7)
+    return figure
+
+
+def histograms(store: Store) -> LabFigure:
+    """Draws, per arm, the fresh-B and permuted nulls of the deep mean over all seeds, and each seed's own cosine."""
+    chosen = store.select("calibration").finished
+    if not chosen.runs:
+        raise KymographError("there is no finished run of calibration; run `kymograph run calibration`")
+    panels = []
+    for arm in chosen.arms:
+        runs = chosen.select(arms=[arm])
+        nulls = {
+            name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs])
+            for name in ("fresh", "rows", "columns")
+        }
+        panels.append((f"{arm}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs]))
+    return draw_histograms(panels)

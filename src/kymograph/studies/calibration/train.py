@@ -1,0 +1,88 @@
+"""Training one `calibration` run, then setting its credit against its nulls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kymograph.runs.record import RunResult, RunSeries
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.calibration import CalibrationConfig
+from kymograph.studies.calibration.analysis import Calibration, calibrate
+from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.studies.snapshot.train import fit, make_network, result
+from kymograph.sweep.compute import Workplace
+
+
+def train(spec: RunSpec, work: Workplace) -> RunResult:
+    """Trains by DFA, calibrates the trained network, and returns both studies' numbers together."""
+    config = CalibrationConfig(**spec.config)  # type: ignore[arg-type]
+    shared = {
+        name: spec.config[name] for name in ("data", "epochs", "lr", "wd", "batch_size", "depth", "width", "penalty")
+    }
+    network = SnapshotConfig(
+        **shared,  # type: ignore[arg-type]
+        rule="dfa",
+        rms=True,
+        clip=True,
+        checkpoint_every=config.checkpoint_every,
+    )
+    fitted = fit(spec, network, work)
+    trained = result(spec, fitted)
+    x, y = fitted.batches.test(config.images)
+    found = calibrate(
+        fitted.net,
+        fitted.feedback,
+        x,
+        y,
+        config.draws,
+        spec.seed,
+        untrained=make_network(network, fitted.task, spec.seed).to(work.device),
+    )
+    return RunResult({**trained.series, **series(found)}, {**trained.summary, **summary(found)}, trained.checkpoint)
+
+
+def series(found: Calibration) -> dict[str, RunSeries]:
+    """Returns per-point numbers, and every draw of every null, as series."""
+    points = tuple(layer.name for layer in found.layers)
+    here, draws = np.array([0]), np.arange(found.draws)
+
+    def row(values: list[float]) -> RunSeries:
+        return RunSeries(here, np.array([values]), points)
+
+    table = {
+        "cosine": row([layer.observed for layer in found.layers]),
+        "cosine_next": row([layer.out for layer in found.layers]),
+        "cosine_untrained": row([layer.untrained for layer in found.layers]),
+        "closed_form_sd": row([layer.closed_sd for layer in found.layers]),
+        "p_holm": row([layer.p_holm for layer in found.layers]),
+        "recheck": row([layer.recheck for layer in found.layers]),
+        "below_floor_images": row([float(layer.below_floor) for layer in found.layers]),
+    }
+    for name in found.deep.nulls:
+        values = np.stack(
+            [*(layer.nulls[name].values for layer in found.layers), found.deep.nulls[name].values], axis=1
+        )
+        table[f"null_{name}"] = RunSeries(draws, values, (*points, "deep"))
+        table[f"p_{name}"] = row([layer.p[name] for layer in found.layers])
+    return table
+
+
+def summary(found: Calibration) -> dict[str, float | int | str | bool | None]:
+    """Returns the deep mean's and the first layer's numbers."""
+    deep, first = found.deep, found.layers[0]
+    numbers: dict[str, float | int | str | bool | None] = {
+        "deep_cosine": deep.observed,
+        "deep_z": deep.z,
+        "deep_closed_form_sd": deep.closed_sd,
+        "deep_null_mean": deep.nulls["fresh"].mean,
+        "deep_null_sd": deep.nulls["fresh"].sd,
+        "deep_p": deep.p["fresh"],
+        "deep_below_floor": deep.below_floor,
+        "layer0_cosine": first.observed,
+        "layer0_p": first.p["fresh"],
+        "layer0_z": first.z,
+        "control_cosine": found.control,
+        "calibration_images": found.images,
+        "draws": found.draws,
+    }
+    return numbers | {f"deep_p_{name}": p for name, p in deep.p.items()}
