@@ -1,33 +1,19 @@
-"""Backpropagation (Rumelhart, Hinton and Williams, 1986), by autograd or in a network's own closed form."""
+"""Backpropagation (Rumelhart, Hinton and Williams, 1986) on replicas, in a network's own closed form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from kymograph.rules.credit import Credit
 
 
-class Backprop:
-    """The exact gradient by autograd; ``loss`` maps (outputs, targets) to one loss per replica."""
-
-    def __init__(self, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self.loss = loss
-
-    def backward(self, net: Any, x: Any, y: Tensor) -> Credit:
-        """Fills the gradient of each replica's own loss."""
-        net.flat.gradients.zero_()
-        losses = self.loss(net(x), y)  # (R,)
-        # Replicas share no parameter, so the gradient of the sum is every replica's own gradient.
-        losses.backward(torch.ones_like(losses))
-        return Credit(losses.detach())
-
-
 class ClosedForm:
-    """The same gradient, written out by a network small enough that autograd's bookkeeping is most of its cost."""
+    """The exact gradient, written out by a network so small that autograd's bookkeeping would be most of its cost.
+
+    Tests compare it with autograd's.
+    """
 
     def backward(self, net: Any, x: Any, y: Any) -> Credit:
         """Fills the gradient of each replica's own cross-entropy."""

@@ -25,7 +25,7 @@ class Step:
 def train(net: Any, batches: Iterable[tuple[Any, Any]], rule: Rule, update: Update) -> Iterator[Step]:
     """Trains ``net`` and yields after every step; measuring is what the caller does between steps.
 
-        for step in train(net, batches, Backprop(loss), Update(Sgd(lr))):
+        for step in train(net, batches, ClosedForm(), Update(Sgd(lr))):
             losses.append(step.loss)
 
     ``net`` may be one network or many replicas with a leading axis: the loop does not know the difference.
