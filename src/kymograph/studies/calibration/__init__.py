@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
-from kymograph.studies.snapshot import TRAINING_IMAGES
-from kymograph.studies.study import Arm, Study, above_zero, at_least
+from kymograph.studies.snapshot import ImageStudy
+from kymograph.studies.study import Arm, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class CalibrationConfig:
         above_zero("lr", self.lr)
 
 
-class Calibration(Study):
+class Calibration(ImageStudy):
     """Credit cosines against their nulls, for vanilla and penalised DFA."""
 
     name = "calibration"
@@ -79,7 +79,6 @@ class Calibration(Study):
         "layer0_cosine": "layer 0",
         "layer0_p": "p of layer 0",
     }
-    largest_stack = 1
 
     def arms(self) -> Sequence[Arm]:
         """Returns DFA without penalty, with the published one, and with others."""
@@ -88,21 +87,6 @@ class Calibration(Study):
             Arm("penalised", "plus 0.01 ||f||^2 per block", {"penalty": 0.01}, default=True),
             *(Arm(f"penalised/{value:g}", f"plus {value:g} ||f||^2 per block", {"penalty": value}) for value in SWEEP),
         ]
-
-    def stack_key(self, config: Mapping[str, Any]) -> tuple:
-        """Every run trains on its own."""
-        return tuple(sorted((name, str(value)) for name, value in config.items()))
-
-    def steps(self, config: Mapping[str, Any]) -> int:
-        """Returns epochs times batches per epoch."""
-        return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
-
-    def prepare(self, specs: Sequence[RunSpec]) -> None:
-        """Raises if CIFAR-10 is asked for and is not there."""
-        if any(spec.config["data"] == "cifar10" for spec in specs):
-            from kymograph.data.cifar10_files import find
-
-            find()
 
     def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains and calibrates the runs one after the other."""

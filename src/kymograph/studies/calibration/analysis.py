@@ -15,8 +15,8 @@ from kymograph import streams
 from kymograph.models.blocks import BlockNetwork
 from kymograph.probes import measures
 from kymograph.probes.calibration import Pairs, closed_form_sd, holm, monte_carlo_p
-from kymograph.probes.sites import untouched
 from kymograph.rules.direct import output_error
+from kymograph.studies.snapshot.diagnose import flow
 
 NULLS = ("fresh", "rows", "columns", "samples", "directions")
 ABOUT = {
@@ -85,15 +85,9 @@ class Calibration:
     facts: dict[str, object] = field(default_factory=dict)
 
 
-def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Returns the output error (n, C) and each image's gradient of its own loss at h_0..h_L; leaves no trace."""
-    with untouched(net):
-        points = [net.embed(x).detach().requires_grad_()]
-        for block in net.blocks:
-            points.append(net.join(points[-1], block(points[-1])))
-        logits = net.readout(points[-1])
-        loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
-        gradients = torch.autograd.grad(loss, points)
+def errors_and_gradients(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Returns the output error (n, C) and each image's gradient of its own loss at h_0..h_L, as measured there."""
+    _, logits, gradients = flow(net, x, y)
     return output_error(logits, y), [net.measured(gradient) for gradient in gradients]
 
 
@@ -112,7 +106,7 @@ def calibrate(
     Point l is served by B_l, and the last one by B_{L-1} again, as the script has it; the deep mean is over l >= 1, and
     its null draws B_{L-1} once for both of its points.
     """
-    error, gradients = flow(net, x, y)
+    error, gradients = errors_and_gradients(net, x, y)
     depth = len(net.blocks)
     serving = [min(place, depth - 1) for place in range(depth + 1)]
     matrices = [measures.as_float64(matrix) for matrix in feedback]
@@ -120,7 +114,7 @@ def calibrate(
     drawn = {name: _null_values(name, pairs, matrices, serving, draws, seed) for name in nulls}  # (points, K) each
     observed = [float(pair.mean_cosines(matrices[s][None])[0]) for pair, s in zip(pairs, serving, strict=True)]
     exact = _in_float64(net, x, y)
-    before = None if untrained is None else flow(untrained, x, y)
+    before = None if untrained is None else errors_and_gradients(untrained, x, y)
     layers = []
     for place, (pair, s) in enumerate(zip(pairs, serving, strict=True)):
         mine = {name: Null(values[place].numpy()) for name, values in drawn.items()}
@@ -211,4 +205,4 @@ def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:
 def _in_float64(net: BlockNetwork, x: Tensor, y: Tensor) -> list[Tensor]:
     """Returns the gradients computed throughout in float64, on the CPU."""
     twin = copy.deepcopy(net).cpu().double()
-    return flow(twin, x.cpu().double(), y.cpu())[1]
+    return errors_and_gradients(twin, x.cpu().double(), y.cpu())[1]

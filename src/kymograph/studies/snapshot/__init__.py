@@ -93,7 +93,28 @@ _VIT: dict[str, Any] = {"width": 128}
 _CONV: dict[str, Any] = {"width": 64, "out_ln": False}
 
 
-class Snapshot(Study):
+class ImageStudy(Study):
+    """A study that trains one network per run on images."""
+
+    largest_stack = 1
+
+    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+        """Every run trains on its own."""
+        return tuple(sorted((name, str(value)) for name, value in config.items()))
+
+    def steps(self, config: Mapping[str, Any]) -> int:
+        """Returns epochs times batches per epoch."""
+        return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
+
+    def prepare(self, specs: Sequence[RunSpec]) -> None:
+        """Raises if CIFAR-10 is asked for and is not there."""
+        if any(spec.config["data"] == "cifar10" for spec in specs):
+            from kymograph.data.cifar10_files import find
+
+            find()
+
+
+class Snapshot(ImageStudy):
     """Norms of stream and gradient over training, by learning rule."""
 
     name = "snapshot"
@@ -106,7 +127,6 @@ class Snapshot(Study):
         "final_g_2_script": "||g_2|| (script's scale)",
         "final_gamma": "gamma",
     }
-    largest_stack = 1
 
     def arms(self) -> Sequence[Arm]:
         """Returns the script's arms, the other networks, and the rule with its parts switched off one by one."""
@@ -138,21 +158,6 @@ class Snapshot(Study):
         ]  # fmt: skip
         default = {"resmlp/bp", "resmlp/dfa", "resmlp/bp/no_out_ln", "resmlp/dfa/no_out_ln"}
         return [Arm(name, about, treatment, preset, name in default) for name, about, treatment, preset in rows]
-
-    def stack_key(self, config: Mapping[str, Any]) -> tuple:
-        """Every run trains on its own."""
-        return tuple(sorted((name, str(value)) for name, value in config.items()))
-
-    def steps(self, config: Mapping[str, Any]) -> int:
-        """Returns epochs times batches per epoch."""
-        return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
-
-    def prepare(self, specs: Sequence[RunSpec]) -> None:
-        """Raises if CIFAR-10 is asked for and is not there."""
-        if any(spec.config["data"] == "cifar10" for spec in specs):
-            from kymograph.data.cifar10_files import find
-
-            find()
 
     def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains the runs one after the other."""

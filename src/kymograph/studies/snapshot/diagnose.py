@@ -16,6 +16,18 @@ BUFFER = 1024
 CHUNK = 2000
 
 
+def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor, list[Tensor]]:
+    """Returns h_0..h_L, the logits, and each image's gradient of its own loss at h_0..h_L; leaves no trace."""
+    with untouched(net):
+        points = [net.embed(x).detach().requires_grad_()]
+        for block in net.blocks:
+            points.append(net.join(points[-1], block(points[-1])))
+        logits = net.readout(points[-1])
+        loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
+        gradients = torch.autograd.grad(loss, points)
+    return [point.detach() for point in points], logits.detach(), list(gradients)
+
+
 def diagnose(
     net: BlockNetwork, x: Tensor, y: Tensor, credit: Callable[[Tensor, int], Tensor] | None
 ) -> dict[str, list[float] | float]:
@@ -29,13 +41,8 @@ def diagnose(
     at its output h_{l+1}, on which it really acts. Both are means over the samples that have a cosine;
     ``below_floor`` is the share of samples, over all blocks, whose gradient or credit has no direction.
     """
-    with untouched(net):
-        points = [net.embed(x).detach().requires_grad_()]
-        for block in net.blocks:
-            points.append(net.join(points[-1], block(points[-1])))
-        logits = net.readout(points[-1])
-        losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
-        gradients = torch.autograd.grad(losses.sum(), points)
+    points, logits, gradients = flow(net, x, y)
+    losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
     hidden = [net.measured(point.detach()) for point in points]
     measured = [net.measured(gradient) for gradient in gradients]
     norms = [torch.linalg.vector_norm(vectors.double(), dim=-1) for vectors in measured]
