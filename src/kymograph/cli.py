@@ -24,6 +24,7 @@ A laboratory for the dynamics of neural-network training.
   run STUDY            run a study: arms x seeds, what is stored already is not computed again
   reproduce            run every study on embedded data and make its figures
   calibrate CHECKPOINT a trained network's credit cosines against their nulls
+  audit NETWORK        scale, reference and depth of a trained network: PASS or FAIL, with the numbers
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
   export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
   fetch cifar10 DIR    download CIFAR-10 and check it; nothing else is ever downloaded
@@ -217,6 +218,21 @@ def calibrate(words: list[str]) -> int:
     return 0
 
 
+def audit(words: list[str]) -> int:
+    """Audits a trained network; exits with 0 whatever the answers are, unless --strict is given."""
+    options = _parse("AuditOptions", words, "kymograph audit")
+    if options.data_dir is not None:
+        os.environ["KYMOGRAPH_DATA"] = options.data_dir
+    if options.images < 2:
+        raise KymographError(f"images must be at least 2, not {options.images}")
+    from kymograph.audit import audit_command
+
+    chosen = {name: getattr(options, name) for name in ("data", "images", "ladder", "ladder_out", "seed", "quiet")}
+    text, passed = audit_command(options.network, chosen, options.output)
+    print(text)
+    return 1 if options.strict and not passed else 0
+
+
 def fetch(words: list[str]) -> int:
     """Downloads a data set."""
     options = _parse("FetchOptions", words, "kymograph fetch")
@@ -248,6 +264,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "reproduce": reproduce,
     "figure": figure,
     "calibrate": calibrate,
+    "audit": audit,
     "export": export,
     "fetch": fetch,
     "bench": bench,

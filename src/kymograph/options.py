@@ -146,3 +146,29 @@ class CalibrateOptions:
     """Seed of the nulls."""
     out: str = "calibration"
     """Directory for calibration.json and the histograms."""
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """Scale, reference and depth of a trained network: PASS or FAIL, with the numbers and the thresholds."""
+
+    network: Positional[str]
+    """A run's directory, its checkpoint.safetensors, or a .pt of the calibration script."""
+    data: Literal["digits", "cifar10", "synthetic"] | None = None
+    """Test images; default: those the network was trained on, cifar10 for a .pt."""
+    data_dir: str | None = None
+    """Directory of CIFAR-10 in either official layout; default: the variable KYMOGRAPH_DATA."""
+    images: int = 1024
+    """How many test images; all of them if there are fewer."""
+    ladder: bool = True
+    """Whether the frozen baseline and the ladder of last-k blocks are trained where they are missing."""
+    ladder_out: str | None = None
+    """Where these runs are kept; default: beside the audited run."""
+    seed: int = 0
+    """Seed of the random moves and steps."""
+    output: Annotated[str | None, arg(aliases=["-o"])] = None
+    """Also write everything as JSON to this file."""
+    strict: bool = False
+    """Exit with 1 unless all three questions are answered with PASS."""
+    quiet: bool = False
+    """Show no progress."""

@@ -144,8 +144,10 @@ class FlatNetwork:
         named = dict(net.named_parameters())
         order = [name for names in self.groups.values() for name in names]
         sizes = {name: named[name].numel() for name in order}
-        device = next(net.parameters()).device
-        self.values = torch.empty(1, sum(sizes.values()), device=device)  # (1, P)
+        first_parameter = next(net.parameters())
+        self.values = torch.empty(  # (1, P)
+            1, sum(sizes.values()), device=first_parameter.device, dtype=first_parameter.dtype
+        )
         self.gradients = torch.zeros_like(self.values)
         self.spans: dict[str, slice] = {}
         start = 0

@@ -28,6 +28,7 @@ BUILT_IN = {
     "depth": "kymograph.studies.depth:Depth",
     "snapshot": "kymograph.studies.snapshot:Snapshot",
     "calibration": "kymograph.studies.calibration:Calibration",
+    "audit": "kymograph.studies.audit:Audit",
 }
 
 

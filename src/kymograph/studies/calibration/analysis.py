@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from kymograph.models.blocks import BlockNetwork
 from kymograph.probes import measures
 from kymograph.probes.calibration import Pairs, closed_form_sd, holm, monte_carlo_p
 from kymograph.rules.direct import output_error
-from kymograph.studies.snapshot.diagnose import flow
+from kymograph.studies.snapshot.diagnose import flow, in_float64
 
 NULLS = ("fresh", "rows", "columns", "samples", "directions")
 ABOUT = {
@@ -113,7 +112,7 @@ def calibrate(
     pairs = [Pairs.of(error, gradient) for gradient in gradients]
     drawn = {name: _null_values(name, pairs, matrices, serving, draws, seed) for name in nulls}  # (points, K) each
     observed = [float(pair.mean_cosines(matrices[s][None])[0]) for pair, s in zip(pairs, serving, strict=True)]
-    exact = _in_float64(net, x, y)
+    exact = [net.measured(gradient) for gradient in in_float64(net, x, y)[2]]
     before = None if untrained is None else errors_and_gradients(untrained, x, y)
     layers = []
     for place, (pair, s) in enumerate(zip(pairs, serving, strict=True)):
@@ -200,9 +199,3 @@ def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:
     count = len(pairs) - 1
     variance = sum((closed_form_sd(group) * len(group) / count) ** 2 for group in groups.values())
     return math.sqrt(variance)
-
-
-def _in_float64(net: BlockNetwork, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Returns the gradients computed throughout in float64, on the CPU."""
-    twin = copy.deepcopy(net).cpu().double()
-    return errors_and_gradients(twin, x.cpu().double(), y.cpu())[1]

@@ -29,26 +29,32 @@ class Trained:
     accuracy: float | None
     data: str | None
     untrained: BlockNetwork | None
+    config: SnapshotConfig | None = None
+    """How our own runs were trained; nobody knows it of a script's file."""
+    seed: int | None = None
 
 
-def load(path: str | Path) -> Trained:
-    """Reads a run's directory, its ``checkpoint.safetensors``, or a script's ``.pt``; one sentence if it cannot be."""
+def load(path: str | Path, need_feedback: bool = True) -> Trained:
+    """Reads a run's directory, its ``checkpoint.safetensors``, or a script's ``.pt``; one sentence if it cannot be.
+
+    ``need_feedback`` refuses networks that were not trained by DFA.
+    """
     place = Path(path)
     if place.is_dir():
         place = place / CHECKPOINT
     if not place.is_file():
         raise KymographError(f"there is no checkpoint {place}")
-    trained = _ours(place) if place.suffix == ".safetensors" else _scripts(place)
+    trained = _ours(place, need_feedback) if place.suffix == ".safetensors" else _scripts(place)
     numbers = [*trained.net.parameters(), *trained.feedback]
     if not all(bool(tensor.isfinite().all()) for tensor in numbers):
-        raise KymographError(f"{place} holds numbers that are not finite; such a network cannot be calibrated")
+        raise KymographError(f"{place} holds numbers that are not finite; nothing can be measured on such a network")
     return trained
 
 
-def _ours(path: Path) -> Trained:
+def _ours(path: Path, need_feedback: bool) -> Trained:
     tensors, facts = checkpoint.unpack(path)
     identity = facts.get("identity")
-    if not isinstance(identity, dict) or identity.get("study") not in ("snapshot", "calibration"):
+    if not isinstance(identity, dict) or identity.get("study") not in ("snapshot", "calibration", "audit"):
         raise KymographError(f"{path} is not the network of a snapshot or calibration run")
     known = SnapshotConfig.__dataclass_fields__
     fields = {name: value for name, value in identity["config"].items() if name in known}
@@ -59,11 +65,13 @@ def _ours(path: Path) -> Trained:
     net, untrained = (make_network(config, task, identity["seed"]) for _ in range(2))
     checkpoint.restore({f"net.{name}": p for name, p in net.named_parameters()}, tensors, path)
     feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
-    if len(feedback) != config.depth:
+    if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):
         raise KymographError(
             f"{path} has {len(feedback)} feedback matrices for {config.depth} blocks; calibrate a DFA run"
         )
-    return Trained(net, _fitting(net, feedback, path), facts.get("test_accuracy"), config.data, untrained)
+    accuracy = facts.get("test_accuracy")
+    matrices = _fitting(net, feedback, path)
+    return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
 
 
 def _scripts(path: Path) -> Trained:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -26,6 +27,11 @@ def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor,
         loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
         gradients = torch.autograd.grad(loss, points)
     return [point.detach() for point in points], logits.detach(), list(gradients)
+
+
+def in_float64(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor, list[Tensor]]:
+    """Returns what `flow` does, computed throughout in float64 on the CPU."""
+    return flow(copy.deepcopy(net).cpu().double(), x.cpu().double(), y.cpu())
 
 
 def diagnose(
@@ -53,8 +59,9 @@ def diagnose(
         "acc_eval": float((logits.argmax(-1) == y).double().mean()),
         "loss_eval": float(losses.detach().double().mean()),
     }
+    error = output_error(logits, y)
+    result["error_norm"] = _median(torch.linalg.vector_norm(error.double(), dim=-1))
     if credit is not None:
-        error = output_error(logits, y)
         inside, outside, missing = [], [], 0
         for number in range(len(net.blocks)):
             signal = credit(error, number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_
 from kymograph.runs.record import RunResult, RunSeries, write_atomically
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.studies.snapshot.alarms import first_epochs, growth_per_block, ringing
 from kymograph.studies.snapshot.diagnose import BUFFER, accuracy, diagnose
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
@@ -35,7 +36,7 @@ from kymograph.training.updates import AdamW, ClipParts, PlainSgd, Update, cosin
 RESUME = "resume.safetensors"
 PER_POINT = {"hidden_norms": "stream_norm", "grad_norms": "stream_grad", "grad_norms_F": "stream_grad_F"}
 PER_BLOCK = {"cos_in": "cos_in", "cos_out": "cos_out"}
-PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below_floor")
+PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below_floor", "error_norm")
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,17 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
     return result(spec, fit(spec, SnapshotConfig(**spec.config), work))  # type: ignore[arg-type]
 
 
-def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace) -> Fitted:
-    """Trains the network of ``config`` at the spec's seed, from its start or from where it was killed."""
+def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[str] | None = None) -> Fitted:
+    """Trains the network of ``config`` at the spec's seed, from its start or from where it was killed.
+
+    ``parts`` names what is trained (``embed``, ``blocks.0``, ..., ``readout``); default: all that the rule trains.
+    """
     task = load_task(config.data)
     batches = Batches(task, config.batch_size, work.device)
     net = make_network(config, task, spec.seed).to(work.device)
     flat = FlatNetwork(net)
     feedback = make_feedback(config, net, batches, spec.seed)
-    optimizer = make_optimizer(config, flat)
+    optimizer = make_optimizer(config, flat, parts)
     clips = [ClipParts([span for name, span in flat.spans.items() if name.startswith("blocks.")], 1.0)]
     update = Update(optimizer, clips if config.clip else [])
     rule = make_rule(config, feedback)
@@ -78,7 +82,9 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace) -> Fitted:
         row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
         row["test_accuracy"] = accuracy(net, *tests)
         rows.append(row)
-        work.say(f"loss {train_loss:.3g}, accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}")
+        words = f"loss {train_loss:.3g}, accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
+        alarms = ringing(row, len(buffer[1]))
+        work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
 
     if first == 0:
         measure(0, float("nan"))
@@ -153,9 +159,10 @@ def make_rule(config: SnapshotConfig, feedback: list[Tensor]) -> Rule:
     return BlockBackprop({"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule])
 
 
-def make_optimizer(config: SnapshotConfig, flat: FlatNetwork) -> AdamW | PlainSgd:
-    """Returns the optimizer over the parts that the rule trains."""
-    trained = {"shallow": ["readout"], "frozen": ["embed", "readout"]}.get(config.rule, list(flat.spans))
+def make_optimizer(config: SnapshotConfig, flat: FlatNetwork, parts: Sequence[str] | None = None) -> AdamW | PlainSgd:
+    """Returns the optimizer over ``parts``, or over those that the rule trains; the others keep their first values."""
+    by_rule = {"shallow": ["readout"], "frozen": ["embed", "readout"]}.get(config.rule, list(flat.spans))
+    trained = by_rule if parts is None else [name for name in flat.spans if name in parts]
     spans = [flat.spans[name] for name in trained]
     if len(trained) == len(flat.spans):
         spans = [slice(0, flat.values.shape[1])]  # one part is one call
@@ -209,7 +216,8 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "final_g_L": last["grad_norms"][-1],
         "final_gamma": last.get("gamma"),
         "final_below_floor": last.get("below_floor"),
-        "largest_growth_per_block": _growth(last["hidden_norms"]),
+        "largest_growth_per_block": growth_per_block(last["hidden_norms"]),
+        **{f"alarm_{name}_epoch": epoch for name, epoch in first_epochs(rows, buffer).items()},
         "buffer_size": buffer,
         "data_digest": task.digest(),
         "classes": task.classes,
@@ -228,10 +236,3 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
 
 def _column(rows: list[dict[str, Any]], key: str) -> np.ndarray:
     return np.array([row[key] for row in rows], dtype=np.float64)
-
-
-def _growth(norms: list[float]) -> float:
-    """Returns the largest ratio of neighbouring norms along the stream."""
-    values = np.array(norms)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.nanmax(values[1:] / values[:-1]))

@@ -1,0 +1,32 @@
+"""The ladder: accuracy against the number of last blocks that learn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.curves import seed_curves
+from kymograph.figures.style import COLOURS, LabFigure, styled
+from kymograph.runs.store import Store
+
+
+@styled
+def ladder(store: Store) -> LabFigure:
+    """Draws test accuracy over the number of trainable last blocks, a curve per rule."""
+    runs = store.select("audit").finished
+    if not runs.runs:
+        raise KymographError("there is no finished run of audit; run `kymograph run audit`")
+    figure = LabFigure(figsize=(5.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    rules = tuple(dict.fromkeys(str(run.config["rule"]) for run in runs))
+    rungs = np.array(sorted({int(run.config["last"]) for run in runs}))
+    for rule, colour in zip(rules, COLOURS, strict=False):
+        mine = {(run.seed, run.config["last"]): run.summary["test_accuracy"] for run in runs.where(rule=rule)}
+        seeds = tuple(dict.fromkeys(seed for seed, _ in mine))
+        values = np.array([[mine.get((seed, rung), np.nan) for rung in rungs] for seed in seeds], dtype=np.float64)
+        seed_curves(figure, axes, "ladder", rule, rungs, values, seeds, colour, False, marker="o")
+    axes.set_xlabel("last blocks that learn")
+    axes.set_ylabel("test accuracy")
+    axes.set_xticks(rungs)
+    axes.legend()
+    return figure

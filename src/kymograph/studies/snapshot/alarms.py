@@ -1,0 +1,54 @@
+"""At which epoch a run's stream has grown too much, or its gradient has become too small to compare credit with.
+
+The thresholds are those of arXiv:2606.21126, whose gradient is that of a mean loss over 1,024 images. A gradient is
+also small when the network is simply right, so that the published alarm fires for a network that backpropagation has
+trained well; hence a third alarm on the gradient per unit of output error, at the same size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+GROWTH = 50.0
+"""Largest ||h_{l+1}|| / ||h_l|| that counts as stable."""
+GRADIENT = 1e-7
+"""Smallest ||g_L|| on the scripts' scale (mean over the buffer) that counts as a reference."""
+SENSITIVITY = GRADIENT * 1024
+"""The same per image and unit of output error: smallest ||g_L|| / ||e||."""
+
+
+def growth_per_block(norms: Sequence[float] | np.ndarray) -> float:
+    """Returns the largest ratio of neighbouring norms along the stream; NaN if there is none."""
+    values = np.asarray(norms, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = values[1:] / values[:-1]
+    known = ratios[~np.isnan(ratios)]
+    return float(known.max()) if len(known) else math.nan
+
+
+def ringing(row: Mapping[str, Any], buffer: int) -> list[str]:
+    """Returns which alarms one epoch's measurements ring; a value that is not a number rings none."""
+    last = row["grad_norms"][-1]
+    alarms = []
+    if growth_per_block(row["hidden_norms"]) > GROWTH:
+        alarms.append("growth")
+    if last / buffer < GRADIENT:
+        alarms.append("gradient")
+    error = row.get("error_norm", math.nan)
+    if error > 0 and last / error < SENSITIVITY:
+        alarms.append("reference")
+    return alarms
+
+
+def first_epochs(rows: Sequence[Mapping[str, Any]], buffer: int) -> dict[str, int | None]:
+    """Returns the epoch at which each alarm first rings; None if it never does."""
+    found: dict[str, int | None] = {"growth": None, "gradient": None, "reference": None}
+    for row in rows:
+        for alarm in ringing(row, buffer):
+            if found[alarm] is None:
+                found[alarm] = int(row["epoch"])
+    return found
