@@ -19,7 +19,8 @@ ROOMS = [
     "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "reproduce", "studies.study", "studies.clipping", "studies.depth",
-                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures")  # fmt: skip
+                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures",
+                 "multiplicity", "claims.paired", "claims.signflip")  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.probes.calibration import Pairs, closed_form_sd, holm, monte_carlo_p
+from kymograph.probes.calibration import Pairs, closed_form_sd, monte_carlo_p
 
 
 def data(seed: int, n: int = 60, d: int = 12, c: int = 5, common: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -81,13 +81,3 @@ def test_p_values_are_never_zero_and_missing_stays_missing() -> None:
     assert monte_carlo_p(5.0, null) == 0.01 and monte_carlo_p(-1.0, null) == 1.0
     assert monte_carlo_p(0.5, null) == pytest.approx((1 + 49) / 100)
     assert math.isnan(monte_carlo_p(math.nan, null))
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm_is_holms(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    order = np.argsort(p_values, kind="stable")
-    expected = np.maximum.accumulate([min(1.0, p_values[i] * (len(p_values) - rank)) for rank, i in enumerate(order)])
-    assert [adjusted[i] for i in order] == pytest.approx(list(expected))
-    assert all(a >= p - 1e-12 for a, p in zip(adjusted, p_values, strict=True))
-    assert math.isnan(holm([0.1, math.nan])[1]) and holm([0.1, math.nan])[0] == 0.1

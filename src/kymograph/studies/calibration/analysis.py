@@ -12,8 +12,9 @@ from torch import Tensor
 
 from kymograph import streams
 from kymograph.models.blocks import BlockNetwork
+from kymograph.multiplicity import holm
 from kymograph.probes import measures
-from kymograph.probes.calibration import Pairs, closed_form_sd, holm, monte_carlo_p
+from kymograph.probes.calibration import Pairs, closed_form_sd, monte_carlo_p
 from kymograph.rules.direct import output_error
 from kymograph.studies.snapshot.diagnose import flow, in_float64
 

@@ -1,0 +1,17 @@
+"""Corrections for asking many questions at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns Holm's (1979) adjusted p-values, in the order given; a missing one stays missing and is not counted."""
+    known = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    adjusted = [math.nan] * len(p_values)
+    running = 0.0
+    for rank, (p, place) in enumerate(known):
+        running = max(running, min(1.0, p * (len(known) - rank)))
+        adjusted[place] = running
+    return adjusted
