@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import kymograph
 from kymograph.runs.store import Store
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Two processes with two threads each fight over two cores: far slower than one thread each.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile("kymograph", deadline=None)  # how long an example takes says nothing on a busy machine
+settings.load_profile("kymograph")
 
 QUICK_CLIPPING = {"n_samples": 120, "epochs": 2, "n_rare": 6, "probe_every": 20}
 QUICK_DEPTH = {"layers": 4, "width": 8, "steps": 12, "n_samples": 32, "batch_size": 8, "probe_every": 5}

@@ -81,3 +81,40 @@ def test_p_values_are_never_zero_and_missing_stays_missing() -> None:
     assert monte_carlo_p(5.0, null) == 0.01 and monte_carlo_p(-1.0, null) == 1.0
     assert monte_carlo_p(0.5, null) == pytest.approx((1 + 49) / 100)
     assert math.isnan(monte_carlo_p(math.nan, null))
+
+
+@pytest.mark.parametrize("model", ["resmlp", "vit", "conv"])
+def test_the_closed_form_agrees_with_two_thousand_draws_on_three_networks(model: str) -> None:
+    """Trained a little, so that errors and gradients have structure: without it any form would do."""
+    from kymograph.data.batches import Batches
+    from kymograph.data.images import digits
+    from kymograph.models.blocks import FlatNetwork
+    from kymograph.rules.baselines import BlockBackprop
+    from kymograph.studies.calibration.analysis import errors_and_gradients
+    from kymograph.studies.snapshot import SnapshotConfig
+    from kymograph.studies.snapshot.train import make_network, make_optimizer
+    from kymograph.training.loop import train
+    from kymograph.training.updates import Update
+
+    config = SnapshotConfig(model=model, width=64 if model == "resmlp" else 16, depth=2, out_ln=model != "conv")  # type: ignore[arg-type]
+    net = make_network(config, digits(), 1)
+    flat = FlatNetwork(net)
+    batches = Batches(digits(), 128)
+    for _ in train(flat, batches.epoch(1, 0), BlockBackprop(), Update(make_optimizer(config, flat), [])):
+        pass
+    error, gradients = errors_and_gradients(net, *batches.test(128))
+    draw = torch.Generator().manual_seed(0)
+    for gradient in gradients:
+        pair = Pairs.of(error, gradient)
+        draws = torch.randn(2000, gradient.shape[1], 10, generator=draw) / 10**0.5
+        sampled = float(pair.mean_cosines(draws).std())
+        assert closed_form_sd([pair.alignment()]) == pytest.approx(sampled, rel=0.05)
+
+
+def test_draws_in_float32_give_what_float64_gives() -> None:
+    draw = torch.Generator().manual_seed(0)
+    pair = Pairs.of(torch.randn(300, 10, generator=draw), torch.randn(300, 64, generator=draw) * 1e-25)
+    stack = torch.randn(40, 64, 10, generator=draw)
+    single, double = pair.mean_cosines(stack), pair.mean_cosines(stack.double())
+    assert single.dtype == torch.float64
+    assert float((single - double).abs().max()) < 1e-7

@@ -6,11 +6,12 @@ then costs two small matrix products, because
 
     <B e_i, g_i> = (g_i B) . e_i        and        ||B e_i||^2 = e_i (B^T B) e_i .
 
-All in float64 on unit vectors, so nothing depends on how small the gradients are.
+All on unit vectors made in float64, so nothing depends on how small the gradients are.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from kymograph.probes.measures import as_float64
 
-_CHUNK = 64
+_CHUNK = 32
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,26 @@ class Pairs:
         return Pairs(rows[0][whole], rows[1][whole], int((~whole).sum()))
 
     def mean_cosines(self, feedback: Tensor) -> Tensor:
-        """Returns the mean over images of cos(B e_i, g_i) for each B of ``feedback`` (K, d, C), shape (K,)."""
+        """Returns the mean over images of cos(B e_i, g_i) for each B of ``feedback`` (K, d, C), shape (K,).
+
+        The products are taken in the precision of ``feedback`` and the mean in float64. Both sides are unit vectors, so
+        float32 costs a mean cosine about 1e-8: enough for the thousands of draws of a null, at twice the speed.
+        """
+        errors, gradients = (self.errors, self.gradients) if feedback.dtype == torch.float64 else self._single
         parts = []
-        for block in as_float64(feedback).split(_CHUNK):
+        for block in feedback.split(_CHUNK):
             k, d, c = block.shape
             stacked = block.permute(1, 0, 2).reshape(d, k * c)
-            dots = ((self.gradients @ stacked).view(-1, k, c) * self.errors[:, None]).sum(-1)  # (n, k)
+            dots = torch.einsum("nkc,nc->nk", (gradients @ stacked).view(-1, k, c), errors)
             grams = (block.transpose(1, 2) @ block).permute(1, 0, 2).reshape(c, k * c)
-            squares = ((self.errors @ grams).view(-1, k, c) * self.errors[:, None]).sum(-1)
-            parts.append((dots / squares.sqrt()).mean(0))
+            squares = torch.einsum("nkc,nc->nk", (errors @ grams).view(-1, k, c), errors)
+            parts.append((dots / squares.sqrt()).double().mean(0))
         return torch.cat(parts)
+
+    @functools.cached_property
+    def _single(self) -> tuple[Tensor, Tensor]:
+        """The unit vectors in float32."""
+        return self.errors.float(), self.gradients.float()
 
     def shuffled_cosines(self, feedback: Tensor, draws: int, draw: torch.Generator) -> Tensor:
         """Returns ``draws`` mean cosines of one B (d, C) with errors and gradients paired at random."""

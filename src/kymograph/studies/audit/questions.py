@@ -75,7 +75,7 @@ def reference(
     raw = float(sizes[-1].median()) / len(y)
     exact = in_float64(net, x, y)[2]
     agreement = [
-        float(measures.cosine(net.measured(g), net.measured(g64)).nanmean())
+        float(measures.cosine(net.measured(g), net.measured(g64)).nanmedian())
         for g, g64 in zip(gradients, exact, strict=True)
     ]
     worst = float(np.nanmin(agreement)) if not np.isnan(agreement).all() else math.nan

@@ -181,15 +181,15 @@ def _null_values(
 
 
 def _draw_matrices(name: str, matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
-    """Returns ``draws`` matrices (K, d, C) of a null made from or instead of ``matrix``."""
+    """Returns ``draws`` matrices (K, d, C), in float32, of a null made from or instead of ``matrix``."""
     d, c = matrix.shape
     if name == "fresh":
-        return torch.randn(draws, d, c, generator=draw, dtype=torch.float64) / math.sqrt(c)
+        return torch.randn(draws, d, c, generator=draw) / math.sqrt(c)
     if name == "rows":
         order = torch.rand(draws, d, generator=draw).argsort(1)
-        return matrix[order]
+        return matrix.float()[order]
     order = torch.rand(draws, c, generator=draw).argsort(1)
-    return matrix.T[order].transpose(1, 2)
+    return matrix.float().T[order].transpose(1, 2)
 
 
 def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:
