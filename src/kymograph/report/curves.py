@@ -134,8 +134,8 @@ def _chart(
             }
         )
     caption = (
-        f"Line: {'geometric ' if log else ''}mean over seeds; dark band: its 95 % interval (Student t); pale band: the "
-        f"range of the seeds ({seeds_text([len(arm.seeds) for arm in drawn])} an arm)." + remark
+        f"{'Geometric mean' if log else 'Mean'} over {seeds_text([len(arm.seeds) for arm in drawn])} an arm, its 95 % "
+        f"interval (strong band) and the range of the seeds (faint band).{remark}"
     )
     if log and any((~np.isfinite(arm.values)).any() for arm in drawn):
         caption += " Values of exactly 0 have no place on the log scale."

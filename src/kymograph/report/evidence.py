@@ -119,7 +119,7 @@ def dot_plot(verdict: Verdict) -> Markup:
     if not dots and not shown:
         return Markup("")
     everything = [value for _, value in dots] + [end for _, ends in shown for end in ends] + [none, *limits]
-    frame = Frame(width=WIDTH, height=0, left=58, right=14)
+    frame = Frame(width=WIDTH, height=0, left=64, right=14)
     left, right = frame.left, WIDTH - frame.right
     x = scale_over(everything, left, right, ratio, pad=0.06)
     places = _swarm([x.at(value) for _, value in dots])
@@ -139,11 +139,11 @@ def dot_plot(verdict: Verdict) -> Markup:
             f"{'ratio' if ratio else 'difference'} {number(value)}"
         )
         parts.append(element("circle", class_="seed", data_tip=tip, cx=at, cy=first - row * 2 * _DOT, r=_DOT))
-    parts.append(element("text", "seeds", x=left - 8, y=first + 3.5, text_anchor="end"))
+    parts.append(element("text", "seeds", x=left - 8, y=first + 4, text_anchor="end"))
     for place, (name, ends) in enumerate(shown):
         y = first + 18 + 16 * place
         tip = f"{name} interval: {number(ends[0])} to {number(ends[1])}"
-        parts.append(element("text", name, x=left - 8, y=y + 3.5, text_anchor="end"))
+        parts.append(element("text", name, x=left - 8, y=y + 4, text_anchor="end"))
         parts.append(element("line", class_="ends", data_tip=tip, x1=x.at(ends[0]), x2=x.at(ends[1]), y1=y, y2=y))
         parts += [element("line", class_="ends", x1=x.at(e), x2=x.at(e), y1=y - 3, y2=y + 3) for e in ends]
         if verdict.effect is not None and math.isfinite(verdict.effect):

@@ -17,8 +17,8 @@ from kymograph.report.svg import Frame, Scale, element, number, picture, scale_o
 from kymograph.runs.store import LabelledArray
 
 COLUMNS = 200  # the most cells along time
-FRAME = Frame(height=190, top=8, bottom=36, left=46)
-BAR = Frame(width=360, height=40, left=10, right=10, top=2, bottom=26)
+FRAME = Frame(height=192, top=8, bottom=38, left=48)
+BAR = Frame(width=360, height=54, left=12, right=14, top=18, bottom=24)
 SIGNED_MAP = "PuOr_r"  # diverging, and told apart by all eyes
 
 
@@ -74,7 +74,7 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
     mean_text = "geometric mean" if log else "mean"
     caption = (
         f"Depth runs down, training to the right; colour is the {mean_text} over {seeds_text(counts)} an arm, on one "
-        f"{'log ' if log else ''}scale for all panels; hatched: no value."
+        f"{'log ' if log else ''}scale for all panels; grey: no value."
     )
     if max(widths) > 1:
         caption += f" Long series are thinned: each cell is the mean of up to {max(widths)} steps."
@@ -116,7 +116,7 @@ def _picture(
     row = height / len(sites)
     for place in range(0, len(sites), -(-len(sites) // 7)):
         name = sites[place] if len(sites[place]) <= 8 else sites[place][:7] + "…"
-        parts.append(element("text", name, x=left - 6, y=top + (place + 0.5) * row + 3.5, text_anchor="end"))
+        parts.append(element("text", name, x=left - 6, y=top + (place + 0.5) * row + 4, text_anchor="end"))
     for tick in across.ticks(4):
         if edges[0] <= tick <= edges[-1]:
             at = across.at(tick)
@@ -140,9 +140,9 @@ def _bar(colours: _Colours, unit: str) -> Markup:
     for tick in shown.ticks(5):
         at = shown.at(tick)
         parts.append(element("line", class_="axis", x1=at, x2=at, y1=top + height, y2=top + height + 3))
-        parts.append(element("text", number(tick), x=at, y=top + height + 13, text_anchor="middle"))
+        parts.append(element("text", number(tick), x=at, y=top + height + 15, text_anchor="middle"))
     scale = " (log scale)" if shown.log else ""
-    parts.append(element("text", unit + scale, class_="label", x=left, y=BAR.height - 1))
+    parts.append(element("text", unit + scale, class_="label", x=left, y=12))
     return picture(BAR, f"colour scale, {unit}: {number(shown.low)} to {number(shown.high)}", *parts)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kymograph.figures.curves import Bin
 from kymograph.runs.store import Store
+from kymograph.studies.study import BUILT_IN
 
 Form = Literal["curves", "kymograph", "profile", "nulls"]
 ARMS_A_PANEL = 6  # as many as have colours that everybody tells apart on white and on black
@@ -33,9 +34,9 @@ class Look:
 _DEPTH: tuple[Form, ...] = ("kymograph", "profile")
 _TRAINED = (
     Look("test_accuracy", "Test accuracy", "fraction correct", log=False),
-    Look("train_loss", "Training loss", "cross-entropy, nats"),
-    Look("stream_norm", "The residual stream", "‖h‖, median over images", forms=_DEPTH),
-    Look("stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", forms=_DEPTH),
+    Look("train_loss", "Training loss", "cross-entropy, nats", log=True),
+    Look("stream_norm", "The residual stream", "‖h‖, median over images", log=True, forms=_DEPTH),
+    Look("stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", log=True, forms=_DEPTH),
 )
 LOOKS: dict[str, tuple[Look, ...]] = {
     "clipping": (
@@ -50,10 +51,10 @@ LOOKS: dict[str, tuple[Look, ...]] = {
         Look("loss", "Training loss", "mean squared error", log=True),
         Look("forward_gain", "Forward gain", "gain of ‖h‖ per layer", site="estimate"),
         Look("backward_gain", "Backward gain", "gain of ‖∂L/∂h‖ per layer", site="estimate"),
-        Look("stream_norm", "The stream", "‖h‖, median over samples", forms=_DEPTH),
-        Look("stream_grad", "The gradient on the stream", "‖∂L/∂h‖", forms=_DEPTH),
-        Look("pre_std", "Spread before the ReLU", "standard deviation", forms=("profile",)),
-        Look("grad_norm", "Gradient before the ReLU", "‖∂L/∂z‖", forms=("profile",)),
+        Look("stream_norm", "The stream", "‖h‖, median over samples", log=True, forms=_DEPTH),
+        Look("stream_grad", "The gradient on the stream", "‖∂L/∂h‖", log=True, forms=_DEPTH),
+        Look("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
+        Look("grad_norm", "Gradient before the ReLU", "‖∂L/∂z‖", log=True, forms=("profile",)),
     ),
     "snapshot": (
         *_TRAINED,
@@ -80,6 +81,12 @@ def looks_of(study: str, names: Iterable[str], with_sites: Iterable[str]) -> lis
         if not name.startswith(_SECONDARY)
     ]
     return found[:MOST_GENERIC]
+
+
+def in_order(studies: Sequence[str]) -> list[str]:
+    """Returns the built-in studies in their own order, then the others."""
+    known = list(BUILT_IN)
+    return sorted(studies, key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 def time_axis(study: str) -> str:

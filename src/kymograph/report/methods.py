@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kymograph.claims.verdict import Verdicts
+from kymograph.report.looks import in_order
 from kymograph.report.svg import number
 from kymograph.runs.store import Store, StoredRun
 
@@ -42,7 +43,7 @@ def methods(store: Store, verdicts: Verdicts) -> list[tuple[str, str]]:
 
 def _runs(store: Store) -> str:
     sentences = []
-    for study in store.studies:
+    for study in in_order(store.studies):
         mine = store.select(study)
         seeds = sorted(mine.seeds)
         listed = ", ".join(map(str, seeds[:12])) + (f" and {len(seeds) - 12} more" if len(seeds) > 12 else "")
@@ -68,10 +69,10 @@ def _statistics(verdicts: Verdicts) -> str:
         return f"No claims were judged. {bands}"
     levels = sorted({verdict.claim.alpha for verdict in verdicts})
     families = sorted({verdict.claim.family for verdict in verdicts})
-    counts = sorted({verdict.n for verdict in verdicts})
+    counts = sorted({verdict.n for verdict in verdicts if verdict.n}) or [0]
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"{_count(len(verdicts), 'claim')} were judged over {span} seeds each by a paired Student t test and an exact "
+        f"{_count(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds by a paired Student t test and an exact "
         "sign-flip test of the per-seed differences (or log ratios); the larger of the two p-values counts, corrected by "
         f"Holm's method among the claims of a study in a set-up ({', '.join(families)}), at level "
         f"{' or '.join(number(level) for level in levels)}. Effects come with 95 % Student-t intervals; equivalence is "

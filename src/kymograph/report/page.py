@@ -17,6 +17,7 @@ from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.figures.style import COLOURS
 from kymograph.report import methods
 from kymograph.report.evidence import evidence_of
+from kymograph.report.looks import in_order
 from kymograph.report.sections import section_of
 from kymograph.runs.record import make_directory, write_atomically
 from kymograph.runs.store import Store
@@ -72,7 +73,7 @@ def build_page(store: Store, verdicts: Verdicts, *, title: str = TITLE, now: str
         evidence=evidence,
         outcomes=[(str(outcome), counts[outcome]) for outcome in Outcome if counts[outcome]],
         claimed=list(dict.fromkeys(verdict.claim.study for verdict in verdicts)),
-        sections=[section_of(store, study) for study in store.studies],
+        sections=[section_of(store, study) for study in in_order(store.studies)],
         methods=methods.methods(store, verdicts),
         environments=methods.environments(store),
         ids=methods.run_ids(store),

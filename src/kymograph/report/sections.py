@@ -59,6 +59,8 @@ class Setting:
     title: str
     """Empty if the study was run with one setting only."""
     arms: tuple[ArmRow, ...]
+    seeds: str
+    """The seeds, if all arms have the same."""
     headlines: Table
     audit: Table
     shared: tuple[tuple[str, str], ...]
@@ -100,11 +102,13 @@ def _setting(base: str, fields: Mapping[str, Any], store: Store, name: str, stud
     numeric = [key for key in _keys(store) if not key.startswith(("audit_", "alarm_"))]
     chosen = dict(study.headlines) if study else {key: key for key in numeric[:MOST_HEADLINES]}
     audits = {key: key.replace("_", " ") for key in _keys(store) if key.startswith(("audit_", "alarm_"))}
+    rows = tuple(_arm_row(store, arm, about.get(arm, "")) for arm in arms)
     charts, others = _charts(base, store.finished, name)
     return Setting(
         base,
         ", ".join(f"{field}: {value}" for field, value in fields.items()),
-        tuple(_arm_row(store, arm, about.get(arm, "")) for arm in arms),
+        rows,
+        rows[0].seeds if len({row.seeds for row in rows}) == 1 else "",
         _table(store.finished, arms, {key: text for key, text in chosen.items() if key in numeric}),
         _table(store.finished, arms, audits),
         _shared(store),
@@ -163,9 +167,11 @@ def _charts(base: str, store: Store, name: str) -> tuple[tuple[Chart, ...], tupl
     names = sorted({series for run in store for series in run.series})
     sited = {series for run in store for series, entry in run.series.items() if entry.sites is not None}
     looks = looks_of(name, names, sited)
-    charts = [_chart(base, store, name, look, form) for look in looks for form in look.forms]
+    # Small pictures stand together, so that they share rows.
+    order = ("nulls", "curves", "kymograph", "profile")
+    wanted = sorted(((look, form) for look in looks for form in look.forms), key=lambda pair: order.index(pair[1]))
+    charts = [_chart(base, store, name, look, form) for look, form in wanted]
     drawn = {look.series for look in looks}
-    # Curves first, then what has depth: small pictures share a row.
     return tuple(chart for chart in charts if chart is not None), tuple(n for n in names if n not in drawn)
 
 

@@ -38,6 +38,8 @@ def number(value: float | None, digits: int = 4) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     text = f"{value:.{digits}g}"
+    if 1e3 <= abs(float(text)) < 1e6:
+        return f"{float(text):,.{max(digits - 4, 0) if abs(value) < 1e4 else 0}f}".replace("-", "−")
     if "e" in text:
         mantissa, power = text.split("e")
         exponent = str(int(power)).translate(_SUPERSCRIPTS)
@@ -135,11 +137,11 @@ class Frame:
     """A panel's size and margins, in pixels; small enough to be read on a phone without scaling down."""
 
     width: int = 360
-    height: int = 220
-    left: int = 50
+    height: int = 224
+    left: int = 52
     right: int = 12
     top: int = 24
-    bottom: int = 36
+    bottom: int = 38
 
     @property
     def box(self) -> tuple[int, int, int, int]:
@@ -155,13 +157,13 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
     for value in y.ticks():
         at = y.at(value)
         parts.append(element("line", class_="grid", x1=left, x2=left + width, y1=at, y2=at))
-        parts.append(element("text", number(value), x=left - 6, y=at + 3.5, text_anchor="end"))
+        parts.append(element("text", number(value), x=left - 6, y=at + 4, text_anchor="end"))
     stride = -(-len(names) // 6) if names else 1
     places = range(0, len(names), stride) if names else x.ticks()
     for place in places:
         label = names[int(place)] if names else thousands(place)
         parts.append(element("line", class_="grid", x1=x.at(place), x2=x.at(place), y1=top, y2=bottom))
-        parts.append(element("text", label, x=x.at(place), y=bottom + 14, text_anchor="middle"))
+        parts.append(element("text", label, x=x.at(place), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
     parts.append(element("text", y_label, class_="label", x=2, y=11))
     parts.append(element("text", x_label, class_="label", x=left + width / 2, y=frame.height - 4, text_anchor="middle"))
