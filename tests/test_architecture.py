@@ -18,7 +18,8 @@ ROOMS = [
     "figures", "studies", "report", "bench", "lab", "reproduce", "worker", "arguments", "options", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "reproduce", "studies.study", "studies.clipping", "studies.depth",
-                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures", "report.page")  # fmt: skip
+                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures",
+                 "report.page")  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

@@ -44,7 +44,7 @@ class Chart:
     caption: str
     data: Mapping[str, Any]
     """What the page's script reads for hovering and for the CSV file."""
-    foot: Markup = Markup("")
+    foot: Markup | None = None
     """What all panels share, e.g. a colour bar."""
 
     @property

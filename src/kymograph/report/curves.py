@@ -74,7 +74,7 @@ def _arm(array: LabelledArray, name: str, steps: np.ndarray, log: bool, how: str
     values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
     overflows = bool(np.isinf(values).any())
     values = np.where(np.isinf(values), np.nan, values)
-    present = ~np.isnan(values).all(axis=1)
+    present = np.atleast_1d(~np.isnan(values).all(axis=1))
     seeds = tuple(seed for seed, here in zip(array.labels["seed"], present, strict=True) if here)
     values = values[present]
     inside = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(len(steps), dtype=bool)
@@ -170,7 +170,9 @@ def _panel(
         note = f"n = {len(arm.seeds)}" if np.isfinite(arm.mean).any() else "no value on this scale"
         keys.append(Key(arm.name, place, note))
     scale = " (log scale)" if y.log else ""
-    label = f"{chart}{': ' + title if title else ''}; {y_label} against {x_label}, {', '.join(arm.name for arm in arms)}"
+    label = (
+        f"{chart}{': ' + title if title else ''}; {y_label} against {x_label}, {', '.join(arm.name for arm in arms)}"
+    )
     return Panel(
         title,
         picture(FRAME, label, axes(FRAME, x, y, x_label, y_label + scale, names), *bands, *lines),

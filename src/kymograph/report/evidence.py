@@ -10,7 +10,7 @@ from markupsafe import Markup
 from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.verdict import Verdict, effect_text
 from kymograph.report.chart import table_data
-from kymograph.report.svg import Frame, Scale, element, number, picture, scale_over
+from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
 
 WIDTH = 360
 _DOT = 4.0
@@ -187,13 +187,12 @@ def _swarm(places: list[float]) -> list[int]:
     return found
 
 
-def _axis(x: Scale, bottom: float, label: str, height: int) -> list[object]:
+def _axis(x: Scale, bottom: float, name: str, height: int) -> list[object]:
     parts: list[object] = [element("line", class_="axis", x1=x.start, x2=x.end, y1=bottom, y2=bottom)]
-    for tick in x.ticks(5):
+    ticks = x.ticks(5)
+    for tick, text in zip(ticks, labels(ticks), strict=True):
         at = x.at(tick)
         parts.append(element("line", class_="axis", x1=at, x2=at, y1=bottom, y2=bottom + 4))
-        parts.append(element("text", number(tick), x=at, y=bottom + 15, text_anchor="middle"))
-    parts.append(
-        element("text", label, class_="label", x=(x.start + x.end) / 2, y=height - 5, text_anchor="middle")
-    )
+        parts.append(element("text", text, x=at, y=bottom + 15, text_anchor="middle"))
+    parts.append(element("text", name, class_="label", x=(x.start + x.end) / 2, y=height - 5, text_anchor="middle"))
     return parts

@@ -66,7 +66,7 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
         if not len(x):
             continue
         edges = _edges(x)
-        left, top, width, height = FRAME.box
+        left, _, width, _ = FRAME.box
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
         panels.append(Panel(f"{arm} (n = {n})", _picture(arm, look, x, edges, thin, sites, across, colours, time)))
         data.append({"title": arm, "n": n, "x": scale_data(across), "steps": rounded(x), "edges": rounded(edges),
@@ -78,7 +78,14 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
     )
     if max(widths) > 1:
         caption += f" Long series are thinned: each cell is the mean of up to {max(widths)} steps."
-    facts = {"kind": "kymograph", "time": time, "unit": look.unit, "sites": list(sites), "box": FRAME.box, "panels": data}
+    facts = {
+        "kind": "kymograph",
+        "time": time,
+        "unit": look.unit,
+        "sites": list(sites),
+        "box": FRAME.box,
+        "panels": data,
+    }
     return Chart(chart_id, f"{look.title} through training", tuple(panels), caption, facts, _bar(colours, look.unit))
 
 

@@ -71,12 +71,13 @@ def _statistics(verdicts: Verdicts) -> str:
     families = sorted({verdict.claim.family for verdict in verdicts})
     counts = sorted({verdict.n for verdict in verdicts if verdict.n}) or [0]
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    judged = f"{_count(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
     return (
-        f"{_count(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds by a paired Student t test and an exact "
-        "sign-flip test of the per-seed differences (or log ratios); the larger of the two p-values counts, corrected by "
-        f"Holm's method among the claims of a study in a set-up ({', '.join(families)}), at level "
-        f"{' or '.join(number(level) for level in levels)}. Effects come with 95 % Student-t intervals; equivalence is "
-        "decided by the 90 % interval against the margin that the claim names. " + bands
+        f"{judged} by a paired Student t test and an exact sign-flip test of the per-seed differences (or log ratios); "
+        "the larger of the two p-values counts, corrected by Holm's method among the claims of a study in a set-up "
+        f"({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects come with 95 % "
+        "Student-t intervals; equivalence is decided by the 90 % interval against the margin that the claim names. "
+        f"{bands}"
     )
 
 

@@ -57,7 +57,8 @@ def _panel(
     heights = {name: np.histogram(values, edges, density=True)[0] for name, values in nulls.items()}
     most = max(float(values.max()) for values in heights.values())
     y = Scale(0.0, most * 1.05, top + height, top)
-    shapes, rows, keys = [], [], []
+    shapes, keys = [], []
+    rows: list[tuple] = []
     for (name, values), place in zip(heights.items(), (2, 0, 3), strict=False):
         points = [(x.at(edges[0]), y.at(0.0))]
         for low, high, value in zip(edges[:-1], edges[1:], values, strict=True):
@@ -84,5 +85,7 @@ def _panel(
     keys.append(Key("observed", OBSERVED, f"n = {len(observed)}"))
     label = f"{look.title}, {arm}: null densities of the mean deep cosine and {len(observed)} observed values"
     return Panel(
-        arm, picture(FRAME, label, axes(FRAME, x, y, "mean cosine, deep layers", look.unit), *shapes, *hits), tuple(keys)
+        arm,
+        picture(FRAME, label, axes(FRAME, x, y, "mean cosine, deep layers", look.unit), *shapes, *hits),
+        tuple(keys),
     ), rows

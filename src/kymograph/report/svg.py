@@ -39,7 +39,7 @@ def number(value: float | None, digits: int = 4) -> str:
         return "∞" if value > 0 else "−∞"
     text = f"{value:.{digits}g}"
     if 1e3 <= abs(float(text)) < 1e6:
-        return f"{float(text):,.{max(digits - 4, 0) if abs(value) < 1e4 else 0}f}".replace("-", "−")
+        return f"{float(text):,.12g}".replace("-", "−")
     if "e" in text:
         mantissa, power = text.split("e")
         exponent = str(int(power)).translate(_SUPERSCRIPTS)
@@ -81,10 +81,14 @@ def scale_over(values: Iterable[float] | np.ndarray, start: float, end: float, l
     array = array[np.isfinite(array) & ((array > 0) | (not log))]
     low, high = (float(array.min()), float(array.max())) if len(array) else (0.1, 1.0)
     if log:
-        spread = max(math.log(high / low), 1e-3)
-        return Scale(low * math.exp(-pad * spread), high * math.exp(pad * spread), start, end, True)
-    spread = high - low or max(abs(high), 1.0) * 0.1
-    return Scale(low - pad * spread, high + pad * spread, start, end)
+        if high < low * 1.0001:  # one value gets a scale around it
+            low, high = low / 1.05, high * 1.05
+        room = pad * (math.log(high) - math.log(low))
+        return Scale(low * math.exp(-room), high * math.exp(room), start, end, True)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        around = 0.05 * abs(high) or 0.05
+        low, high = low - around, high + around
+    return Scale(low - pad * (high - low), high + pad * (high - low), start, end)
 
 
 def linear_ticks(low: float, high: float, count: int) -> list[float]:
@@ -106,6 +110,15 @@ def log_ticks(low: float, high: float, count: int) -> list[float]:
     fine = [factor * 10.0**power for power in range(bottom - 1, top + 1) for factor in (1, 2, 5)]
     fine = [value for value in fine if low <= value <= high]
     return fine if len(fine) >= 2 else linear_ticks(low, high, count)
+
+
+def labels(ticks: Sequence[float]) -> list[str]:
+    """Returns the ticks as text with as many digits as tell them apart."""
+    for digits in range(4, 12):
+        texts = [number(tick, digits) for tick in ticks]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
 
 
 def line(x: np.ndarray, y: np.ndarray) -> str:
@@ -154,10 +167,11 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
     left, top, width, height = frame.box
     bottom = top + height
     parts: list[object] = []
-    for value in y.ticks():
+    ticks = y.ticks()
+    for value, text in zip(ticks, labels(ticks), strict=True):
         at = y.at(value)
         parts.append(element("line", class_="grid", x1=left, x2=left + width, y1=at, y2=at))
-        parts.append(element("text", number(value), x=left - 6, y=at + 4, text_anchor="end"))
+        parts.append(element("text", text, x=left - 6, y=at + 4, text_anchor="end"))
     stride = -(-len(names) // 6) if names else 1
     places = range(0, len(names), stride) if names else x.ticks()
     for place in places:
