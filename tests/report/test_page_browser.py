@@ -197,6 +197,8 @@ def test_without_javascript_pictures_and_evidence_show(browser: Any, address: st
 def test_on_paper_everything_is_unfolded_and_the_page_is_white(browser: Any, address: str) -> None:
     with Visit(browser, address, color_scheme="dark") as visit:
         visit.page.emulate_media(media="print")
+        visit.page.set_viewport_size({"width": 700, "height": 1000})  # A4 less its margins
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 700
         assert visit.page.locator(".evidence:visible").count() == 5
         assert visit.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert visit.page.locator("#theme:visible").count() == 0

@@ -131,7 +131,7 @@
       lines.push("mean " + number(arm.mean[at]) + interval + ", n = " + arm.seeds.length);
       if (seed !== null) lines.push("● seed " + arm.seeds[seed] + ": " + number(arm.values[seed][at]));
       const others = arm.seeds.map((s, which) => [s, which]).filter(([, which]) => which !== seed);
-      if (others.length && others.length <= 30) lines.push(others.map(([s, which]) => s + ": " + number(arm.values[which][at])).join("  ·  "));
+      if (others.length && others.length <= 30) lines.push(others.map(([s, which]) => s + ":\u00a0" + number(arm.values[which][at])).join(" · "));
       return lines.join("\n");
     }
     return {
