@@ -107,7 +107,7 @@ def test_hovering_and_arrow_keys_read_curves_and_kymographs(browser: Any, addres
         tip = page.locator("#tip")
         page.locator("#study-own-loss-curves .plot").hover()
         text = tip.inner_text()
-        assert all(part in text for part in ("training step", "mean ", "n = 3", "42: ", "123: ", "456: ", "● seed"))
+        assert all(part in text for part in ("training step", "mean ", "n = 3", "42:", "123:", "456:", "● seed"))
         assert page.locator("#study-own-loss-curves .thread").count() == 3
         page.mouse.move(5, 5)
         assert not tip.is_visible() and page.locator(".thread").count() == 0
