@@ -15,12 +15,13 @@ PACKAGE = Path(kymograph.__file__).parent
 # A room may import from itself and from rooms before it.
 ROOMS = [
     "errors", "streams", "multiplicity", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep",
-    "claims", "figures", "studies", "report", "bench", "lab", "audit", "reproduce", "worker", "arguments", "options",
-    "cli", "__main__",
+    "claims", "figures", "studies", "judging", "report", "bench", "lab", "audit", "reproduce", "worker", "arguments",
+    "options", "cli", "__main__",
 ]  # fmt: skip
-WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "reproduce", "studies.study", "studies.clipping", "studies.depth",
-                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures",
-                 "multiplicity", "claims.paired", "claims.signflip")  # fmt: skip
+WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "audit", "reproduce", "judging", "studies.study", "studies.clipping",
+                 "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit", "sweep.plan",
+                 "sweep.engines", "studies.clipping.figures", "studies.depth.figures", "multiplicity", "claims.paired",
+                 "claims.signflip", "claims.judge", "claims.selftest", "report.page")  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

@@ -26,6 +26,7 @@ A laboratory for the dynamics of neural-network training.
   calibrate CHECKPOINT a trained network's credit cosines against their nulls
   audit NETWORK        scale, reference and depth of a trained network: PASS or FAIL, with the numbers
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
+  report DIR           stored runs and their verdicts as one self-contained HTML page
   export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
   fetch cifar10 DIR    download CIFAR-10 and check it; nothing else is ever downloaded
   bench                time this package beside the scripts' way of working
@@ -200,6 +201,20 @@ def figure(words: list[str]) -> int:
     return 0
 
 
+def report(words: list[str]) -> int:
+    """Writes the report."""
+    import datetime
+
+    options = _parse("ReportOptions", words, "kymograph report")
+    from kymograph.report.page import verdicts_of, write_page
+    from kymograph.runs.store import Store
+
+    store = Store.open(options.directory)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    print(write_page(store, verdicts_of(store), Path(options.output), title=options.title, now=now))
+    return 0
+
+
 def calibrate(words: list[str]) -> int:
     """Sets a trained network's credit against its nulls."""
     options = _parse("CalibrateOptions", words, "kymograph calibrate")
@@ -263,6 +278,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "run": run,
     "reproduce": reproduce,
     "figure": figure,
+    "report": report,
     "calibrate": calibrate,
     "audit": audit,
     "export": export,

@@ -83,6 +83,18 @@ class FigureOptions:
 
 
 @dataclass(frozen=True)
+class ReportOptions:
+    """Stored runs and their verdicts as one self-contained HTML page."""
+
+    directory: Positional[str]
+    """Directory of the runs."""
+    output: Annotated[str, arg(aliases=("-o",))] = "report.html"
+    """File to write."""
+    title: str = "Training dynamics: runs and verdicts"
+    """Title of the page."""
+
+
+@dataclass(frozen=True)
 class ReproduceOptions:
     """Every study on embedded data, and its figures."""
 

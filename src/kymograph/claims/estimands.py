@@ -1,0 +1,91 @@
+"""One number per run: from its summary, or from a stored series reduced over steps or depth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from kymograph.claims.claim import Measure
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.record import RunSeries
+
+_REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
+    "mean": np.mean,
+    "median": np.median,
+    "min": np.min,
+    "max": np.max,
+    "std": np.std,
+}
+
+
+class Run(Protocol):
+    """What the judge needs of a run, whether it is one of ours or comes from elsewhere."""
+
+    @property
+    def arm(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+    @property
+    def summary(self) -> Mapping[str, Any]: ...
+    @property
+    def series(self) -> Mapping[str, RunSeries]: ...
+
+
+def measure(run: Run, what: Measure) -> float:
+    """Returns the number; NaN if it is missing in this run; raises if no run of this kind could have it."""
+    if what.reduce is None:
+        if what.name not in run.summary:
+            raise KymographError(f"a run has no summary {what.name!r}{did_you_mean(what.name, run.summary)}")
+        value = run.summary[what.name]
+        if isinstance(value, str):
+            named = {"Infinity": math.inf, "-Infinity": -math.inf}  # how a record's JSON spells them
+            if value not in named:
+                raise KymographError(f"the summary {what.name!r} is a text, not a number")
+            return named[value]
+        return math.nan if value is None else float(value)
+    if what.name not in run.series:
+        raise KymographError(f"a run has no series {what.name!r}{did_you_mean(what.name, run.series)}")
+    series = run.series[what.name]
+    values = np.asarray(series.value, dtype=np.float64)
+    if what.reduce == "depth slope":
+        return _depth_slope(values, what)
+    if series.sites is not None:
+        if what.site is None:
+            raise KymographError(f"the series {what.name!r} has sites {', '.join(series.sites[:6])}; name one of them")
+        if what.site not in series.sites:
+            raise KymographError(f"{what.name!r} has no site {what.site!r}{did_you_mean(what.site, series.sites)}")
+        values = values[:, series.sites.index(what.site)]
+    return reduce(values, what.reduce)
+
+
+def reduce(values: np.ndarray, how: str) -> float:
+    """Returns a trajectory as one number; NaN if it is empty, or if a value that it rests on is missing.
+
+    ``growth`` is the last value over the first; ``rises`` is the share of neighbouring measurements that rise.
+    """
+    if len(values) == 0:
+        return math.nan
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if how == "rises":
+            if len(values) < 2 or np.isnan(values).any():
+                return math.nan
+            return float(np.mean(np.diff(values) > 0))
+        simple = {"last": values[-1], "first": values[0], "growth": values[-1] / values[0]}
+        if how in simple:
+            return float(simple[how])
+        return float(_REDUCE[how](values))
+
+
+def _depth_slope(values: np.ndarray, what: Measure) -> float:
+    """Returns the slope of log(value) over the sites at the last step: the log of the gain per site."""
+    if values.ndim != 2:
+        raise KymographError(f"the series {what.name!r} has no sites, so it has no slope over depth")
+    last = values[-1]
+    if not (last > 0).all():
+        return math.nan
+    return float(np.polyfit(np.arange(len(last)), np.log(last), 1)[0])

@@ -1,0 +1,197 @@
+"""Claims of one's own, from a TOML or Python file, and runs from elsewhere, from CSV files.
+
+[[claim]]
+name = "clipping calms the loss"
+study = "clipping"
+arm = "extreme/clip"
+against = "extreme/no_clip"     # an arm, or a number
+series = "loss"                 # or summary = "final_loss"
+reduce = "last"
+direction = "less"              # greater, less, not less, not greater
+scale = "log ratio"             # or "difference"
+margin = 1.1
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import runpy
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.record import RunSeries
+
+_MEASURE = {"series", "summary", "reduce", "site"}
+_CLAIM = _MEASURE | {
+    "name", "study", "setup", "text", "origin", "arm", "against", "against_series", "against_summary", "where",
+    "direction", "scale", "margin", "alpha", "diverged", "check",
+}  # fmt: skip
+_CHECK = _MEASURE | {"text", "arm", "least", "most"}
+
+
+def read_claims(path: str | Path) -> list[Claim]:
+    """Returns the claims of a TOML file (``[[claim]]`` tables) or of a Python file (a list ``CLAIMS``)."""
+    place = Path(path)
+    if not place.is_file():
+        raise KymographError(f"there is no file of claims {place}")
+    if place.suffix == ".py":
+        return _python_claims(place)
+    try:
+        content = tomllib.loads(place.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise KymographError(f"{place} is not TOML: {str(error).splitlines()[0]}") from None
+    tables = content.get("claim")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise KymographError(f"{place} holds no [[claim]]")
+    claims = [_claim(table, place) for table in tables]
+    names = [(claim.study, claim.setup, claim.name) for claim in claims]
+    for name in names:
+        if names.count(name) > 1:
+            raise KymographError(f"{place} has two claims named {name[2]!r}; give each its own name")
+    return claims
+
+
+def _python_claims(place: Path) -> list[Claim]:
+    try:
+        found = runpy.run_path(str(place)).get("CLAIMS")
+    except Exception as error:  # a user's file can fail in any way
+        raise KymographError(
+            f"{place} does not run: {(str(error).splitlines() or [type(error).__name__])[0]}"
+        ) from None
+    if not isinstance(found, Sequence) or not found or not all(isinstance(claim, Claim) for claim in found):
+        raise KymographError(f"{place} must set CLAIMS to a list of kymograph.Claim")
+    return list(found)
+
+
+def _claim(table: Mapping[str, Any], place: Path) -> Claim:
+    label = f"{place}, claim {table.get('name', '?')!r}"
+    _known(table, _CLAIM, label)
+    for name in ("name", "arm", "against", "direction", "margin"):
+        if name not in table:
+            raise KymographError(f"{label} lacks {name!r}")
+    where = table.get("where", {})
+    if not isinstance(where, dict):
+        raise KymographError(f"{label}: where must be a table such as {{ lr = 0.1 }}")
+    own = _measure(table, label)
+    against: Quantity | float
+    if isinstance(table["against"], str):
+        others = {
+            name.removeprefix("against_"): table[name]
+            for name in ("against_series", "against_summary")
+            if name in table
+        }
+        other = (
+            _measure({**{k: table[k] for k in ("reduce", "site") if k in table}, **others}, label) if others else own
+        )
+        against = Quantity(table["against"], other, where)
+    else:
+        against = _number(table["against"], f"{label}: against")
+    checks = table.get("check", [])
+    if not isinstance(checks, list):
+        raise KymographError(f"{label}: write checks as [[claim.check]]")
+    return Claim(
+        name=str(table["name"]),
+        study=str(table.get("study", "own")),
+        setup=str(table.get("setup", "own")),
+        text=str(table.get("text", table["name"])),
+        origin=str(table.get("origin", place.name)),
+        left=Quantity(str(table["arm"]), own, where),
+        right=against,
+        direction=table["direction"],
+        margin=_number(table["margin"], f"{label}: margin"),
+        scale=table.get("scale", "difference"),
+        alpha=_number(table.get("alpha", 0.05), f"{label}: alpha"),
+        checks=tuple(_check(check, table["arm"], where, label) for check in checks),
+        diverged=table.get("diverged", "invalid"),
+    )
+
+
+def _check(table: Any, arm: str, where: Mapping[str, Any], label: str) -> Check:
+    if not isinstance(table, dict):
+        raise KymographError(f"{label}: write checks as [[claim.check]]")
+    _known(table, _CHECK, f"{label}, check")
+    quantity = Quantity(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
+    least = _number(table.get("least", -math.inf), f"{label}, check: least")
+    most = _number(table.get("most", math.inf), f"{label}, check: most")
+    return Check(str(table.get("text", quantity)), quantity, least, most)
+
+
+def _measure(table: Mapping[str, Any], label: str) -> Measure:
+    if ("series" in table) == ("summary" in table):
+        raise KymographError(f"{label} needs either a series or a summary")
+    if "summary" in table:
+        return Measure(str(table["summary"]))
+    return Measure(str(table["series"]), str(table.get("reduce", "last")), table.get("site"))
+
+
+def _known(table: Mapping[str, Any], known: set[str], label: str) -> None:
+    for name in table:
+        if name not in known:
+            raise KymographError(f"{label} has an unknown key {name!r}{did_you_mean(name, known)}")
+
+
+def _number(value: Any, label: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise KymographError(f"{label} must be a number, not {value!r}")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class ForeignRun:
+    """A run from elsewhere: its arm is the directory's name, its series are the files."""
+
+    arm: str
+    seed: int
+    series: Mapping[str, RunSeries]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_csv_arm(directory: str | Path) -> list[ForeignRun]:
+    """Returns the runs of a directory of CSV files with columns seed, step and value, one file per series."""
+    place = Path(directory)
+    files = sorted(place.glob("*.csv")) if place.is_dir() else []
+    if not files:
+        raise KymographError(f"{place} holds no CSV file with the columns seed, step and value")
+    by_seed: dict[int, dict[str, list[tuple[int, float]]]] = {}
+    for path in files:
+        for seed, step, value in _csv_rows(path):
+            by_seed.setdefault(seed, {}).setdefault(path.stem, []).append((step, value))
+    runs = []
+    for seed, series in sorted(by_seed.items()):
+        arrays = {}
+        for name, rows in series.items():
+            rows.sort()
+            steps = [step for step, _ in rows]
+            if len(set(steps)) < len(steps):
+                raise KymographError(f"{place / name}.csv has two values at one step of seed {seed}")
+            arrays[name] = RunSeries(np.array(steps), np.array([value for _, value in rows], dtype=np.float64))
+        runs.append(ForeignRun(place.name, seed, arrays))
+    return runs
+
+
+def _csv_rows(path: Path) -> list[tuple[int, int, float]]:
+    rows = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            lacking = [name for name in ("seed", "step", "value") if name not in (reader.fieldnames or [])]
+            if lacking:
+                raise KymographError(f"{path} has no column {lacking[0]!r}; it needs seed, step and value")
+            for number, row in enumerate(reader, start=2):
+                try:
+                    value = math.nan if row["value"] in ("", None) else float(row["value"])
+                    rows.append((int(row["seed"]), int(row["step"]), value))
+                except (TypeError, ValueError):
+                    raise KymographError(f"{path}, line {number} is not a seed, a step and a value") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise KymographError(f"{path} is not a CSV file") from None
+    return rows

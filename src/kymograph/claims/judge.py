@@ -1,0 +1,254 @@
+"""From runs and claims to verdicts: pair the seeds, check that the claim can be told, weigh, decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kymograph.claims import decide, paired
+from kymograph.claims.claim import Check, Claim, Quantity
+from kymograph.claims.estimands import Run, measure
+from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
+from kymograph.errors import KymographError
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A run that a sweep set out to make."""
+
+    arm: str
+    seed: int
+    config: Mapping[str, Any] | None = None
+    """Its settings; None if nobody knows them any more."""
+    why: str = ""
+    """Why it does not count, if it ended: it failed, or its record was changed."""
+
+
+@dataclass(frozen=True)
+class World:
+    """All that is known about one study's runs: those that finished, and those that should be there and are not."""
+
+    runs: Sequence[Run]
+    planned: Sequence[Expected] = ()
+    spoilt: Sequence[Expected] = ()
+    """Runs that ended and do not count."""
+    declared: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The settings that each arm is about; paired runs may differ in these and in nothing else."""
+
+
+class CannotTell(Exception):
+    """A reason for which a claim is INVALID."""
+
+    def __init__(self, reason: str, points: Sequence[Point] = (), checks: Sequence[Checked] = ()) -> None:
+        super().__init__(reason)
+        self.reason, self.points, self.checks = reason, tuple(points), tuple(checks)
+
+
+def quantities(claim: Claim) -> list[Quantity]:
+    """Returns every quantity that the claim rests on."""
+    sides = [claim.left, *([claim.right] if isinstance(claim.right, Quantity) else [])]
+    return sides + [check.quantity for check in claim.checks]
+
+
+def asked(claim: Claim, world: World) -> bool:
+    """Says whether everything that the claim compares was ever set out to run."""
+    there: list[Run | Expected] = [*world.runs, *world.planned, *world.spoilt]
+    return all(any(_fits(run, quantity) for run in there) for quantity in quantities(claim))
+
+
+def judge(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
+    """Returns a verdict on every claim of one study, corrected within each family.
+
+    ``registration`` says how a claim stands to what was registered before the runs.
+    """
+    drafts = [_draft(claim, world, registration(claim)) for claim in claims]
+    verdicts = []
+    for draft, evidence in drafts:
+        if evidence is None:
+            verdicts.append(draft)
+            continue
+        family = [(d, e) for d, e in drafts if d.claim.family == draft.claim.family]
+        place = next(number for number, (d, _) in enumerate(family) if d is draft)
+        p = decide.corrected([None if e is None else e.p for _, e in family])[place]
+        verdicts.append(_decided(draft, evidence, p, len(family)))
+    return verdicts
+
+
+def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
+    """Returns a verdict that lacks its decision with the evidence for it, or INVALID without evidence."""
+    try:
+        points, notes = _points(claim, world)
+        checks = [_checked(check, world, points) for check in claim.checks]
+        failed = [f"{check.text}: {check.found}" for check in checks if not check.passed]
+        if failed:
+            raise CannotTell("; ".join(failed), points, checks)
+        if len(points) < decide.LEAST_SEEDS:
+            reason = f"{len(points)} seeds, and fewer than {decide.LEAST_SEEDS} can show nothing at the 5 % level"
+            raise CannotTell(reason, points, checks)
+    except CannotTell as why:
+        return Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks), None
+    except KymographError as error:
+        return Verdict(claim, Outcome.INVALID, str(error), registration), None
+    evidence = decide.weigh(claim, np.array([point.value for point in points]))
+    draft = Verdict(claim, Outcome.INCONCLUSIVE, "", registration, tuple(points), tuple(checks), tuple(notes))
+    return draft, evidence
+
+
+def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -> Verdict:
+    claim, n = draft.claim, draft.n
+    found = decide.outcome(evidence, p, claim.alpha)
+    values = np.array([point.value for point in draft.points])
+    left, right = (np.array([getattr(point, side) for point in draft.points]) for side in ("left", "right"))
+    notes = list(draft.notes)
+    if not decide.could_be_told(n, family, claim.alpha):
+        notes.append(f"{n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
+    needed = None
+    if found is Outcome.INCONCLUSIVE:
+        needed = decide.seeds_to_tell(evidence, claim.alpha, family)
+    bca = paired.bca_interval(values)
+    return replace(
+        draft,
+        outcome=found,
+        reason=_reason(claim, found, needed),
+        notes=tuple(notes),
+        effect=_natural(claim, float(values.mean())),
+        interval=_natural_pair(claim, paired.t_interval(values, 0.95)),
+        equivalence_interval=_natural_pair(claim, paired.t_interval(values, 0.90)),
+        bca=None if bca is None else _natural_pair(claim, bca),
+        p=p,
+        p_t=evidence.p_t,
+        p_flip=evidence.p_flip,
+        hedges_g=_known(paired.hedges_g(values)),
+        superiority=paired.superiority(left, right),
+        seeds_needed=needed,
+    )
+
+
+def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
+    """Returns every seed's numbers, or raises why the claim cannot be told."""
+    left = _by_seed(claim.left, world)
+    right = left if not isinstance(claim.right, Quantity) else _by_seed(claim.right, world)
+    unpaired = sorted(set(left) ^ set(right))
+    if unpaired:
+        raise CannotTell(f"seed {unpaired[0]} has a run in one arm only")
+    _same_but_for_what_is_declared(claim, left, right, world)
+    points, dropped = [], []
+    for seed in sorted(left):
+        a = measure(left[seed], claim.left.measure)
+        b = measure(right[seed], claim.right.measure) if isinstance(claim.right, Quantity) else float(claim.right)
+        for value, quantity in ((a, claim.left), (b, claim.right)):
+            if math.isnan(value):
+                raise CannotTell(f"{quantity} is missing at seed {seed}")
+        if math.isinf(a) or math.isinf(b):
+            if claim.diverged == "drop":
+                dropped.append(seed)
+                continue
+            raise CannotTell(
+                f"{claim.left if math.isinf(a) else claim.right} is not finite at seed {seed}: it diverged"
+            )
+        if claim.scale == "log ratio" and (a <= 0 or b <= 0):
+            side = claim.left if a <= 0 else claim.right
+            raise CannotTell(f"{side} is {min(a, b):g} at seed {seed}, and a ratio needs positive numbers")
+        points.append(Point(seed, a, b, math.log(a) - math.log(b) if claim.scale == "log ratio" else a - b))
+    notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
+    return points, notes
+
+
+def _by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
+    """Returns the arm's run at every seed; raises if one is absent, or if several fit."""
+    for run in sorted(world.spoilt, key=lambda run: run.seed):
+        if _fits(run, quantity):
+            raise CannotTell(f"the run of {run.arm} at seed {run.seed} does not count: {run.why}")
+    found: dict[int, Run] = {}
+    for one in world.runs:
+        if not _fits(one, quantity):
+            continue
+        if one.seed in found:
+            names = sorted(name for name in one.config if one.config[name] != found[one.seed].config.get(name))
+            raise CannotTell(
+                f"several runs of {quantity.arm} fit at seed {one.seed}; they differ in {', '.join(names)}: "
+                f"choose with --where"
+            )
+        found[one.seed] = one
+    missing = sorted({run.seed for run in world.planned if _fits(run, quantity) and run.seed not in found})
+    if missing:
+        raise CannotTell(
+            f"{len(missing)} of {len(missing) + len(found)} planned runs of {quantity.arm} are missing "
+            f"(seed {', '.join(map(str, missing[:3]))}{', ...' if len(missing) > 3 else ''})"
+        )
+    if not found:
+        raise CannotTell(f"there is no finished run of {quantity}")
+    return found
+
+
+def _fits(run: Run | Expected, quantity: Quantity) -> bool:
+    """Says whether a run is of the quantity's arm and settings; one whose settings are lost may be."""
+    if run.arm != quantity.arm:
+        return False
+    return run.config is None or all(run.config.get(name) == value for name, value in quantity.where.items())
+
+
+def _same_but_for_what_is_declared(
+    claim: Claim, left: Mapping[int, Run], right: Mapping[int, Run], world: World
+) -> None:
+    """Raises if two paired runs differ in a setting that neither arm is about."""
+    if not isinstance(claim.right, Quantity) or not world.declared:
+        return
+    about = world.declared.get(claim.left.arm, frozenset()) | world.declared.get(claim.right.arm, frozenset())
+    about |= set(claim.left.where) | set(claim.right.where)
+    for seed, one in left.items():
+        other = right[seed]
+        names = sorted(set(one.config) | set(other.config))
+        for name in names:
+            if name not in about and one.config.get(name) != other.config.get(name):
+                raise CannotTell(f"the arms differ in {name} at seed {seed}, which is not what they are about")
+
+
+def _checked(check: Check, world: World, points: Sequence[Point]) -> Checked:
+    """Returns whether the check holds in every seed, and what was found."""
+    runs = _by_seed(check.quantity, world)
+    values = {point.seed: measure(runs[point.seed], check.quantity.measure) for point in points if point.seed in runs}
+    if len(values) < len(points):
+        return Checked(check.text, False, f"{check.quantity} is missing at some seed")
+
+    def holds(value: float) -> bool:
+        if math.isnan(value):
+            return False
+        return check.least < value < check.most if check.strict else check.least <= value <= check.most
+
+    bad = [seed for seed, value in values.items() if not holds(value)]
+    numbers = np.array(list(values.values()))
+    spread = f"{numbers.min():.3g}" if (numbers == numbers[0]).all() else f"{numbers.min():.3g} to {numbers.max():.3g}"
+    where = f", against it at {len(bad)} of {len(values)} seeds" if bad else ""
+    return Checked(check.text, not bad, f"{check.quantity} is {spread}{where}")
+
+
+def _reason(claim: Claim, found: Outcome, needed: int | None) -> str:
+    margin = f"x{claim.margin:g}" if claim.scale == "log ratio" else f"{claim.margin:g}"
+    if found is Outcome.SUPPORTED:
+        absence = claim.direction in ("not less", "not greater")
+        return f"{claim.direction} within {margin}" if absence else f"beyond the margin of {margin}"
+    if found is Outcome.REFUTED:
+        return "the effect goes the other way"
+    if found is Outcome.EQUIVALENT:
+        return f"the 90 % interval lies within the margin of {margin}"
+    return "too uncertain; " + (
+        "no number of seeds up to 1,000 would tell" if needed is None else f"{needed} seeds needed"
+    )
+
+
+def _natural(claim: Claim, value: float) -> float:
+    """Returns a log-ratio as a ratio, a difference as it is."""
+    return math.exp(value) if claim.scale == "log ratio" else value
+
+
+def _natural_pair(claim: Claim, pair: tuple[float, float]) -> tuple[float, float]:
+    return _natural(claim, pair[0]), _natural(claim, pair[1])
+
+
+def _known(value: float) -> Any:
+    return None if math.isnan(value) else value

@@ -1,0 +1,75 @@
+"""Which claims were registered with a directory of runs, and when: before the first run, or after.
+
+``claims.json`` in the directory holds every claim's content and hash. A claim that was changed while runs of its study
+existed keeps its first registration, so that the change shows.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kymograph.claims.claim import Claim
+from kymograph.errors import KymographError
+from kymograph.runs.record import SCHEMA, read_json, write_atomically
+
+FILE = "claims.json"
+REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"
+
+
+def key(claim: Claim) -> str:
+    """Returns the name under which a claim is registered."""
+    return f"{claim.study}/{claim.setup}/{claim.name}"
+
+
+def register(root: Path, claims: Iterable[Claim], runs_of: Mapping[str, int]) -> None:
+    """Writes the claims into the directory's registration, before runs are computed.
+
+    ``runs_of`` counts the runs of each study that had ended by then: a claim that comes after them is marked so, and
+    one that is registered already is only replaced while there are none.
+    """
+    known = read(root)
+    fresh = dict(known)
+    for claim in claims:
+        before, ended = known.get(key(claim)), runs_of.get(claim.study, 0)
+        if before is None or (before["hash"] != claim.hash and ended == 0):
+            fresh[key(claim)] = {
+                "hash": claim.hash,
+                "registered": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "runs_then": ended,
+                "claim": claim.content,
+            }
+    if fresh != known:
+        content = {"schema": SCHEMA, "claims": fresh}
+        write_atomically(root / FILE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+
+
+def read(root: Path) -> dict[str, dict[str, Any]]:
+    """Returns what is registered with a directory, by the claims' keys; nothing if there is no registration."""
+    if not (root / FILE).exists():
+        return {}
+    claims = read_json(root / FILE).get("claims")
+    whole = isinstance(claims, dict) and all(
+        isinstance(entry, dict) and isinstance(entry.get("hash"), str) and isinstance(entry.get("runs_then"), int)
+        for entry in claims.values()
+    )
+    if not whole:
+        raise KymographError(
+            f"{root / FILE} is not a registration of claims; put back the file that the runs came with"
+        )
+    return claims  # type: ignore[return-value]
+
+
+def standing(claim: Claim, registered: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns how a claim stands to the registration: registered, changed since (and in what), or post hoc."""
+    entry = registered.get(key(claim))
+    if entry is None or entry["runs_then"] > 0:
+        return POST_HOC
+    if entry["hash"] == claim.hash:
+        return REGISTERED
+    before, now = entry.get("claim") or {}, claim.content
+    names = sorted(name for name in now if before.get(name) != now[name])
+    return f"{CHANGED} ({', '.join(names)})" if names else CHANGED

@@ -1,0 +1,194 @@
+"""Small pieces of SVG as escaped markup: elements, scales with ticks, and the frame around a panel.
+
+The pictures are made here and not by a charting library because one and the same picture must show without JavaScript,
+take its colours from the page's light or dark theme, and print; the page's script only adds what moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup, escape
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def element(name: str, *children: object, **attributes: object) -> Markup:
+    """Returns one element; text and attributes are escaped, ``class_`` is ``class``, ``_`` in a name is ``-``."""
+    words = [
+        f'{key.rstrip("_").replace("_", "-")}="{escape(_attribute(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    ]
+    inside = "".join(str(escape(child)) for child in children)
+    return Markup(f"<{' '.join([name, *words])}>{inside}</{name}>")
+
+
+def _attribute(value: object) -> object:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Returns a number for people: ``digits`` significant ones, a minus sign that is one, missing as a dash."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:.{digits}g}"
+    if 1e3 <= abs(float(text)) < 1e6:
+        return f"{float(text):,.12g}".replace("-", "−")
+    if "e" in text:
+        mantissa, power = text.split("e")
+        exponent = str(int(power)).translate(_SUPERSCRIPTS)
+        text = f"10{exponent}" if mantissa == "1" else f"{mantissa}×10{exponent}"
+    return text.replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A map from values to pixels, linear or logarithmic."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: np.ndarray | float) -> np.ndarray:
+        """Returns pixels; NaN where a value has no place (missing, or not positive on a log scale)."""
+        values = np.asarray(value, dtype=np.float64)
+        low, high = self.low, self.high
+        if self.log:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values, low, high = np.log(np.where(values > 0, values, np.nan)), math.log(low), math.log(high)
+        return self.start + (values - low) / (high - low) * (self.end - self.start)
+
+    def at(self, value: float) -> float:
+        """Returns the pixel of one value."""
+        return float(self(value))
+
+    def ticks(self, count: int = 5) -> list[float]:
+        """Returns about ``count`` round values within the scale."""
+        return log_ticks(self.low, self.high, count) if self.log else linear_ticks(self.low, self.high, count)
+
+
+def scale_over(values: Iterable[float] | np.ndarray, start: float, end: float, log: bool, pad: float = 0.04) -> Scale:
+    """Returns a scale that holds all finite ``values`` with a little room; positive ones only if ``log``."""
+    array = np.asarray(list(values) if not isinstance(values, np.ndarray) else values, dtype=np.float64).ravel()
+    array = array[np.isfinite(array) & ((array > 0) | (not log))]
+    low, high = (float(array.min()), float(array.max())) if len(array) else (0.1, 1.0)
+    if log:
+        if high < low * 1.0001:  # one value gets a scale around it
+            low, high = low / 1.05, high * 1.05
+        room = pad * (math.log(high) - math.log(low))
+        return Scale(low * math.exp(-room), high * math.exp(room), start, end, True)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        around = 0.05 * abs(high) or 0.05
+        low, high = low - around, high + around
+    return Scale(low - pad * (high - low), high + pad * (high - low), start, end)
+
+
+def linear_ticks(low: float, high: float, count: int) -> list[float]:
+    """Returns multiples of 1, 2 or 5 times a power of ten."""
+    raw = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [float(f"{place * step:.12g}") for place in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float, count: int) -> list[float]:
+    """Returns powers of ten, every second or third if there are many, and 2 and 5 between them if there are few."""
+    bottom, top = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    powers = list(range(bottom, top + 1))
+    if len(powers) >= 3:
+        stride = -(-len(powers) // count)
+        return [10.0**power for power in powers if power % stride == 0]
+    fine = [factor * 10.0**power for power in range(bottom - 1, top + 1) for factor in (1, 2, 5)]
+    fine = [value for value in fine if low <= value <= high]
+    return fine if len(fine) >= 2 else linear_ticks(low, high, count)
+
+
+def labels(ticks: Sequence[float]) -> list[str]:
+    """Returns the ticks as text with as many digits as tell them apart."""
+    for digits in range(4, 12):
+        texts = [number(tick, digits) for tick in ticks]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
+def line(x: np.ndarray, y: np.ndarray) -> str:
+    """Returns the path through the points that are there, broken where one is missing."""
+    parts, pen = [], "M"
+    for a, b in zip(x.tolist(), y.tolist(), strict=True):
+        if math.isfinite(a) and math.isfinite(b):
+            parts.append(f"{pen}{a:.1f},{b:.1f}")
+            pen = "L"
+        else:
+            pen = "M"
+    return "".join(parts)
+
+
+def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
+    """Returns the closed path between two curves, one piece for every stretch without a gap."""
+    there = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(int)))
+    pieces = []
+    for first, last in edges.reshape(-1, 2).tolist():
+        part = slice(first, last)
+        back = line(x[part][::-1], low[part][::-1]).replace("M", "L", 1)
+        pieces.append(line(x[part], high[part]) + back + "Z")
+    return "".join(pieces)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A panel's size and margins, in pixels; small enough to be read on a phone without scaling down."""
+
+    width: int = 360
+    height: int = 224
+    left: int = 52
+    right: int = 12
+    top: int = 24
+    bottom: int = 38
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """The plotting area: left, top, width, height."""
+        return self.left, self.top, self.width - self.left - self.right, self.height - self.top - self.bottom
+
+
+def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Sequence[str] | None = None) -> Markup:
+    """Returns grid, ticks and labels of a panel; ``names`` label the x axis at 0, 1, 2 ... instead of numbers."""
+    left, top, width, height = frame.box
+    bottom = top + height
+    parts: list[object] = []
+    ticks = y.ticks()
+    for value, text in zip(ticks, labels(ticks), strict=True):
+        at = y.at(value)
+        parts.append(element("line", class_="grid", x1=left, x2=left + width, y1=at, y2=at))
+        parts.append(element("text", text, x=left - 6, y=at + 4, text_anchor="end"))
+    stride = -(-len(names) // 6) if names else 1
+    places = range(0, len(names), stride) if names else x.ticks()
+    for place in places:
+        label = names[int(place)] if names else thousands(place)
+        parts.append(element("line", class_="grid", x1=x.at(place), x2=x.at(place), y1=top, y2=bottom))
+        parts.append(element("text", label, x=x.at(place), y=bottom + 15, text_anchor="middle"))
+    parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
+    parts.append(element("text", y_label, class_="label", x=2, y=11))
+    parts.append(element("text", x_label, class_="label", x=left + width / 2, y=frame.height - 4, text_anchor="middle"))
+    return element("g", *parts)
+
+
+def thousands(value: float) -> str:
+    """Returns a step's number with separators, or a small number as it is."""
+    return f"{int(value):,}" if value == int(value) and abs(value) < 1e7 else number(value)
+
+
+def picture(frame: Frame, label: str, *children: object) -> Markup:
+    """Returns the whole SVG, which scales with its column and says in words what it shows."""
+    return element("svg", *children, viewBox=f"0 0 {frame.width} {frame.height}", role="img", aria_label=label)
