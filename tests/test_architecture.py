@@ -15,10 +15,10 @@ PACKAGE = Path(kymograph.__file__).parent
 # A room may import from itself and from rooms before it.
 ROOMS = [
     "errors", "streams", "multiplicity", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep",
-    "claims", "figures", "studies", "judging", "report", "bench", "lab", "audit", "reproduce", "worker", "arguments",
+    "claims", "figures", "studies", "judging", "report", "bench", "lab", "auditing", "reproduce", "worker", "arguments",
     "options", "cli", "__main__",
 ]  # fmt: skip
-WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "audit", "reproduce", "judging", "studies.study", "studies.clipping",
+WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "auditing", "reproduce", "judging", "studies.study", "studies.clipping",
                  "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit", "sweep.plan",
                  "sweep.engines", "studies.clipping.figures", "studies.depth.figures", "multiplicity", "claims.paired",
                  "claims.signflip", "claims.judge", "claims.selftest", "report.page")  # fmt: skip

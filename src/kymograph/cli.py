@@ -240,7 +240,7 @@ def audit(words: list[str]) -> int:
         os.environ["KYMOGRAPH_DATA"] = options.data_dir
     if options.images < 2:
         raise KymographError(f"images must be at least 2, not {options.images}")
-    from kymograph.audit import audit_command
+    from kymograph.auditing import audit_command
 
     chosen = {name: getattr(options, name) for name in ("data", "images", "ladder", "ladder_out", "seed", "quiet")}
     text, passed = audit_command(options.network, chosen, options.output)

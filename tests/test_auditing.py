@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.audit import Audited, audit
+from kymograph.auditing import Audited, audit
 from kymograph.cli import main
 from kymograph.data.batches import Batches
 from kymograph.data.images import digits
