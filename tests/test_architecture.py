@@ -14,11 +14,11 @@ import kymograph
 PACKAGE = Path(kymograph.__file__).parent
 # A room may import from itself and from rooms before it.
 ROOMS = [
-    "errors", "streams", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep", "figures",
-    "studies", "bench", "lab", "reproduce", "worker", "arguments", "options", "cli", "__main__",
+    "errors", "streams", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep", "claims",
+    "figures", "studies", "report", "bench", "lab", "reproduce", "worker", "arguments", "options", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "reproduce", "studies.study", "studies.clipping", "studies.depth",
-                 "sweep.plan", "sweep.engines", "studies.clipping.figures", "studies.depth.figures")  # fmt: skip
+                 "sweep.plan", "sweep.engines", "sweep.ledger", "sweep.beat", "report.terminal", "report.web", "studies.clipping.figures", "studies.depth.figures")  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

@@ -23,6 +23,7 @@ A laboratory for the dynamics of neural-network training.
   list                 the studies and their arms
   run STUDY            run a study: arms x seeds, what is stored already is not computed again
   reproduce            run every study on embedded data and make its figures
+  watch DIR            follow a running sweep in the terminal, or in a browser with --web
   calibrate CHECKPOINT a trained network's credit cosines against their nulls
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
   export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
@@ -199,6 +200,18 @@ def figure(words: list[str]) -> int:
     return 0
 
 
+def watch(words: list[str]) -> int:
+    """Shows a running sweep."""
+    options = _parse("WatchOptions", words, "kymograph watch")
+    if options.web:
+        from kymograph.report.web import serve
+
+        return serve(options.directory, options.port)
+    from kymograph.report.terminal import watch as show
+
+    return show(options.directory, options.once, options.follow)
+
+
 def calibrate(words: list[str]) -> int:
     """Sets a trained network's credit against its nulls."""
     options = _parse("CalibrateOptions", words, "kymograph calibrate")
@@ -246,6 +259,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_,
     "run": run,
     "reproduce": reproduce,
+    "watch": watch,
     "figure": figure,
     "calibrate": calibrate,
     "export": export,

@@ -146,3 +146,19 @@ class CalibrateOptions:
     """Seed of the nulls."""
     out: str = "calibration"
     """Directory for calibration.json and the histograms."""
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """A running sweep, live: what is done, failed, at work and still to come, and its numbers so far."""
+
+    directory: Positional[str] = "runs"
+    """Directory of the runs."""
+    once: bool = False
+    """Print how things stand and exit."""
+    follow: bool = False
+    """Go on when all planned runs have ended, for a sweep that is still to be started."""
+    web: bool = False
+    """Serve a page to the browsers of this machine instead, until Ctrl-C."""
+    port: int = 8765
+    """Port of the page; 0 takes any that is free."""
