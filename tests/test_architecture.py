@@ -18,7 +18,8 @@ ROOMS = [
     "figures", "studies", "report", "bench", "lab", "reproduce", "worker", "arguments", "options", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "reproduce", "studies.study", "studies.clipping", "studies.depth",
-                 "sweep.plan", "sweep.engines", "sweep.ledger", "sweep.beat", "report.terminal", "report.web", "studies.clipping.figures", "studies.depth.figures")  # fmt: skip
+                 "sweep.plan", "sweep.engines", "sweep.ledger", "sweep.beat", "report.terminal",
+                 "report.web", "studies.clipping.figures", "studies.depth.figures")  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

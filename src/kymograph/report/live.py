@@ -80,8 +80,8 @@ class LiveStudy:
 
     name: str
     counts: LiveCounts
-    eta: float | None
-    """Seconds until all is done; None if nothing is left, nothing is at work, or nothing is known yet."""
+    eta: int | None
+    """Whole seconds until all is done; None if nothing is left, nothing is at work, or nothing is known yet."""
     work: tuple[LiveWork, ...]
     failures: tuple[LiveFailure, ...]
     arms: tuple[LiveArm, ...]
@@ -108,7 +108,12 @@ class LiveState:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the state as strict JSON can hold it."""
-        return {**plain(dataclasses.asdict(self)), "ended": self.ended}
+        content = plain(dataclasses.asdict(self))
+        for study, entry in zip(self.studies, content["studies"], strict=True):
+            entry["counts"]["planned"] = study.counts.planned
+            for arm, inner in zip(study.arms, entry["arms"], strict=True):
+                inner["counts"]["planned"] = arm.counts.planned
+        return {**content, "ended": self.ended}
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,14 @@ def look(directory: str | Path, now: float) -> LiveState:
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
     places = [root] if _is_study(root) else [path for path in _directories(root) if _is_study(path)]
     return LiveState(str(directory), tuple(_study(place, now) for place in places))
+
+
+def look_again(directory: str | Path, now: float) -> LiveState:
+    """Returns the state of a directory that was there before; if it has gone it stands empty, and may come back."""
+    try:
+        return look(directory, now)
+    except KymographError:
+        return LiveState(str(directory), ())
 
 
 def _study(directory: Path, now: float) -> LiveStudy:
@@ -245,12 +258,13 @@ def _work(beat: Beat, runs: Mapping[str, _Run]) -> LiveWork:
     )
 
 
-def _eta(groups: Mapping[str, Sequence[_Run]], counts: LiveCounts, beats: Sequence[Beat], now: float) -> float | None:
+def _eta(groups: Mapping[str, Sequence[_Run]], counts: LiveCounts, beats: Sequence[Beat], now: float) -> int | None:
     if not beats or not counts.running + counts.waiting + counts.stopped:
         return None
     took = [[run.stored.seconds for run in runs if run.stored and run.stored.seconds] for runs in groups.values()]
     left = [sum(run.condition in ("waiting", "stopped") for run in runs) for runs in groups.values()]
-    return remaining_seconds(took, left, beats, now)
+    seconds = remaining_seconds(took, left, beats, now)
+    return None if seconds is None else round(seconds)
 
 
 def _is_study(path: Path) -> bool:

@@ -73,7 +73,7 @@ def trace(study: str, run: StoredRun) -> Trace | None:
 
 
 def thin(values: np.ndarray) -> tuple[float | None, ...]:
-    """Returns at most `POINTS` means of neighbouring values, in order; a group with a value that is not finite is None."""
+    """Returns at most `POINTS` means of neighbouring values, in order; a group that is not finite is None."""
     groups = np.array_split(np.asarray(values, dtype=np.float64), min(POINTS, len(values)))
     with np.errstate(invalid="ignore", over="ignore"):
         means = [float(group.mean()) for group in groups]

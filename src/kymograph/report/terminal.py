@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kymograph.errors import KymographError
-from kymograph.report.live import LiveArm, LiveCounts, LiveState, LiveStudy, LiveWork, look
+from kymograph.report.live import LiveArm, LiveCounts, LiveState, LiveStudy, LiveWork, look, look_again
 from kymograph.report.live_numbers import duration
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
+    from rich.text import Text
 
 EVERY = 0.5
 """Seconds between two looks at the directory."""
@@ -42,11 +42,13 @@ def watch(
     state = look(directory, clock())
     try:
         if once or (state.ended and not follow):
-            _print(console, state, clock())
+            if not console.is_terminal:
+                console.width = _WIDE  # a file has no edge to cut at
+            console.print(_picture(state, clock(), console.width))
         elif console.is_terminal:
-            state = _live(console, state, follow, clock)
+            state = _live(console, directory, state, follow, clock)
         else:
-            state = _lines(console, state, follow, clock)
+            state = _lines(console, directory, state, follow, clock)
     except KeyboardInterrupt:
         return 0 if follow else 130
     return 1 if state.damaged else 0
@@ -83,19 +85,19 @@ def spark(values: Sequence[float | None]) -> str:
     return "".join(map(block, values))
 
 
-def _live(console: Console, state: LiveState, follow: bool, clock: Callable[[], float]) -> LiveState:
+def _live(console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]) -> LiveState:
     from rich.live import Live
 
     with Live(_picture(state, clock(), console.width), console=console, refresh_per_second=4) as live:
         while follow or not state.ended:
             time.sleep(EVERY)
-            state = _again(state, clock())
+            state = look_again(directory, clock())
             live.update(_picture(state, clock(), console.width))
         live.vertical_overflow = "visible"  # what stays on the screen is the whole picture
     return state
 
 
-def _lines(console: Console, state: LiveState, follow: bool, clock: Callable[[], float]) -> LiveState:
+def _lines(console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]) -> LiveState:
     """Prints a line per study whenever its counts change."""
     shown: dict[str, LiveCounts] = {}
     told: set[str] = set()
@@ -112,64 +114,47 @@ def _lines(console: Console, state: LiveState, follow: bool, clock: Callable[[],
         if state.ended and not follow:
             return state
         time.sleep(EVERY)
-        state = _again(state, clock())
-
-
-def _again(state: LiveState, now: float) -> LiveState:
-    """Looks again; a directory that has gone meanwhile stands empty, and may come back."""
-    try:
-        return look(state.directory, now)
-    except KymographError:
-        return LiveState(state.directory, ())
+        state = look_again(directory, clock())
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(_text(text), soft_wrap=True)
     console.file.flush()
-
-
-def _print(console: Console, state: LiveState, now: float) -> None:
-    """Prints the whole state, cut to the terminal's width if there is one."""
-    width = console.width if console.is_terminal else _WIDE
-    console.print(_picture(state, now, width), width=width)
 
 
 def _picture(state: LiveState, now: float, width: int) -> Group:
     from rich.console import Group
-    from rich.text import Text
 
     if not state.studies:
-        return Group(Text(f"nothing is planned in {state.directory} yet"))
+        return Group(_text(f"nothing is planned in {state.directory} yet"))
     return Group(*(part for study in state.studies for part in _study(study, now, width)))
 
 
 def _study(study: LiveStudy, now: float, width: int) -> list:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
-    from rich.text import Text
 
     counts = study.counts
     head = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=max(counts.planned, 1), completed=counts.finished + counts.failed, width=20)
-    head.add_row(Text(study.name, style="bold"), bar, Text(line(study).removeprefix(f"{study.name}: ")))
+    head.add_row(_text(study.name, style="bold"), bar, _text(line(study).removeprefix(f"{study.name}: ")))
     parts: list = [head]
     if study.work:
         parts.append(_work_table(study.work, now))
     if study.arms:
         parts.append(_arm_table(study.arms, width))
     for place in range(min(len(study.failures), _FAILURES)):
-        parts.append(Text(f"  failed: {_failure(study, place)}", style="red"))
+        parts.append(_text(f"  failed: {_failure(study, place)}", style="red"))
     if len(study.failures) > _FAILURES:
-        parts.append(Text(f"  and {len(study.failures) - _FAILURES} more failed", style="red"))
+        parts.append(_text(f"  and {len(study.failures) - _FAILURES} more failed", style="red"))
     if counts.stopped and not counts.running:
-        parts.append(Text("  stopped: the process has ended; run the same command again to go on", style="yellow"))
-    parts += [Text(f"  {note}", style="red") for note in study.notes]
-    return [*parts, Text("")]
+        parts.append(_text("  stopped: the process has ended; run the same command again to go on", style="yellow"))
+    parts += [_text(f"  {note}", style="red") for note in study.notes]
+    return [*parts, _text("")]
 
 
 def _work_table(work: Sequence[LiveWork], now: float) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("  at work", "steps", "for", "last words"):
@@ -177,7 +162,7 @@ def _work_table(work: Sequence[LiveWork], now: float) -> Table:
     for one in work:
         share = f"{one.done}/{one.steps} ({100 * one.done // max(one.steps, 1)} %)"
         since = duration(max(now - one.started, 0)) if one.alive else "stopped"
-        table.add_row(Text(f"  {runs_of(one)}"), share, since, Text(one.words))
+        table.add_row(_text(f"  {runs_of(one)}"), share, since, _text(one.words))
     return table
 
 
@@ -191,7 +176,6 @@ def runs_of(work: LiveWork) -> str:
 
 def _arm_table(arms: Sequence[LiveArm], width: int) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     labels = list(dict.fromkeys(headline.label for arm in arms for headline in arm.headlines))
@@ -208,12 +192,12 @@ def _arm_table(arms: Sequence[LiveArm], width: int) -> Table:
     table.add_column("  arm", header_style="dim", overflow="fold")
     table.add_column("done", header_style="dim", no_wrap=True)
     for label in fitting:
-        table.add_column(label, header_style="dim", no_wrap=True)
+        table.add_column(_text(label), header_style="dim", no_wrap=True)
     if traces:
-        table.add_column(f"{traces[0].name}, latest run", header_style="dim", no_wrap=True)
+        table.add_column(_text(f"{traces[0].name}, latest run"), header_style="dim", no_wrap=True)
     for arm in arms:
         found = {headline.label: headline for headline in arm.headlines}
-        row = [Text(f"  {arm.name}"), f"{arm.counts.finished}/{arm.counts.planned}"]
+        row: list[Text | str] = [_text(f"  {arm.name}"), f"{arm.counts.finished}/{arm.counts.planned}"]
         for label in fitting:
             headline = found.get(label)
             mean = None if headline is None else headline.mean
@@ -222,6 +206,13 @@ def _arm_table(arms: Sequence[LiveArm], width: int) -> Table:
             row.append("" if arm.trace is None else f"{_short(arm.trace.values, _TRACE)} {_last(arm.trace.values)}")
         table.add_row(*row)
     return table
+
+
+def _text(words: str, style: str = "") -> Text:
+    """Returns words, which may come from a file, as text: no markup in them is obeyed, nor any control character."""
+    from rich.text import Text
+
+    return Text("".join(letter if letter.isprintable() else "�" for letter in words), style=style)
 
 
 def _failure(study: LiveStudy, place: int) -> str:

@@ -55,7 +55,8 @@ class Heart:
     """Passes steps and words on to ``follower``, and keeps the beat of this process; use it as a context manager."""
 
     def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
-        self._follower, self._stack = follower, stack
+        self._follower, self._steps = follower, stack.steps
+        self._runs = [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]
         self._directory = root / slug(stack.specs[0].study) / RUNNING
         self._path = self._directory / f"{os.getpid()}.json"
         self._done, self._words = 0, ""
@@ -97,15 +98,14 @@ class Heart:
                 told, at = now, time.monotonic()
 
     def _beat(self) -> None:
-        pairs = zip(self._stack.specs, self._stack.missing, strict=True)
         facts = {
             "schema": SCHEMA,
             "pid": os.getpid(),
             "born": _born(os.getpid()),
             "host": platform.node(),
-            "runs": [spec.id for spec, missing in pairs if missing],
+            "runs": self._runs,
             "done": self._done,
-            "steps": self._stack.steps,
+            "steps": self._steps,
             "words": self._words,
             "started": self._started,
             "updated": time.time(),
@@ -167,7 +167,7 @@ def _alive(facts: dict[str, Any], now: float) -> bool:
 
 
 def _born(pid: int) -> str | None:
-    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or the system does not tell."""
+    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or none can tell."""
     try:
         # The name, which may hold anything, stands in brackets; the state follows, and the start 19 fields later.
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -86,9 +86,7 @@ def read_plan_file(path: Path) -> list[PlannedRun]:
 
 def _entry(entry: Mapping[str, Any]) -> PlannedRun:
     """Returns one entry; raises ValueError unless its id is the hash of the rest."""
-    run = PlannedRun(
-        entry["id"], entry["study"], entry["arm"], entry["seed"], dict(entry["config"]), entry["version"]
-    )
+    run = PlannedRun(entry["id"], entry["study"], entry["arm"], entry["seed"], dict(entry["config"]), entry["version"])
     texts = isinstance(run.study, str) and isinstance(run.arm, str) and type(run.seed) is int
     if not texts or RunSpec(run.study, run.arm, run.seed, run.config, run.version).id != run.id:
         raise ValueError("not the run that its id names")
