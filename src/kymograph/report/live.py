@@ -87,6 +87,11 @@ class LiveStudy:
     arms: tuple[LiveArm, ...]
     notes: tuple[str, ...]
 
+    @property
+    def ended(self) -> bool:
+        """Whether every run has ended, well or badly."""
+        return self.counts.running == self.counts.stopped == self.counts.waiting == 0
+
 
 @dataclass(frozen=True)
 class LiveState:
@@ -98,8 +103,7 @@ class LiveState:
     @property
     def ended(self) -> bool:
         """Whether something was planned and all of it has ended, well or badly."""
-        counts = [study.counts for study in self.studies]
-        return bool(counts) and all(c.running == c.stopped == c.waiting == 0 for c in counts)
+        return bool(self.studies) and all(study.ended for study in self.studies)
 
     @property
     def damaged(self) -> bool:
@@ -133,7 +137,8 @@ def look(directory: str | Path, now: float) -> LiveState:
     if not root.is_dir():
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
     places = [root] if _is_study(root) else [path for path in _directories(root) if _is_study(path)]
-    return LiveState(str(directory), tuple(_study(place, now) for place in places))
+    studies = [_study(place, now) for place in places]
+    return LiveState(str(directory), tuple(sorted(studies, key=lambda study: study.ended)))  # what is at work first
 
 
 def look_again(directory: str | Path, now: float) -> LiveState:
