@@ -32,9 +32,7 @@ class Listener:
         self.words = text
 
 
-def test_a_heart_beats_passes_everything_on_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heart_beats_passes_everything_on_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVERY", 0.01)
     runs = specs(3)
     listener = Listener()
