@@ -25,7 +25,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def commands(path: Path) -> list[str]:
     lines = [line for block in blocks(path, "") for line in block.splitlines()]
-    needs_more = ("my_study", "fetch", "--data-dir", "results/", "-ID")  # what only the reader has
+    needs_more = ("my_study", "fetch", "--data-dir", "results/", "-ID", "--web", "--follow")  # what only the reader has
     return [line for line in lines if line.startswith("kymograph ") and not any(word in line for word in needs_more)]
 
 

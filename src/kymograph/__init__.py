@@ -13,7 +13,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kymograph.auditing import audit as audit
+    from kymograph.claims.claim import Check as Check
+    from kymograph.claims.claim import Claim as Claim
+    from kymograph.claims.claim import Measure as Measure
+    from kymograph.claims.claim import Quantity as Quantity
+    from kymograph.claims.verdict import Verdicts as Verdicts
     from kymograph.errors import KymographError as KymographError
+    from kymograph.judging import judge as judge
     from kymograph.lab import run as run
     from kymograph.runs.export import export as export
     from kymograph.runs.record import RunResult as RunResult
@@ -32,18 +39,25 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Arm": "kymograph.studies.study",
+    "Check": "kymograph.claims.claim",
+    "Claim": "kymograph.claims.claim",
     "KymographError": "kymograph.errors",
     "LabelledArray": "kymograph.runs.store",
+    "Measure": "kymograph.claims.claim",
+    "Quantity": "kymograph.claims.claim",
     "RunResult": "kymograph.runs.record",
     "RunSeries": "kymograph.runs.record",
     "RunSpec": "kymograph.runs.spec",
     "Store": "kymograph.runs.store",
     "StoredRun": "kymograph.runs.store",
     "Study": "kymograph.studies.study",
+    "Verdicts": "kymograph.claims.verdict",
+    "audit": "kymograph.auditing",
     "export": "kymograph.runs.export",
     "figure": "kymograph.studies.draw",
     "fixed_seeds": "kymograph.streams",
     "generator": "kymograph.streams",
+    "judge": "kymograph.judging",
     "list_studies": "kymograph.studies.study",
     "load_study": "kymograph.studies.study",
     "run": "kymograph.lab",

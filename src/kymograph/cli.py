@@ -23,8 +23,12 @@ A laboratory for the dynamics of neural-network training.
   list                 the studies and their arms
   run STUDY            run a study: arms x seeds, what is stored already is not computed again
   reproduce            run every study on embedded data and make its figures
+  watch DIR            follow a running sweep in the terminal, or in a browser with --web
   calibrate CHECKPOINT a trained network's credit cosines against their nulls
   audit NETWORK        scale, reference and depth of a trained network: PASS or FAIL, with the numbers
+  judge DIR            verdicts on the registered claims, over seeds; --claims FILE for your own
+  register DIR FILE    register claims of your own with a directory before its runs exist
+  selftest             how often the judge supports what is not there, and finds what is
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
   report DIR           stored runs and their verdicts as one self-contained HTML page
   export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
@@ -206,13 +210,26 @@ def report(words: list[str]) -> int:
     import datetime
 
     options = _parse("ReportOptions", words, "kymograph report")
-    from kymograph.report.page import verdicts_of, write_page
+    from kymograph.judging import judge as judged
+    from kymograph.report.page import write_page
     from kymograph.runs.store import Store
 
     store = Store.open(options.directory)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    print(write_page(store, verdicts_of(store), Path(options.output), title=options.title, now=now))
+    print(write_page(store, judged(options.directory), Path(options.output), title=options.title, now=now))
     return 0
+
+
+def watch(words: list[str]) -> int:
+    """Shows a running sweep."""
+    options = _parse("WatchOptions", words, "kymograph watch")
+    if options.web:
+        from kymograph.report.web import serve
+
+        return serve(options.directory, options.port)
+    from kymograph.report.terminal import watch as show
+
+    return show(options.directory, options.once, options.follow)
 
 
 def calibrate(words: list[str]) -> int:
@@ -231,6 +248,57 @@ def calibrate(words: list[str]) -> int:
     ):
         print(line)
     return 0
+
+
+def judge(words: list[str]) -> int:
+    """Judges the claims about stored runs."""
+    options = _parse("JudgeOptions", words, "kymograph judge")
+    from kymograph.judging import judge as judged
+    from kymograph.judging import judge_csv
+    from kymograph.report.verdicts import show, write
+
+    if options.csv:
+        if len(options.directories) != 2:
+            raise KymographError("--csv compares two directories; name both")
+        first, second = options.directories
+        found = judge_csv(first, second, options.claims)
+    else:
+        if len(options.directories) != 1:
+            raise KymographError("judge one directory of runs, or two of CSV files with --csv")
+        found = judged(options.directories[0], options.claims, _fields(options.where))
+    show(found)
+    for path in write(found, options.json, options.markdown):
+        print(path)
+    return 0
+
+
+def register(words: list[str]) -> int:
+    """Registers claims of one's own."""
+    options = _parse("RegisterOptions", words, "kymograph register")
+    from kymograph.claims.registration import read, standing
+    from kymograph.judging import register_file
+
+    claims = register_file(options.directory, options.claims)
+    registered = read(Path(options.directory))
+    for claim in claims:
+        print(f"{claim.hash[:16]}  {standing(claim, registered)}: {claim.name}")
+    return 0
+
+
+def selftest(words: list[str]) -> int:
+    """Judges the judge."""
+    options = _parse("SelftestOptions", words, "kymograph selftest")
+    if options.worlds < 100:
+        raise KymographError(f"fewer than 100 worlds tell nothing; {options.worlds} were asked for")
+    from kymograph.claims.selftest import worlds
+
+    print(f"{'world':<22} {'n':>3} {'worlds':>7} {'supported':>10} {'refuted':>8}  wanted")
+    failed = 0
+    for found in worlds(options.worlds, options.seed):
+        failed += not found.passed
+        line = f"{found.kind:<22} {found.n:>3} {found.worlds:>7,} {found.supported:>10.1%} {found.refuted:>8.1%}"
+        print(f"{line}  {found.wanted}: {'yes' if found.passed else 'NO'}", flush=True)
+    return 1 if failed else 0
 
 
 def audit(words: list[str]) -> int:
@@ -277,9 +345,13 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_,
     "run": run,
     "reproduce": reproduce,
+    "watch": watch,
     "figure": figure,
     "report": report,
     "calibrate": calibrate,
+    "judge": judge,
+    "register": register,
+    "selftest": selftest,
     "audit": audit,
     "export": export,
     "fetch": fetch,
@@ -312,13 +384,19 @@ def _select(directory: str, options: SelectOptions) -> Store:
                 f"{directory} has no arm {options.arms[0]!r}{did_you_mean(options.arms[0], store.arms)}"
             )
         store = store.select(arms=chosen)
+    fields = _fields(options.where)
+    return store.where(**fields) if fields else store
+
+
+def _fields(conditions: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings that ``--where`` asks for."""
     fields = {}
-    for condition in options.where:
+    for condition in conditions:
         name, equals, text = condition.partition("=")
         if not equals:
             raise KymographError(f"--where takes FIELD=VALUE, not {condition!r}")
         fields[name] = _value(text)
-    return store.where(**fields) if fields else store
+    return fields
 
 
 def _numbers(words: Sequence[str]) -> list[int]:

@@ -26,8 +26,8 @@ def judge(
     """Judges the claims of every study that has runs in a store or directory; needs no torch.
 
     Args:
-        runs: a store, or the directory of the runs. A directory is judged whole: what was planned and is missing, or was
-            changed since it was written, shows.
+        runs: a store, or the directory of the runs. A directory is judged whole: what was planned and is missing, or
+            was changed since it was written, shows.
         claims: claims of your own, or a TOML or Python file of them; default: those of the studies.
         where: only runs with these settings, e.g. ``{"epochs": 60}``.
     """
@@ -35,7 +35,9 @@ def judge(
     root = runs.root if isinstance(runs, Store) else Path(runs)
     found, spoilt = ([*runs.finished], []) if isinstance(runs, Store) else _gather(Path(runs))
     if isinstance(runs, Store):
-        spoilt = [(run.study, Expected(run.arm, run.seed, run.config, f"it failed: {run.reason}")) for run in runs.failed]
+        spoilt = [
+            (run.study, Expected(run.arm, run.seed, run.config, f"it failed: {run.reason}")) for run in runs.failed
+        ]
         planned = []
     else:
         planned = [(run.study, Expected(run.arm, run.seed, run.config)) for run in read_plan(Path(runs))]
@@ -107,7 +109,8 @@ def _last_values(arms: Sequence[Sequence[ForeignRun]]) -> list[Claim]:
     one, other = arms[0][0].arm, arms[1][0].arm
     return [
         Claim(
-            f"last {name}", "csv", "own", f"the last {name} is greater in {one} than in {other}", "asked of every series",
+            f"last {name}", "csv", "own", f"the last {name} is greater in {one} than in {other}",
+            "asked of every series",
             Quantity(one, Measure(name, "last")), Quantity(other, Measure(name, "last")), "greater", 0.0,
         )
         for name in shared

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.judging import register
 from kymograph.progress import Progress
 from kymograph.runs.record import make_directory
 from kymograph.runs.spec import RunSpec
@@ -16,6 +17,7 @@ from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.study import Study, load_study
 from kymograph.sweep import engines
 from kymograph.sweep.compute import Outcome, check_device
+from kymograph.sweep.ledger import note_plan
 from kymograph.sweep.plan import plan
 
 DEFAULT_SEEDS = 10
@@ -119,6 +121,8 @@ def sweep(
 
     # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
     whole = plan(specs, root, key, steps, study.largest_stack)
+    register(root, study)
+    note_plan(root, specs)
     stacks = [stack for stack in whole if any(stack.missing)]
     missing = sum(sum(stack.missing) for stack in stacks)
     failures: list[Outcome] = []

@@ -184,3 +184,57 @@ class AuditOptions:
     """Exit with 1 unless all three questions are answered with PASS."""
     quiet: bool = False
     """Show no progress."""
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """A running sweep, live: what is done, failed, at work and still to come, and its numbers so far."""
+
+    directory: Positional[str] = "runs"
+    """Directory of the runs."""
+    once: bool = False
+    """Print how things stand and exit."""
+    follow: bool = False
+    """Go on when all planned runs have ended, for a sweep that is still to be started."""
+    web: bool = False
+    """Serve a page to the browsers of this machine instead, until Ctrl-C."""
+    port: int = 8765
+    """Port of the page; 0 takes any that is free."""
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """Verdicts on the claims about stored runs; needs no torch."""
+
+    directories: Positional[tuple[str, ...]]
+    """Directory of the runs; with --csv two directories of CSV files."""
+    claims: str | None = None
+    """Claims of your own, a TOML or Python file; default: those of the studies."""
+    where: tuple[str, ...] = ()
+    """Only runs with these settings, e.g. --where epochs=60."""
+    csv: bool = False
+    """The directories hold CSV files (columns seed, step, value), each directory one arm."""
+    json: str | None = None
+    """Also write the verdicts to this JSON file."""
+    markdown: str | None = None
+    """Also write the table to this Markdown file."""
+
+
+@dataclass(frozen=True)
+class RegisterOptions:
+    """Claims of your own, registered with a directory before it has runs."""
+
+    directory: Positional[str]
+    """Directory that the runs will be in."""
+    claims: Positional[str]
+    """A TOML or Python file of claims."""
+
+
+@dataclass(frozen=True)
+class SelftestOptions:
+    """The judge put to worlds without an effect, and with a known one."""
+
+    worlds: int = 2000
+    """Worlds of each kind."""
+    seed: int = 0
+    """Seed of the worlds."""

@@ -22,7 +22,7 @@ from kymograph.cli import main
 from kymograph.report.chart import rounded
 from kymograph.report.evidence import dot_plot, evidence_of, measured
 from kymograph.report.looks import panels_of, settings_of
-from kymograph.report.page import build_page, data_block, verdicts_of
+from kymograph.report.page import build_page, data_block
 from kymograph.report.svg import Scale, labels, linear_ticks, log_ticks, number
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
@@ -264,25 +264,17 @@ def test_scales_numbers_and_panels() -> None:
     assert [len(arms) for _, arms in panels_of("own", [str(n) for n in range(14)])] == [5, 5, 4]
 
 
-def test_the_page_is_built_without_torch_and_without_a_judge(depth_store: Store) -> None:
+def test_the_page_is_built_without_torch(depth_store: Store) -> None:
     code = f"""
 import sys
 sys.modules["torch"] = None
 from kymograph.runs.store import Store
-from kymograph.report.page import build_page, verdicts_of
+from kymograph.judging import judge
+from kymograph.report.page import build_page
 store = Store.open({str(depth_store.root)!r})
-assert len(build_page(store, verdicts_of(store), now="now")) > 10_000
+assert len(build_page(store, judge(store), now="now")) > 10_000
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=_environment())
-
-
-def test_the_judge_is_asked_if_there_is_one(depth_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    import types
-
-    judge = types.ModuleType("kymograph.claims.judge")
-    judge.judge = lambda store: make_verdicts()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kymograph.claims.judge", judge)
-    assert len(verdicts_of(depth_store)) == 5
 
 
 def test_the_verb_writes_the_page_and_says_where(

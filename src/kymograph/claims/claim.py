@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
+from kymograph.runs.record import plain
 
 Direction = Literal["greater", "less", "not less", "not greater"]
 Scale = Literal["difference", "log ratio"]
@@ -29,7 +30,7 @@ class Measure:
     reduce: str | None = None
     """None: the summary. Otherwise how the series becomes one number, e.g. ``last`` or ``rises``."""
     site: str | None = None
-    """Which site of a series that has several; all of them for ``depth slope``."""
+    """Which site of a series that has several, or ``last``; all of them for ``depth slope``."""
 
     def __post_init__(self) -> None:
         if self.reduce is not None and self.reduce not in REDUCTIONS:
@@ -113,7 +114,7 @@ class Claim:
     @property
     def content(self) -> dict[str, Any]:
         """Everything the claim says, as JSON can hold it."""
-        return json.loads(json.dumps(dataclasses.asdict(self), sort_keys=True))
+        return plain(dataclasses.asdict(self))
 
     @property
     def hash(self) -> str:

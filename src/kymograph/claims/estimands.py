@@ -57,6 +57,8 @@ def measure(run: Run, what: Measure) -> float:
     if series.sites is not None:
         if what.site is None:
             raise KymographError(f"the series {what.name!r} has sites {', '.join(series.sites[:6])}; name one of them")
+        if what.site == "last":
+            return reduce(values[:, -1], what.reduce)
         if what.site not in series.sites:
             raise KymographError(f"{what.name!r} has no site {what.site!r}{did_you_mean(what.site, series.sites)}")
         values = values[:, series.sites.index(what.site)]

@@ -75,7 +75,15 @@ def worlds(count: int = 2000, seed: int = 0) -> Iterator[Rates]:
         outcomes = [decide.outcome(one, p, claim.alpha) for one, p in zip(evidence, p_values, strict=True)]
         lucky += Outcome.SUPPORTED in outcomes
     share = lucky / count
-    yield Rates(f"A/A, a family of {FAMILY}", 10, count, share, 0.0, f"any support at most {MOST_FALSE:.0%}", share <= MOST_FALSE)
+    yield Rates(
+        f"A/A, a family of {FAMILY}",
+        10,
+        count,
+        share,
+        0.0,
+        f"any support at most {MOST_FALSE:.0%}",
+        share <= MOST_FALSE,
+    )
     generator = np.random.default_rng([seed, 1])
     found = [decided(values + 1.0, claim) for values in generator.standard_normal((count, 10))]
     power = _share(found, Outcome.SUPPORTED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import json
 from collections import Counter
 from importlib import resources
@@ -28,15 +27,6 @@ _EARLY = (
     'document.documentElement.classList.add("js");'
     'try{var t=localStorage.getItem("kymograph-theme");if(t)document.documentElement.dataset.theme=t}catch(e){}'
 )
-
-
-def verdicts_of(store: Store) -> Verdicts:
-    """Returns the verdicts on the claims about these runs; none if nothing here can judge."""
-    try:
-        judge = importlib.import_module("kymograph.claims.judge").judge
-    except (ImportError, AttributeError):
-        return Verdicts(())
-    return judge(store)
 
 
 def write_page(store: Store, verdicts: Verdicts, path: Path, *, title: str = TITLE, now: str) -> Path:

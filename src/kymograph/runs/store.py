@@ -158,19 +158,24 @@ class Store:
     def open(root: str | Path) -> Store:
         """Reads every ended run below ``root``, in the order of study, arm and seed."""
         path = Path(root)
-        if not path.is_dir():
-            raise KymographError(f"there is no directory {path}; make one with `kymograph run STUDY --out {path}`")
-        # STUDY/RUN below an output directory; RUN below a study's own directory; the run's own directory.
-        found = {
-            *path.glob(f"*/*/{record.STATUS}"),
-            *path.glob(f"*/{record.STATUS}"),
-            *path.glob(record.STATUS),
-        }
-        # A hidden directory is a record that a process is still writing, or left behind when it was killed.
-        runs = [StoredRun(status.parent) for status in sorted(found) if not status.parent.name.startswith(".")]
+        runs = [StoredRun(directory) for directory in Store.directories(path)]
         if not runs:
             raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
         return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), path)
+
+    @staticmethod
+    def directories(root: Path) -> list[Path]:
+        """Returns the directory of every ended run below ``root``, whole or damaged, in order."""
+        if not root.is_dir():
+            raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
+        # STUDY/RUN below an output directory; RUN below a study's own directory; the run's own directory.
+        found = {
+            *root.glob(f"*/*/{record.STATUS}"),
+            *root.glob(f"*/{record.STATUS}"),
+            *root.glob(record.STATUS),
+        }
+        # A hidden directory is a record that a process is still writing, or left behind when it was killed.
+        return [status.parent for status in sorted(found) if not status.parent.name.startswith(".")]
 
     @staticmethod
     def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:

@@ -21,6 +21,7 @@ from kymograph.sweep.compute import Workplace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kymograph.claims.claim import Claim
     from kymograph.runs.store import Store
 
 BUILT_IN = {
@@ -86,6 +87,10 @@ class Study(ABC):
 
     def prepare(self, specs: Sequence[RunSpec]) -> None:  # noqa: B027
         """Raises, before anything is written, if something these runs need is not there."""
+
+    def claims(self) -> Sequence[Claim]:
+        """Returns what is predicted of the runs, to be registered before they exist."""
+        return ()
 
     def to_script(self, store: Store) -> Mapping[str, Any]:
         """Returns one seed's runs in the layout of the research script's own file."""

@@ -14,6 +14,7 @@ from kymograph.errors import KymographError
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import RunResult, make_directory, write_failure, write_record
 from kymograph.runs.spec import RunSpec
+from kymograph.sweep.beat import Heart
 from kymograph.sweep.plan import Stack
 
 
@@ -111,13 +112,14 @@ def compute(trainer: Trainer, stack: Stack, root: Path, device: str, follower: F
     facts = provenance(device, import_torch().get_num_threads())
     started = time.perf_counter()
     try:
-        results = trainer.train(stack.specs, Workplace(device, follower, root))
-        seconds = (time.perf_counter() - started) / len(stack.specs)
-        for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
-            if missing:
-                where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
-                write_record(root, spec, result, {**facts, **where}, seconds)
-            shutil.rmtree(root / f"{spec.directory}.part", ignore_errors=True)
+        with Heart(root, stack, follower) as heart:
+            results = trainer.train(stack.specs, Workplace(device, heart, root))
+            seconds = (time.perf_counter() - started) / len(stack.specs)
+            for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
+                if missing:
+                    where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
+                    write_record(root, spec, result, {**facts, **where}, seconds)
+                shutil.rmtree(root / f"{spec.directory}.part", ignore_errors=True)
     except Exception as error:
         if len(stack.specs) == 1:
             return [_fail(root, stack.specs[0], error, facts)]

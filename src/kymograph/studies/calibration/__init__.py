@@ -19,6 +19,7 @@ from kymograph.sweep.compute import Workplace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kymograph.claims.claim import Claim
     from kymograph.runs.store import Store
 
 EPOCHS = {"digits": 60, "cifar10": 30, "synthetic": 5}
@@ -93,6 +94,12 @@ class Calibration(ImageStudy):
         from kymograph.studies.calibration.train import train
 
         return [train(spec, work) for spec in specs]
+
+    def claims(self) -> Sequence[Claim]:
+        """Returns the script's findings, in its own set-up and in the repaired one."""
+        from kymograph.studies.calibration.claims import claims
+
+        return claims()
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the null histograms with the observed cosines marked."""

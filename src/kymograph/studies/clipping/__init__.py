@@ -20,6 +20,7 @@ from kymograph.sweep.compute import Workplace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kymograph.claims.claim import Claim
     from kymograph.runs.store import Store
 
 
@@ -167,6 +168,12 @@ class Clipping(Study):
         from kymograph.studies.clipping.train import train
 
         return train(specs, work)
+
+    def claims(self) -> Sequence[Claim]:
+        """Returns the script's findings, in its own set-up and in the repaired one."""
+        from kymograph.studies.clipping.claims import claims
+
+        return claims()
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the script's figure and the picture of the spike analysis."""

@@ -18,6 +18,7 @@ from kymograph.sweep.compute import Workplace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kymograph.claims.claim import Claim
     from kymograph.runs.store import Store
 
 
@@ -115,6 +116,12 @@ class Depth(Study):
         from kymograph.studies.depth.train import train
 
         return train(specs, work)
+
+    def claims(self) -> Sequence[Claim]:
+        """Returns the script's findings, in its own set-up and in the repaired one."""
+        from kymograph.studies.depth.claims import claims
+
+        return claims()
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the script's four figures, the kymographs and the gains."""

@@ -18,6 +18,7 @@ from kymograph.sweep.compute import Workplace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kymograph.claims.claim import Claim
     from kymograph.runs.store import Store
 
 EPOCHS = {"digits": 60, "cifar10": 100, "synthetic": 5}
@@ -164,6 +165,12 @@ class Snapshot(ImageStudy):
         from kymograph.studies.snapshot.train import train
 
         return [train(spec, work) for spec in specs]
+
+    def claims(self) -> Sequence[Claim]:
+        """Returns the script's findings, in its own set-up and in the repaired one."""
+        from kymograph.studies.snapshot.claims import claims
+
+        return claims()
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the two paper figures and the kymographs of stream and gradient."""

@@ -214,6 +214,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "final_g_2": last["grad_norms"][second],
         "final_g_2_script": last["grad_norms"][second] / buffer,
         "final_g_L": last["grad_norms"][-1],
+        "final_sensitivity": last["grad_norms"][-1] / last["error_norm"] if last.get("error_norm") else None,
         "final_gamma": last.get("gamma"),
         "final_below_floor": last.get("below_floor"),
         "largest_growth_per_block": growth_per_block(last["hidden_norms"]),

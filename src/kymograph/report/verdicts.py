@@ -1,0 +1,73 @@
+"""The table of verdicts for a terminal, and as files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kymograph.claims.verdict import Verdicts, effect_text
+from kymograph.runs.record import make_directory, write_atomically
+
+STYLES = {
+    "SUPPORTED": "bold green",
+    "REFUTED": "bold red",
+    "EQUIVALENT": "bold blue",
+    "INCONCLUSIVE": "yellow",
+    "INVALID": "magenta",
+}
+PLAIN_WIDTH = 190
+
+
+def show(verdicts: Verdicts) -> None:
+    """Prints the verdicts as one table, in the width of the terminal, and how many there are of each."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    table = Table(show_lines=True, expand=False)
+    for name, options in {
+        "claim": {"ratio": 5, "min_width": 18},
+        "origin": {"ratio": 4, "min_width": 14},
+        "verdict": {"no_wrap": True},
+        "effect [95 % interval]": {"min_width": 12},
+        "p": {"no_wrap": True},
+        "n": {"no_wrap": True},
+        "why": {"ratio": 5, "min_width": 16},
+    }.items():
+        table.add_column(name, **options)  # type: ignore[arg-type]
+    for verdict in verdicts:
+        claim = verdict.claim
+        words = [verdict.reason, *verdict.notes]
+        if verdict.registration != "registered":
+            words.append(verdict.registration)
+        table.add_row(
+            Text(f"{claim.name} ({claim.study}, {claim.setup})"),
+            Text(claim.origin),
+            Text(str(verdict.outcome), STYLES[verdict.outcome]),
+            Text(effect_text(verdict)),
+            "" if verdict.p is None else f"{verdict.p:.4f}",
+            str(verdict.n),
+            Text("; ".join(words)),
+        )
+    console.print(table)
+    counts = {name: sum(str(verdict.outcome) == name for verdict in verdicts) for name in STYLES}
+    line = f"{len(verdicts)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    if verdicts.facts.get("not_asked"):
+        line += f"; {verdicts.facts['not_asked']} more were not asked, for their arms were never run"
+    console.print(Text(line))
+
+
+def write(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:
+    """Writes the verdicts to the files named; yields their paths."""
+    for name, content in (
+        (to_json, json.dumps(verdicts.rows(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"),
+        (to_markdown, verdicts.markdown()),
+    ):
+        if name is not None:
+            path = Path(name)
+            make_directory(path.parent)
+            write_atomically(path, content.encode())
+            yield path

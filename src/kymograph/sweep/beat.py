@@ -1,0 +1,176 @@
+"""The heartbeat of a process at work: ``STUDY/.running/PID.json`` tells a watcher what it computes and how far it is.
+
+The training thread only adds up steps; a thread of its own writes them down once a second. Nothing here draws random
+numbers or touches a tensor, so training is the same to the bit with and without it, and a beat that cannot be written
+is left out: it is a courtesy to whoever watches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kymograph.errors import KymographError
+from kymograph.runs.record import make_directory, write_atomically
+from kymograph.runs.spec import slug
+from kymograph.sweep.plan import Stack
+
+if TYPE_CHECKING:
+    from kymograph.sweep.compute import Follower
+
+RUNNING = ".running"
+SCHEMA = 1
+EVERY = 1.0
+"""Seconds between two beats at the least."""
+PROOF_OF_LIFE = 10.0
+"""Seconds after which a beat is written even if nothing changed, for watchers on other machines."""
+SILENCE = 60.0
+"""Seconds of silence after which a process of another machine, which cannot be asked, counts as gone."""
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What one process was computing when it last told: the runs by id, and the steps of them all together."""
+
+    pid: int
+    runs: tuple[str, ...]
+    done: int
+    steps: int
+    words: str
+    started: float
+    updated: float
+    alive: bool
+
+
+class Heart:
+    """Passes steps and words on to ``follower``, and keeps the beat of this process; use it as a context manager."""
+
+    def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
+        self._follower, self._steps = follower, stack.steps
+        self._runs = [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]
+        self._directory = root / slug(stack.specs[0].study) / RUNNING
+        self._path = self._directory / f"{os.getpid()}.json"
+        self._done, self._words = 0, ""
+        self._started = time.time()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep_beating, daemon=True)
+
+    def tick(self, steps: int) -> None:
+        """Notes that ``steps`` more steps are done."""
+        self._done += steps
+        self._follower.tick(steps)
+
+    def say(self, text: str) -> None:
+        """Notes how the run at work is doing."""
+        self._words = text
+        self._follower.say(text)
+
+    def __enter__(self) -> Heart:
+        _bury(self._directory)
+        self._beat()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+            self._directory.rmdir()  # fails, as it should, while another process is at work
+
+    def _keep_beating(self) -> None:
+        told, at = (0, ""), time.monotonic()
+        while not self._ended.wait(EVERY):
+            now = (self._done, self._words)
+            if now != told or time.monotonic() - at > PROOF_OF_LIFE:
+                self._beat()
+                told, at = now, time.monotonic()
+
+    def _beat(self) -> None:
+        facts = {
+            "schema": SCHEMA,
+            "pid": os.getpid(),
+            "born": _born(os.getpid()),
+            "host": platform.node(),
+            "runs": self._runs,
+            "done": self._done,
+            "steps": self._steps,
+            "words": self._words,
+            "started": self._started,
+            "updated": time.time(),
+        }
+        with contextlib.suppress(KymographError):
+            make_directory(self._directory)
+            write_atomically(self._path, json.dumps(facts).encode())
+
+
+def read_beats(directory: Path, now: float) -> list[Beat]:
+    """Returns the beats below a study's ``directory``, each saying whether its process is alive at the time ``now``.
+
+    A file that is no beat is passed over: beats come and go, and none is worth an error.
+    """
+    return [beat for _, beat in _beats(directory / RUNNING, now)]
+
+
+def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
+    for path in sorted(directory.glob("[0-9]*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            facts = json.loads(path.read_bytes())
+            beat = Beat(
+                pid=int(facts["pid"]),
+                runs=tuple(map(str, facts["runs"])),
+                done=int(facts["done"]),
+                steps=int(facts["steps"]),
+                words=str(facts["words"]),
+                started=float(facts["started"]),
+                updated=float(facts["updated"]),
+                alive=_alive(facts, now),
+            )
+            yield path, beat
+
+
+def _bury(directory: Path) -> None:
+    """Removes what processes that are gone left behind; their runs are about to be computed again, or wait."""
+    with contextlib.suppress(OSError):
+        for path, beat in _beats(directory, time.time()):
+            if not beat.alive:
+                path.unlink(missing_ok=True)
+                for leftover in directory.glob(f".{path.name}.*"):
+                    leftover.unlink(missing_ok=True)
+
+
+def _alive(facts: dict[str, Any], now: float) -> bool:
+    """Says whether the process that wrote ``facts`` is still there, and is not another one of the same number."""
+    if facts.get("host") != platform.node():
+        return now - float(facts["updated"]) < SILENCE
+    pid = int(facts["pid"])
+    if pid < 1:
+        return False  # 0 and below would ask after process groups
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # it is there, and belongs to somebody else
+    return _born(pid) == facts.get("born")
+
+
+def _born(pid: int) -> str | None:
+    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or none can tell."""
+    try:
+        # The name, which may hold anything, stands in brackets; the state follows, and the start 19 fields later.
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return None if fields[0] in "ZX" else fields[19]
+    except (OSError, IndexError):
+        return None
