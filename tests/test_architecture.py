@@ -20,7 +20,8 @@ ROOMS = [
 ]  # fmt: skip
 WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "auditing", "reproduce", "judging", "studies.study",
                  "studies.clipping", "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit", "sweep.plan",
-                 "sweep.engines", "studies.clipping.figures", "studies.depth.figures", "multiplicity", "claims.paired",
+                 "sweep.engines",
+                 "studies.clipping.figures", "studies.depth.figures", "multiplicity", "claims.paired",
                  "claims.signflip", "claims.judge", "claims.selftest", "report.page", "report.terminal", "report.web",
                  "sweep.ledger", "sweep.beat")  # fmt: skip
 

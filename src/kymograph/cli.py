@@ -22,7 +22,7 @@ A laboratory for the dynamics of neural-network training.
 
   list                 the studies and their arms
   run STUDY            run a study: arms x seeds, what is stored already is not computed again
-  reproduce            run every study on embedded data and make its figures
+  reproduce            run every study, judge every claim, draw the figures, write the report
   watch DIR            follow a running sweep in the terminal, or in a browser with --web
   calibrate CHECKPOINT a trained network's credit cosines against their nulls
   audit NETWORK        scale, reference and depth of a trained network: PASS or FAIL, with the numbers
@@ -326,11 +326,22 @@ def fetch(words: list[str]) -> int:
 
 
 def reproduce(words: list[str]) -> int:
-    """Runs all studies and draws their figures."""
+    """Runs all studies, judges their claims, draws their figures and writes the report."""
     options = _parse("ReproduceOptions", words, "kymograph reproduce")
     from kymograph.reproduce import reproduce as everything
 
-    return everything(options.out, options.n_seeds, options.engine, options.workers)
+    if options.data_dir is not None:
+        os.environ["KYMOGRAPH_DATA"] = options.data_dir
+    return everything(
+        options.out,
+        options.n_seeds,
+        options.engine,
+        options.workers,
+        data=options.data,
+        quick=options.quick,
+        epochs=options.epochs,
+        device=options.device,
+    )
 
 
 def bench(words: list[str]) -> int:

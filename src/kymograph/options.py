@@ -96,14 +96,24 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class ReproduceOptions:
-    """Every study on embedded data, and its figures."""
+    """Every study, its figures, the verdicts on every claim, and the report."""
 
     out: str = "runs/reproduce"
     """Directory of the runs."""
-    n_seeds: int = 10
-    """Seeds of the fixed list."""
+    quick: bool = False
+    """8 seeds and shorter training of the image studies."""
+    data: Literal["digits", "cifar10"] = "digits"
+    """Images: scikit-learn's digits (embedded), or CIFAR-10, the real thing (hours)."""
+    data_dir: str | None = None
+    """Directory of CIFAR-10 in either official layout; default: the variable KYMOGRAPH_DATA."""
+    epochs: int | None = None
+    """Epochs of the image studies; default: 60 on digits (20 with --quick), the scripts' own on cifar10."""
+    n_seeds: int | None = None
+    """Seeds of the fixed list. (10, or 8 with --quick)"""
     engine: Literal["auto", "serial", "processes"] = "auto"
     """Who computes."""
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
     workers: int | None = None
     """How many processes; default: one per core."""
 

@@ -1,52 +1,112 @@
-"""Every study on embedded data: run it, draw its figures, and print what came of it."""
+"""Every study in one go: the scripts' own set-ups first, then the repaired ones, then what the claims come to.
+
+Interrupted, the same command goes on where it stopped: runs that are stored are not computed again, and figures that
+were drawn from these very runs are not drawn again.
+"""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kymograph.judging import judge
 from kymograph.lab import choose_seeds, sweep
+from kymograph.report.page import write_page
+from kymograph.report.verdicts import show, write
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
 from kymograph.studies.draw import file_name
-from kymograph.studies.study import Study, list_studies
+from kymograph.studies.study import Study, load_study
 from kymograph.studies.table import headline_table
 
-# What `reproduce` runs beyond a study's default arms: (arms, settings). The script's own set-up comes first.
-EXTRA: dict[str, list[tuple[tuple[str, ...] | None, dict[str, Any]]]] = {
-    "clipping": [(("learnable/*",), {})],
-    "depth": [(None, {"task": "orthogonal"})],
-}
+QUICK_SEEDS, SEEDS = 8, 10
+# What the claims on `snapshot` need beyond its default arms.
+CONTROLS = (
+    "resmlp/dfa/random_targets", "resmlp/dfa/no_skip", "resmlp/dfa/bare", "resmlp/dfa/bare/sgd", "resmlp/bp/sgd",
+)  # fmt: skip
 
 
-def reproduce(out: str, n_seeds: int, engine: str, workers: int | None) -> int:
-    """Runs all studies at ``n_seeds`` seeds below ``out``, draws figures, prints tables; returns the exit code."""
-    seeds = choose_seeds(None, n_seeds)
+@dataclass(frozen=True)
+class Part:
+    """Some arms of a study with some settings."""
+
+    study: str
+    name: str
+    """The directory of its figures."""
+    arms: Sequence[str] | None = None
+    """None: the study's default arms."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    draw: bool = True
+
+
+def parts(data: str, quick: bool, epochs: int | None) -> Iterator[Part]:
+    """Yields what is run, in order: the scripts' own set-up of each study, then the repaired one."""
+    yield Part("clipping", "clipping")
+    yield Part("clipping", "clipping-learnable", ("learnable/*",))
+    yield Part("depth", "depth", fields={"task": "identity"})
+    yield Part("depth", "depth-orthogonal", fields={"task": "orthogonal"})
+    shared: dict[str, Any] = {"data": data}
+    if epochs is None and quick:
+        epochs = 20
+    if epochs is not None:
+        shared["epochs"] = epochs
+    # Digits have 12 steps an epoch: measuring after each would cost more than the training.
+    snapshot = {**shared, "log_every": 1 if data == "cifar10" else 5}
+    yield Part("snapshot", "snapshot", fields=snapshot)
+    yield Part("snapshot", "snapshot-controls", CONTROLS, snapshot, draw=False)
+    yield Part("calibration", "calibration", fields={**shared, "log_every": snapshot["log_every"]})
+
+
+def reproduce(
+    out: str | Path,
+    n_seeds: int | None = None,
+    engine: str = "auto",
+    workers: int | None = None,
+    *,
+    data: str = "digits",
+    quick: bool = False,
+    epochs: int | None = None,
+    device: str = "auto",
+) -> int:
+    """Runs all studies below ``out``, draws figures, prints tables and verdicts, writes the report.
+
+    Returns the exit code: 0 only if every run finished.
+    """
     root = Path(out)
+    count = n_seeds if n_seeds is not None else QUICK_SEEDS if quick else SEEDS
     failed = 0
-    for study in list_studies():
-        for arms, fields in [(None, {}), *EXTRA.get(study.name, [])]:
-            done = sweep(
-                study,
-                study.name,
-                seeds,
-                arms=arms,
-                out=root,
-                engine=engine,
-                workers=workers,
-                device="cpu",
-                quiet=False,
-                fields=fields,
-            )
-            failed += len(done.failures)
-            setting = " ".join([*(arms or ["default arms"]), *(f"{name}={value}" for name, value in fields.items())])
-            print(f"\n{study.name}, {setting}: {done.computed} runs computed, {done.found} found")
-            print(headline_table(study, done.store.finished))
-            directory = root / "figures" / "-".join([study.name, *map(str, fields.values())])
-            if arms is None:
-                _draw(study, done.store, directory)
-            else:
-                _draw(study, done.store, directory.with_name(f"{directory.name}-{arms[0].split('/')[0]}"))
+    for part in parts(data, quick, epochs):
+        study = load_study(part.study)
+        done = sweep(
+            study,
+            study.name,
+            choose_seeds(None, count),
+            arms=part.arms,
+            out=root,
+            engine=engine,
+            workers=workers,
+            device=device,
+            quiet=False,
+            fields=part.fields,
+        )
+        failed += len(done.failures)
+        setting = " ".join(
+            [*(part.arms or ["default arms"]), *(f"{name}={value}" for name, value in part.fields.items())]
+        )
+        print(f"\n{study.name}, {setting}: {done.computed} runs computed, {done.found} found")
+        print(headline_table(study, done.store.finished))
+        if part.draw:
+            _draw(study, done.store, root / "figures" / part.name)
+    verdicts = judge(root)
+    print()
+    show(verdicts)
+    written = list(write(verdicts, str(root / "verdicts.json"), str(root / "verdicts.md")))
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    page = write_page(Store.open(root), verdicts, root / "report.html", now=now)
+    print(f"verdicts: {', '.join(map(str, written))}\nreport: {page}")
     return 1 if failed else 0
 
 

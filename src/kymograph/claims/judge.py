@@ -81,9 +81,13 @@ def judge(claims: Iterable[Claim], world: World, registration: Callable[[Claim],
 def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
     """Returns a verdict that lacks its decision with the evidence for it, or INVALID without evidence."""
     try:
-        points, notes = _points(claim, world)
-        checks = [_checked(check, world, points) for check in claim.checks]
-        failed = [f"{check.text}: {check.found}" for check in checks if not check.passed]
+        # Checks come first: where one fails, it is the reason, and not what its failing does to the numbers.
+        checks = [_checked(check, world) for check in claim.checks]
+        failed = [f"it does not hold that {check.text}: {check.found}" for check in checks if not check.passed]
+        try:
+            points, notes = _points(claim, world)
+        except CannotTell as why:
+            raise CannotTell("; ".join(failed) or why.reason, (), checks) from None
         if failed:
             raise CannotTell("; ".join(failed), points, checks)
         if len(points) < decide.LEAST_SEEDS:
@@ -106,6 +110,8 @@ def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -
     notes = list(draft.notes)
     if not decide.could_be_told(n, family, claim.alpha):
         notes.append(f"{n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
+    if n > 1 and (values == values[0]).all():
+        notes.append("every seed gives the same number")
     needed = None
     if found is Outcome.INCONCLUSIVE:
         needed = decide.seeds_to_tell(evidence, claim.alpha, family)
@@ -208,12 +214,10 @@ def _same_but_for_what_is_declared(
                 raise CannotTell(f"the arms differ in {name} at seed {seed}, which is not what they are about")
 
 
-def _checked(check: Check, world: World, points: Sequence[Point]) -> Checked:
+def _checked(check: Check, world: World) -> Checked:
     """Returns whether the check holds in every seed, and what was found."""
     runs = _by_seed(check.quantity, world)
-    values = {point.seed: measure(runs[point.seed], check.quantity.measure) for point in points if point.seed in runs}
-    if len(values) < len(points):
-        return Checked(check.text, False, f"{check.quantity} is missing at some seed")
+    values = {seed: measure(run, check.quantity.measure) for seed, run in runs.items()}
 
     def holds(value: float) -> bool:
         if math.isnan(value):
@@ -221,9 +225,9 @@ def _checked(check: Check, world: World, points: Sequence[Point]) -> Checked:
         return check.least < value < check.most if check.strict else check.least <= value <= check.most
 
     bad = [seed for seed, value in values.items() if not holds(value)]
-    numbers = np.array(list(values.values()))
+    numbers = np.array([values[seed] for seed in bad] if bad else list(values.values()))
     spread = f"{numbers.min():.3g}" if (numbers == numbers[0]).all() else f"{numbers.min():.3g} to {numbers.max():.3g}"
-    where = f", against it at {len(bad)} of {len(values)} seeds" if bad else ""
+    where = f" at {len(bad)} of {len(values)} seeds" if bad else ""
     return Checked(check.text, not bad, f"{check.quantity} is {spread}{where}")
 
 

@@ -40,6 +40,8 @@ class CalibrationConfig:
     """Weight decay."""
     batch_size: int = 128
     """Images per step."""
+    log_every: int = 1
+    """Epochs between measurements of stream and gradient; the last epoch is always measured."""
     depth: int = 4
     """Blocks of the residual MLP."""
     width: int = 256
@@ -56,7 +58,7 @@ class CalibrationConfig:
     def __post_init__(self) -> None:
         if self.epochs == 0:
             object.__setattr__(self, "epochs", EPOCHS[self.data])
-        for name in ("epochs", "batch_size", "depth", "width", "images"):
+        for name in ("epochs", "batch_size", "log_every", "depth", "width", "images"):
             at_least(name, getattr(self, name), 1)
         at_least("draws", self.draws, 19)
         for name in ("wd", "penalty", "checkpoint_every"):

@@ -17,7 +17,8 @@ def train(spec: RunSpec, work: Workplace) -> RunResult:
     """Trains by DFA, calibrates the trained network, and returns both studies' numbers together."""
     config = CalibrationConfig(**spec.config)  # type: ignore[arg-type]
     shared = {
-        name: spec.config[name] for name in ("data", "epochs", "lr", "wd", "batch_size", "depth", "width", "penalty")
+        name: spec.config[name]
+        for name in ("data", "epochs", "lr", "wd", "batch_size", "log_every", "depth", "width", "penalty")
     }
     network = SnapshotConfig(
         **shared,  # type: ignore[arg-type]

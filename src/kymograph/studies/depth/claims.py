@@ -46,7 +46,7 @@ def _better(setup: str, arm: str, task: str, name: str) -> Claim:
     where = {"task": task}
     loss = Measure("mean_last_50_loss")
     start = Check(
-        "not solved at the start", Quantity(arm, Measure("initial_loss"), where), least=1e-6,
+        "the task is not solved at the start", Quantity(arm, Measure("initial_loss"), where), least=1e-6,
     )  # fmt: skip
     return Claim(
         name, "depth", setup, f"{arm} ends at a lower loss than plain on the {task} task, by more than 10 %",
