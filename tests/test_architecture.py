@@ -18,12 +18,13 @@ ROOMS = [
     "claims", "figures", "studies", "judging", "report", "bench", "lab", "auditing", "reproduce", "worker", "arguments",
     "options", "cli", "__main__",
 ]  # fmt: skip
-WITHOUT_TORCH = ("runs", "figures", "cli", "lab", "auditing", "reproduce", "judging", "studies.study",
-                 "studies.clipping", "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit", "sweep.plan",
-                 "sweep.engines",
-                 "studies.clipping.figures", "studies.depth.figures", "multiplicity", "claims.paired",
-                 "claims.signflip", "claims.judge", "claims.selftest", "report.page", "report.terminal", "report.web",
-                 "sweep.ledger", "sweep.beat")  # fmt: skip
+WITHOUT_TORCH = (
+    "runs", "figures", "cli", "lab", "auditing", "reproduce", "judging", "multiplicity", "studies.study",
+    "studies.clipping", "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit",
+    "studies.clipping.figures", "studies.depth.figures", "sweep.plan", "sweep.engines", "sweep.ledger", "sweep.beat",
+    "claims.paired", "claims.signflip", "claims.judge", "claims.selftest", "report.page", "report.terminal",
+    "report.web",
+)  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,20 @@ def test_everything_is_run_drawn_and_told_and_the_second_time_nothing_is(
         return plain(self, seeds, arms, {**QUICK[self.name], **(fields or {})})
 
     monkeypatch.setattr(Study, "specs", small)
-    assert module.reproduce(str(tmp_path), 2, "serial", None) == 0
+    assert module.reproduce(str(tmp_path), 6, "serial", None, quick=True) == 0
     out = capsys.readouterr().out
-    for word in ("clipping, default arms", "learnable/*", "task=orthogonal", "snapshot, default arms", "residual/zero"):
+    for word in ("clipping, default arms", "learnable/*", "task=orthogonal", "snapshot, default arms", "residual/zero",
+                 "origin", "INVALID", "report: "):  # fmt: skip
         assert word in out
+    rows = json.loads((tmp_path / "verdicts.json").read_text())
+    assert len(rows) >= 14 and all(row["n"] == 6 or row["verdict"] == "INVALID" for row in rows)
+    rare = [row for row in rows if row["claim"].startswith("rare accuracy") and row["setup"] == "script"]
+    assert rare[0]["verdict"] == "INVALID" and "learned" in rare[0]["reason"]
+    assert {row["registration"] for row in rows} == {"registered"}
+    assert (tmp_path / "report.html").stat().st_size > 100_000
     figures = {path.name for path in (tmp_path / "figures").rglob("*.png")}
     assert {"clipping.png", "depth-kymograph.png", "figure_snapshot_resmlp.png"} <= figures
-    assert module.reproduce(str(tmp_path), 2, "serial", None) == 0
+    assert module.reproduce(str(tmp_path), 6, "serial", None, quick=True) == 0
     again = capsys.readouterr().out
     assert "runs computed" in again and " 0 runs computed" in again and "were up to date" in again
     assert all(line.split(": ")[1].startswith("0 runs") for line in again.splitlines() if "runs computed" in line)

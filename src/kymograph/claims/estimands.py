@@ -25,15 +25,29 @@ class Run(Protocol):
     """What the judge needs of a run, whether it is one of ours or comes from elsewhere."""
 
     @property
-    def arm(self) -> str: ...
+    def arm(self) -> str:
+        """The condition."""
+        ...
+
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """The replication."""
+        ...
+
     @property
-    def config(self) -> Mapping[str, Any]: ...
+    def config(self) -> Mapping[str, Any]:
+        """The settings."""
+        ...
+
     @property
-    def summary(self) -> Mapping[str, Any]: ...
+    def summary(self) -> Mapping[str, Any]:
+        """One number per key."""
+        ...
+
     @property
-    def series(self) -> Mapping[str, RunSeries]: ...
+    def series(self) -> Mapping[str, RunSeries]:
+        """The trajectories."""
+        ...
 
 
 def measure(run: Run, what: Measure) -> float:

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kymograph.claims.claim import Measure, Quantity
+from kymograph.claims.files import read_claims, read_csv_arm
+from kymograph.errors import KymographError
+
+GOOD = """
+[[claim]]
+name = "clipping calms the loss"
+study = "clipping"
+arm = "extreme/clip"
+against = "extreme/no_clip"
+series = "loss"
+reduce = "mean"
+direction = "less"
+scale = "log ratio"
+margin = 1.1
+where = { lr = 0.1 }
+[[claim.check]]
+text = "clipping fired"
+summary = "clip_fraction"
+least = 0.001
+
+[[claim]]
+name = "rare above common"
+arm = "extreme/no_clip"
+against = "extreme/no_clip"
+summary = "rare_grad_norm"
+against_summary = "common_grad_norm"
+direction = "greater"
+margin = 0
+"""
+
+
+def write(tmp_path: Path, text: str, name: str = "claims.toml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_a_toml_file_becomes_claims(tmp_path: Path) -> None:
+    first, second = read_claims(write(tmp_path, GOOD))
+    assert first.left == Quantity("extreme/clip", Measure("loss", "mean"), {"lr": 0.1})
+    assert first.right == Quantity("extreme/no_clip", Measure("loss", "mean"), {"lr": 0.1})
+    assert first.checks[0].least == 0.001 and first.checks[0].quantity.arm == "extreme/clip"
+    assert second.study == "own" and second.right.measure == Measure("common_grad_norm")  # type: ignore[union-attr]
+    assert first.origin == "claims.toml"
+
+
+def test_a_python_file_becomes_claims(tmp_path: Path) -> None:
+    text = """
+from kymograph import Claim, Measure, Quantity
+side = Quantity("a", Measure("x"))
+CLAIMS = [Claim("c", "s", "own", "t", "o", side, 1.0, "less", 0.0)]
+"""
+    assert read_claims(write(tmp_path, text, "claims.py"))[0].name == "c"
+    with pytest.raises(KymographError, match="must set CLAIMS"):
+        read_claims(write(tmp_path, "x = 1", "empty.py"))
+    with pytest.raises(KymographError, match="does not run: division"):
+        read_claims(write(tmp_path, "1 / 0", "broken.py"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("[[claim]]", "[[claim"), "is not TOML"),
+        (("[[claim]]", "[[clam]]"), r"holds no \[\[claim\]\]"),
+        (('direction = "less"', ""), "lacks 'direction'"),
+        (('direction = "less"', 'direction = "down"'), "direction must be one of"),
+        (('series = "loss"', ""), "either a series or a summary"),
+        (('series = "loss"', 'serie = "loss"'), "unknown key 'serie'; did you mean 'series'"),
+        (("margin = 1.1", 'margin = "big"'), "margin must be a number"),
+        (('reduce = "mean"', 'reduce = "sum"'), "cannot be reduced by 'sum'"),
+        (("rare above common", "clipping calms the loss"), None),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_sentence(tmp_path: Path, change: tuple[str, str], words: str | None) -> None:
+    text = GOOD.replace(*change)
+    if words is None:  # the same name in two studies is no mistake
+        assert len(read_claims(write(tmp_path, text))) == 2
+        return
+    with pytest.raises(KymographError, match=words):
+        read_claims(write(tmp_path, text))
+
+
+def test_two_claims_of_one_name_are_refused(tmp_path: Path) -> None:
+    one = GOOD.split("[[claim]]")[2]
+    with pytest.raises(KymographError, match="two claims named"):
+        read_claims(write(tmp_path, f"[[claim]]{one}[[claim]]{one}"))
+
+
+def test_csv_files_become_runs(tmp_path: Path) -> None:
+    (tmp_path / "loss.csv").write_text("seed,step,value\n1,2,0.5\n1,1,0.9\n2,1,\n")
+    (tmp_path / "acc.csv").write_text("step,seed,value,note\n1,1,0.1,x\n")
+    one, two = read_csv_arm(tmp_path)
+    assert one.arm == tmp_path.name and one.series["loss"].value.tolist() == [0.9, 0.5]
+    assert two.seed == 2 and two.series["loss"].value[0] != two.series["loss"].value[0], "an empty cell is missing"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("seed,value\n1,2\n", "no column 'step'"), ("seed,step,value\n1,a,2\n", "line 2"),
+     ("seed,step,value\n1,1,2\n1,1,3\n", "two values at one step"), ("", "no column 'seed'")],
+)  # fmt: skip
+def test_a_csv_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "loss.csv").write_text(text)
+    with pytest.raises(KymographError, match=words):
+        read_csv_arm(tmp_path)
+    with pytest.raises(KymographError, match="holds no CSV"):
+        read_csv_arm(tmp_path / "absent")
