@@ -25,7 +25,7 @@ A laboratory for the dynamics of neural-network training.
   reproduce            run every study on embedded data and make its figures
   calibrate CHECKPOINT a trained network's credit cosines against their nulls
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
-  export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
+  export DIR           stored runs as JSON, CSV or Parquet, for TensorBoard or MLflow, or in the scripts' own layout
   fetch cifar10 DIR    download CIFAR-10 and check it; nothing else is ever downloaded
   bench                time this package beside the scripts' way of working
 
@@ -140,7 +140,7 @@ def run(words: list[str]) -> int:
 
 
 def export(words: list[str]) -> int:
-    """Writes stored runs to one file."""
+    """Writes stored runs for other programs."""
     options = _parse("ExportOptions", words, "kymograph export")
     store = _select(options.directory, options.select)
     if options.to == "script":

@@ -54,14 +54,14 @@ class SelectOptions:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Stored runs as one file."""
+    """Stored runs for other programs."""
 
     directory: Positional[str]
     """Directory of the runs."""
-    to: Literal["json", "csv", "parquet", "script"]
+    to: Literal["json", "csv", "parquet", "tensorboard", "mlflow", "script"]
     """Format; `script` is the layout that the study's research script wrote, one seed a file."""
     output: str
-    """File to write."""
+    """File to write: for mlflow an SQLite database, for tensorboard a directory."""
     seed: int | None = None
     """With `--to script`: which seed; default: the only one."""
     select: SelectOptions = field(default_factory=SelectOptions)
