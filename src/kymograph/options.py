@@ -69,7 +69,7 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """Figures from stored runs, each as PNG and PDF with its data as CSV."""
+    """Figures from stored runs, each as PNG, PDF and SVG with its data as CSV."""
 
     names: Positional[tuple[str, ...]] = ()
     """Figures by name; default: all that the stored studies have."""
@@ -77,6 +77,10 @@ class FigureOptions:
     """Directory of the runs; or, for the snapshot figures, JSON logs of the snapshot scripts or directories of them."""
     out: str | None = None
     """Directory for the figures; default: `figures` inside the runs' directory, or here for logs."""
+    style: Literal["notebook", "paper", "slides"] | None = None
+    """What the figures are for; default: notebook, or paper if a venue is given."""
+    venue: str | None = None
+    """Where the paper will appear, e.g. icml2024: sets the figures' width and font sizes."""
     list: bool = False
     """Only list the figures."""
     select: SelectOptions = field(default_factory=SelectOptions)
