@@ -34,7 +34,7 @@ def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytes
     assert call("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json")) == 0
     assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 8
     assert call("figure", "clipping", "--from", runs) == 0
-    for suffix in ("png", "pdf", "csv"):
+    for suffix in ("png", "pdf", "svg", "csv"):
         assert (tmp_path / "runs" / "figures" / f"clipping.{suffix}").exists()
     assert len(Store.open(runs)) == 8, "figures beside the runs are not runs"
 
@@ -93,6 +93,9 @@ def test_where_chooses_among_settings(tmp_path: Path) -> None:
         (["run", "nowhere.module:Study"], "cannot load the study"),
         (["export", "absent", "--to", "json", "--output", "x.json"], "no directory absent"),
         (["figure", "--from", "absent"], "no directory absent"),
+        (["figure", "--venue", "icml2042"], "did you mean 'icml2024'"),
+        (["figure", "--style", "slides", "--venue", "icml2024"], "drop the venue or the style 'slides'"),
+        (["figure", "--style", "papr"], "paper"),
         (["bench", "cliping"], "no comparison"),
         (["list", "dept"], "did you mean 'depth'"),
         (["run", ":x"], "cannot load the study"),
@@ -177,7 +180,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
         main(["--debug", "run", "cliping"])
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["figure", "--list"]])
 def test_help_and_list_answer_at_once(words: list[str]) -> None:
     def fastest(command: list[str]) -> float:
         times = []

@@ -29,9 +29,9 @@ A laboratory for the dynamics of neural-network training.
   judge DIR            verdicts on the registered claims, over seeds; --claims FILE for your own
   register DIR FILE    register claims of your own with a directory before its runs exist
   selftest             how often the judge supports what is not there, and finds what is
-  figure [NAME ...]    draw figures from stored runs, as PNG, PDF and CSV
+  figure [NAME ...]    draw figures from stored runs, as PNG, PDF, SVG and CSV
   report DIR           stored runs and their verdicts as one self-contained HTML page
-  export DIR           stored runs as one JSON, CSV or Parquet file, or in the scripts' own layout
+  export DIR           stored runs as JSON, CSV or Parquet, for TensorBoard or MLflow, or in the scripts' own layout
   fetch cifar10 DIR    download CIFAR-10 and check it; nothing else is ever downloaded
   bench                time this package beside the scripts' way of working
 
@@ -146,7 +146,7 @@ def run(words: list[str]) -> int:
 
 
 def export(words: list[str]) -> int:
-    """Writes stored runs to one file."""
+    """Writes stored runs for other programs."""
     options = _parse("ExportOptions", words, "kymograph export")
     store = _select(options.directory, options.select)
     if options.to == "script":
@@ -166,20 +166,22 @@ def export(words: list[str]) -> int:
 
 def figure(words: list[str]) -> int:
     """Draws figures."""
-    options = _parse("FigureOptions", words, "kymograph figure")
-    if options.list:
-        from kymograph.studies.study import list_studies
+    options = None if words == ["--list"] else _parse("FigureOptions", words, "kymograph figure")
+    if options is None or options.list:  # the bare list answers at once: tyro is not loaded for it
+        from kymograph.studies.draw import list_figures
 
-        for study in list_studies():
-            for name, draw in study.figures().items():
-                print(f"{name:<28} {(draw.__doc__ or '').splitlines()[0]}")
+        for study, name, about in list_figures():
+            print(f"{study:<12} {name:<28} {about}")
         return 0
 
+    from kymograph.figures.looks import choose_look
     from kymograph.figures.save import save_figure
     from kymograph.runs.record import STATUS
     from kymograph.studies.draw import figure as draw_figure
     from kymograph.studies.draw import figure_from_logs, figure_names, file_name
 
+    choose_look(options.style, options.venue)  # a mistake in the look is told before anything is read
+    look = {"style": options.style, "venue": options.venue}
     places = [Path(place) for place in options.from_]
     is_store = len(places) == 1 and places[0].is_dir() and any(places[0].rglob(STATUS))
     if is_store or not options.names or not all(place.exists() for place in places):
@@ -189,15 +191,15 @@ def figure(words: list[str]) -> int:
                 f"there is no log {missing[0]}" if missing else "name the figure to draw from these logs"
             )
         store = _select(options.from_[0], options.select)
-        figures = {name: draw_figure(name, store) for name in options.names}
+        figures = {name: draw_figure(name, store, **look) for name in options.names}
         for name in [] if options.names else figure_names(store):
             try:
-                figures[name] = draw_figure(name, store)
+                figures[name] = draw_figure(name, store, **look)
             except KymographError as error:
                 print(f"{name} was not drawn: {error}", file=sys.stderr)
         default = places[0] / "figures"
     else:
-        figures = {name: figure_from_logs(name, options.from_) for name in options.names}
+        figures = {name: figure_from_logs(name, options.from_, **look) for name in options.names}
         default = Path()
     for name, drawn in figures.items():
         for path in save_figure(drawn, Path(options.out) if options.out else default, file_name(name)):

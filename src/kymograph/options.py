@@ -54,14 +54,14 @@ class SelectOptions:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Stored runs as one file."""
+    """Stored runs for other programs."""
 
     directory: Positional[str]
     """Directory of the runs."""
-    to: Literal["json", "csv", "parquet", "script"]
+    to: Literal["json", "csv", "parquet", "tensorboard", "mlflow", "script"]
     """Format; `script` is the layout that the study's research script wrote, one seed a file."""
     output: str
-    """File to write."""
+    """File to write: for mlflow an SQLite database, for tensorboard a directory."""
     seed: int | None = None
     """With `--to script`: which seed; default: the only one."""
     select: SelectOptions = field(default_factory=SelectOptions)
@@ -69,7 +69,7 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """Figures from stored runs, each as PNG and PDF with its data as CSV."""
+    """Figures from stored runs, each as PNG, PDF and SVG with its data as CSV."""
 
     names: Positional[tuple[str, ...]] = ()
     """Figures by name; default: all that the stored studies have."""
@@ -77,6 +77,10 @@ class FigureOptions:
     """Directory of the runs; or, for the snapshot figures, JSON logs of the snapshot scripts or directories of them."""
     out: str | None = None
     """Directory for the figures; default: `figures` inside the runs' directory, or here for logs."""
+    style: Literal["notebook", "paper", "slides"] | None = None
+    """What the figures are for; default: notebook, or paper if a venue is given."""
+    venue: str | None = None
+    """Where the paper will appear, e.g. icml2024: sets the figures' width and font sizes."""
     list: bool = False
     """Only list the figures."""
     select: SelectOptions = field(default_factory=SelectOptions)

@@ -55,7 +55,7 @@ def test_every_figure_is_drawn_with_labels_n_and_data(
         labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
         assert any(f"n = {len(seeds)}" in text for text in [*texts, *labels]), name
         paths = save_figure(figure, tmp_path, name)
-        assert [path.suffix for path in paths] == [".png", ".pdf", ".csv"]
+        assert [path.suffix for path in paths] == [".png", ".pdf", ".svg", ".csv"]
         assert all(path.stat().st_size > 500 for path in paths)
         with (tmp_path / f"{name}.csv").open() as file:
             assert len(list(csv.DictReader(file))) > 10
@@ -94,7 +94,7 @@ def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Pat
 def test_figures_have_the_same_bytes_every_time(depth_store: Store, tmp_path: Path) -> None:
     for place in ("a", "b"):
         save_figure(kymograph.figure("depth-kymograph", depth_store), tmp_path / place, "k")
-    for suffix in ("png", "pdf", "csv"):
+    for suffix in ("png", "pdf", "svg", "csv"):
         assert (tmp_path / "a" / f"k.{suffix}").read_bytes() == (tmp_path / "b" / f"k.{suffix}").read_bytes()
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.axes import Axes
 
-from kymograph.figures.style import LabFigure
+from kymograph.figures.style import LabFigure, dot, stroke
 
 COLUMNS = ("panel", "curve", "seed", "x", "value")
 Bin = Literal["mean", "max"]
@@ -82,9 +82,11 @@ def seed_curves(
         return
     shown = np.where(values > 0, values, np.nan) if log else values
     if len(seeds) > 1:
-        axes.plot(x, shown.T, color=colour, linewidth=0.5, alpha=0.35, rasterized=True)
+        axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=0.35, rasterized=True)
     mean, low, high = interval(shown, log)
-    axes.plot(x, mean, color=colour, linewidth=1.6, marker=marker, markersize=3, label=f"{name} (n = {len(seeds)})")
+    axes.plot(
+        x, mean, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), label=f"{name} (n = {len(seeds)})"
+    )
     if len(seeds) > 1:
         axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     lines = dict(zip(seeds, values, strict=True))

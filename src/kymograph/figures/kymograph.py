@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 from kymograph.figures.curves import interval
-from kymograph.figures.style import MAP, MISSING, LabFigure, styled
+from kymograph.figures.looks import current_look
+from kymograph.figures.style import MAP, MISSING, LabFigure, sheet, styled
 from kymograph.runs.store import LabelledArray
 
 COLUMNS = ("arm", "step", "site", "geometric_mean")
@@ -31,8 +32,11 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
     norm = LogNorm(low, high if high > low else low * 1.01)
 
     columns = 2 if len(arms) in (2, 4) else min(len(arms), 3)
+    if current_look().landscape:
+        columns = max(columns, round(np.sqrt(1.3 * len(arms))))
+    columns = current_look().columns(columns, least=1.6)
     rows = -(-len(arms) // columns)
-    figure = LabFigure(figsize=(3.2 * columns + 1.0, 2.6 * rows + 0.5), layout="constrained")
+    figure = sheet((3.2, 2.6), rows, columns, frame=(1.0, 0.5))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     mesh = None
     for axes in grid.flat[len(arms) :]:
@@ -69,8 +73,8 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
         grid[last, column].set_xlabel(time)
         grid[last, column].tick_params(labelbottom=True)
     if mesh is not None:
-        figure.colorbar(mesh, ax=grid.ravel().tolist(), label=quantity)
-    figure.suptitle(title)
+        figure.colorbar(mesh, ax=grid.ravel().tolist(), label=quantity, aspect=20 if rows <= 2 else 10 * rows)
+    figure.entitle(title)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Figures on disk: PNG and PDF with the same bytes every time, and the data behind them as CSV."""
+"""Figures on disk: PNG, PDF and SVG with the same bytes every time, and the data behind them as CSV."""
 
 from __future__ import annotations
 
@@ -6,30 +6,47 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from kymograph.errors import KymographError
-from kymograph.figures.style import LabFigure
+from kymograph.figures.looks import FILES, NOTEBOOK
+from kymograph.figures.style import LabFigure, settings
 from kymograph.runs.record import make_directory, write_atomically
 from kymograph.runs.spec import digest
 from kymograph.runs.store import Store
 
-_NO_DATES = {"png": {"Software": None}, "pdf": {"CreationDate": None, "ModDate": None, "Producer": None}}
+FORMATS = ("png", "pdf", "svg")
+# None leaves out what matplotlib would write: a date, or the version of a library.
+_NO_DATES: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+}
 _STAMP = "made-from.json"
 
 
-def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
-    """Writes ``name``.png, .pdf and .csv into ``directory``; returns the paths."""
+def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[str] = FORMATS) -> list[Path]:
+    """Writes ``name``.png, .pdf, .svg and .csv into ``directory``; returns the paths."""
+    look = figure.look if isinstance(figure, LabFigure) else NOTEBOOK
+    title = getattr(figure, "caption", "") or name
     make_directory(directory)
     paths = []
-    for kind in formats:
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, dpi=160, metadata=_NO_DATES.get(kind), bbox_inches="tight")
-        paths.append(directory / f"{name}.{kind}")
-        write_atomically(paths[-1], buffer.getvalue())
+    with _laid_out(figure):
+        for kind in formats:
+            buffer = io.BytesIO()
+            figure.savefig(
+                buffer,
+                format=kind,
+                dpi=look.dpi,
+                metadata={"Title": title, **_NO_DATES.get(kind, {})},
+                bbox_inches=None if look.fixed else "tight",
+            )
+            paths.append(directory / f"{name}.{kind}")
+            write_atomically(paths[-1], buffer.getvalue())
     if isinstance(figure, LabFigure) and figure.columns:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -38,6 +55,19 @@ def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[st
         paths.append(directory / f"{name}.csv")
         write_atomically(paths[-1], text.getvalue().encode())
     return paths
+
+
+@contextlib.contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """Lays the figure out once for all formats: it takes as long as drawing, and they then agree to the point."""
+    engine = figure.get_layout_engine()
+    with settings(figure.look) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        try:
+            yield
+        finally:
+            figure.set_layout_engine(engine)
 
 
 def save_stale(

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from kymograph.figures.fit import wrap_labels
+from kymograph.figures.looks import Look, choose_look, current_look, drawing_in
+
 # Okabe and Ito (2008): distinguishable with every common colour vision deficiency; yellow, too pale, is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MAP = "viridis"
 MISSING = "#D9D9D9"
 
-_STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "pdf.fonttype": 42,  # fonts embedded as fonts, so that a journal can edit them
-    "svg.hashsalt": "kymograph",
-    "path.simplify": True,
-}
-
-P = ParamSpec("P")
-
 
 class LabFigure(Figure):
-    """A matplotlib figure outside pyplot's global state, which carries the rows it was drawn from."""
+    """A matplotlib figure outside pyplot's global state, which carries the rows it was drawn from and its look."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         FigureCanvasAgg(self)
+        self.look = current_look()
+        self.caption = ""
+        self.wrapped = False
         self.columns: tuple[str, ...] = ()
         self.rows: list[tuple] = []
 
@@ -50,21 +41,77 @@ class LabFigure(Figure):
         self.columns = tuple(columns)
         self.rows.extend(rows)
 
+    def entitle(self, text: str) -> None:
+        """Sets the title of the whole figure; where a caption will stand below it, it is not drawn, only kept."""
+        self.caption = text
+        if not self.look.captioned:
+            self.suptitle(text)
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Saves the figure under its own look's settings; some, such as how fonts are embedded, act only now."""
+        with settings(self.look):
+            super().savefig(*args, **kwargs)
+
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
-        self.savefig(buffer, format="png", dpi=100, bbox_inches="tight")
+        self.savefig(buffer, format="png", dpi=100, bbox_inches=None if self.look.fixed else "tight")
         return buffer.getvalue()
 
 
-def styled(draw: Callable[P, LabFigure]) -> Callable[P, LabFigure]:
-    """Draws under this project's style, leaving the caller's matplotlib settings as they were."""
+def sheet(
+    panel: tuple[float, float], rows: int = 1, columns: int = 1, frame: tuple[float, float] = (0.0, 0.0)
+) -> LabFigure:
+    """Returns an empty figure for a grid of panels of about ``panel`` inches, as wide as the current look asks for.
+
+    ``frame`` is what the figure needs beyond its panels, e.g. for a colour bar.
+    """
+    look = current_look()
+    width, height = panel[0] * columns + frame[0], panel[1] * rows + frame[1]
+    given = look.narrow if columns == 1 else look.wide
+    if given is not None:
+        scale = given / width
+        each = max(panel[1] * scale, look.lowest)
+        each = max(min(each, (look.tallest - frame[1] * scale) / rows), min(each, look.lowest))
+        width, height = given, each * rows + frame[1] * scale
+    return LabFigure(figsize=(width, height), layout="constrained")
+
+
+def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
+    """Lets ``draw`` take ``style`` and ``venue`` and draws in that look, by default in the current one.
+
+    The caller's matplotlib settings neither reach the figure nor change.
+    """
 
     @functools.wraps(draw)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> LabFigure:
-        with matplotlib.rc_context(_STYLE):
-            return draw(*args, **kwargs)
+    def wrapper(*args: Any, style: str | None = None, venue: str | None = None, **kwargs: Any) -> LabFigure:
+        look = choose_look(style, venue) if style or venue else current_look()
+        with drawing_in(look), settings(look):
+            figure = draw(*args, **kwargs)
+            if look.fixed and not figure.wrapped:
+                wrap_labels(figure, look.leading)
+                figure.wrapped = True
+            return figure
 
     return wrapper
+
+
+@contextlib.contextmanager
+def settings(look: Look) -> Iterator[None]:
+    """Sets matplotlib to the look's settings inside the block, whatever the caller's are."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(look.rc)
+        yield
+
+
+def stroke(share: float = 1.0) -> float:
+    """Returns the width of a line: ``share`` of that of a mean."""
+    return share * matplotlib.rcParams["lines.linewidth"]
+
+
+def dot() -> float:
+    """Returns the size of a marker."""
+    return matplotlib.rcParams["lines.markersize"]
 
 
 def colour(names: Sequence[str], name: str) -> str:

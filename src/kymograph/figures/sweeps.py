@@ -43,4 +43,3 @@ def sweep_curves(
     axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
     axes.minorticks_off()
     axes.set_title(panel)
-    axes.legend()

@@ -306,14 +306,14 @@ class Store:
         return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=columns)
 
     def summary_to_pandas(self) -> Any:
-        """Returns a table with one row per run: study, arm, seed, status and every summary number."""
+        """Returns a table with one row per run: study, arm, seed, id, status and every summary number."""
         pandas = _pandas()
-        return pandas.DataFrame(
-            [
-                {"study": run.study, "arm": run.arm, "seed": run.seed, "status": run.status, **run.summary}
-                for run in self.runs
-            ]
-        )
+        infinite = {"Infinity": np.inf, "-Infinity": -np.inf}  # how JSON holds them
+        rows = []
+        for run in self.runs:
+            facts = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id, "status": run.status}
+            rows.append(facts | {key: infinite.get(value, value) for key, value in run.summary.items()})
+        return pandas.DataFrame(rows)
 
     def __repr__(self) -> str:
         if not self.runs:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.studies.study import load_study
+from kymograph.studies.drawing import about
+from kymograph.studies.study import list_studies, load_study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,13 +15,24 @@ if TYPE_CHECKING:
     from kymograph.runs.store import Store
 
 
-def figure(name: str, store: Store) -> Figure:
-    """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names."""
+def figure(name: str, store: Store, style: str | None = None, venue: str | None = None) -> Figure:
+    """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names.
+
+    Args:
+        name: the figure's name.
+        store: the runs to draw it from.
+        style: ``notebook``, ``paper`` or ``slides``; default: notebook, or paper if a venue is given.
+        venue: where a paper will appear, e.g. ``icml2024``: the figure gets its width and font sizes.
+    """
+    from kymograph.figures.looks import choose_look, drawing_in
+
+    look = choose_look(style, venue)
     draws = _draws(store)
     if name not in draws:
         raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, draws)}")
     study, draw = draws[name]
-    return draw(store.select(study))
+    with drawing_in(look):
+        return draw(store.select(study))
 
 
 def figure_names(store: Store) -> list[str]:
@@ -28,7 +40,12 @@ def figure_names(store: Store) -> list[str]:
     return list(_draws(store))
 
 
-def figure_from_logs(name: str, paths: Sequence[str]) -> Figure:
+def list_figures() -> list[tuple[str, str, str]]:
+    """Returns study, name and a line about every figure of the built-in studies, without loading what draws them."""
+    return [(study.name, name, about(draw)) for study in list_studies() for name, draw in study.figures().items()]
+
+
+def figure_from_logs(name: str, paths: Sequence[str], style: str | None = None, venue: str | None = None) -> Figure:
     """Returns a snapshot figure drawn from JSON logs of the snapshot scripts (files, or directories of them)."""
     from kymograph.studies.snapshot import figures
     from kymograph.studies.snapshot.logs import read_logs
@@ -36,7 +53,7 @@ def figure_from_logs(name: str, paths: Sequence[str]) -> Figure:
     draws = {"snapshot-resmlp": figures.draw_resmlp, "snapshot-vit": figures.draw_vit}
     if name not in draws:
         raise KymographError(f"no figure {name!r} is drawn from logs{did_you_mean(name, draws)}")
-    return draws[name](read_logs(paths))
+    return draws[name](read_logs(paths), style=style, venue=venue)
 
 
 def file_name(name: str) -> str:

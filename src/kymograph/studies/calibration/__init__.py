@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.drawing import Drawing
 from kymograph.studies.snapshot import ImageStudy
 from kymograph.studies.study import Arm, above_zero, at_least
 from kymograph.sweep.compute import Workplace
@@ -105,6 +106,9 @@ class Calibration(ImageStudy):
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the null histograms with the observed cosines marked."""
-        from kymograph.studies.calibration import figures
-
-        return {"calibration": figures.histograms}
+        home = "kymograph.studies.calibration.figures"
+        return {
+            "calibration": Drawing(
+                f"{home}:histograms", "nulls of the deep mean cosine, by arm, and the cosine of every seed"
+            ),
+        }

@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.style import COLOURS, LabFigure, styled
+from kymograph.figures.fit import legends
+from kymograph.figures.looks import current_look
+from kymograph.figures.style import COLOURS, LabFigure, sheet, stroke, styled
 from kymograph.runs.store import Store
 
 
 @styled
 def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequence[float]]]) -> LabFigure:
     """Draws one panel per (title, null draws by name, observed values): densities, and a line per observed value."""
-    columns = min(len(panels), 3)
+    columns = current_look().columns(min(len(panels), 3), least=2.2)
     rows = -(-len(panels) // columns)
-    figure = LabFigure(figsize=(4.4 * columns, 3.2 * rows), layout="constrained")
+    figure = sheet((4.4, 3.2), rows, columns)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
@@ -27,15 +29,16 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
             figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
         for place, value in enumerate(observed):
             label = f"training B (n = {len(observed)})" if place == 0 else None
-            axes.axvline(value, color=COLOURS[1], linewidth=1.5, label=label)
+            axes.axvline(value, color=COLOURS[1], linewidth=stroke(), label=label)
             figure.note(("panel", "what", "value"), [(title, "observed", value)])
         axes.set_title(title)
         axes.set_xlabel("mean cosine of credit and gradient")
         axes.set_ylabel("density")
-        axes.legend(fontsize=7)
+    legends(figure, grid.flat, inside=False)
     return figure
 
 
+@styled
 def histograms(store: Store) -> LabFigure:
     """Draws, per arm, the fresh-B and permuted nulls of the deep mean over all seeds, and each seed's own cosine."""
     chosen = store.select("calibration").finished

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.drawing import Drawing
 from kymograph.studies.study import Arm, Study, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
@@ -177,6 +178,17 @@ class Clipping(Study):
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the script's figure and the picture of the spike analysis."""
-        from kymograph.studies.clipping import figures
-
-        return {"clipping": figures.overview, "clipping-spikes": figures.spikes, "clipping-sweep": figures.sweep}
+        home = "kymograph.studies.clipping.figures"
+        return {
+            "clipping": Drawing(
+                f"{home}:overview",
+                "weight norm, its changes, gradient norm, effective dimension and rare accuracy, by setting",
+            ),
+            "clipping-spikes": Drawing(
+                f"{home}:spikes", "what rare and common steps do to gradient, clipping, learning rate and movement"
+            ),
+            "clipping-sweep": Drawing(
+                f"{home}:sweep",
+                "jitter of the weights and share of clipped steps, by threshold, imbalance and batch size",
+            ),
+        }

@@ -6,7 +6,9 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.figures.curves import Bin, interval, seed_curves
-from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
+from kymograph.figures.fit import legends, legends_above_data
+from kymograph.figures.looks import current_look
+from kymograph.figures.style import COLOURS, LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.store import Store, StoredRun
 from kymograph.studies.clipping import IMBALANCES
@@ -43,16 +45,15 @@ def overview(store: Store) -> LabFigure:
         )
     rows: tuple[tuple[str, str, Bin, bool], ...] = (
         ("weight_norm", "weight norm ||w||", "mean", False),
-        ("weight_norm_change", "|change of ||w|| | per step\n(largest in each bin)", "max", True),
+        ("weight_norm_change", "|change of ||w||\N{NO-BREAK SPACE}| per step\n(largest in each bin)", "max", True),
         ("grad_norm", "gradient norm ||g|| before clipping\n(largest in each bin)", "max", True),
         ("effective_dim", "effective dimension\nof the embedding", "mean", False),
         ("accuracy", "accuracy on the rare class", "mean", False),
     )
-    figure = LabFigure(figsize=(5.2 * len(pairs), 13), layout="constrained")
-    grid = figure.subplots(len(rows), len(pairs), squeeze=False, sharex="col")
     arrays = {
         name: store.select(arms=[arm for pair in pairs.values() for arm in pair]).series(name) for name, *_ in rows
     }
+    figure, grid = _overview_grid(len(rows), len(pairs))
     for column, (setting, arms) in enumerate(pairs.items()):
         for row, (name, label, how, log) in enumerate(rows):
             axes = grid[row, column]
@@ -76,19 +77,44 @@ def overview(store: Store) -> LabFigure:
             if name == "grad_norm":
                 limit = {run.config["max_norm"] for run in store.select(arms=[arms[1]]).finished}
                 for value in sorted(limit):
-                    axes.axhline(value, color="black", linestyle="--", linewidth=1, label=f"threshold {value:g}")
+                    axes.axhline(
+                        value, color="black", linestyle="--", linewidth=stroke(0.625), label=f"threshold {value:g}"
+                    )
             if name == "accuracy":
                 axes.set_ylim(-0.05, 1.05)
             if log:
                 axes.set_yscale("log")
-            label_panel(axes, _title(store, setting, arms[0]) if row == 0 else "", "", label if column == 0 else "")
-            if name in ("weight_norm", "grad_norm"):
-                axes.legend(loc="best")
-        grid[-1, column].set_xlabel("training step")
-    figure.suptitle(
+            head, side = _title(store, setting, arms[0]), label
+            if figure.look.landscape:
+                head, side = label, head.split(" (")[0]
+            place = axes.get_subplotspec()
+            label_panel(
+                axes,
+                head if place.is_first_row() else "",
+                "training step" if place.is_last_row() else "",
+                side if place.is_first_col() else "",
+            )
+    if figure.look.fixed:
+        legends(figure, grid[2], inside=False)
+    else:
+        legends_above_data(figure, [*grid[0], *grid[2]])
+    figure.entitle(
         "Gradient clipping under class imbalance: mean and 95 % interval over seeds, thin lines single seeds"
     )
     return figure
+
+
+def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarray]:
+    """Returns a figure and its panels (quantity, setting); on a landscape page the quantities stand side by side."""
+    look = current_look()
+    most = min(settings, 4) if look.landscape else look.columns(settings, least=1.5)
+    if most < settings:
+        raise KymographError(f"{look.name} has room for {most} settings, not {settings}; choose some with --arms")
+    if look.landscape:
+        figure = sheet((5.2, 5.8), settings, quantities)
+        return figure, figure.subplots(settings, quantities, squeeze=False, sharex="row").T
+    figure = sheet((5.2, 2.6), quantities, settings)
+    return figure, figure.subplots(quantities, settings, squeeze=False, sharex="col")
 
 
 @styled
@@ -109,9 +135,10 @@ def spikes(store: Store) -> LabFigure:
         ),
         ("rare steps' share of ...", ("rare_movement_share", "rare_step_share"), False),
     )
-    figure = LabFigure(figsize=(13, 1.6 + 0.32 * len(arms)), layout="constrained")
-    grid = figure.subplots(1, len(panels), sharey=True)
-    for axes, (label, keys, log) in zip(grid, panels, strict=True):
+    columns = 2 if current_look().captioned else 4  # four labels do not fit side by side on a page
+    figure = sheet((3.25, 0.32 * len(arms)), len(panels) // columns, columns, frame=(0.0, 1.6))
+    grid = figure.subplots(len(panels) // columns, columns, sharey=True, squeeze=False)
+    for axes, (label, keys, log) in zip(grid.flat, panels, strict=True):
         for offset, (key, colour) in enumerate(zip(keys, (COLOURS[1], COLOURS[0]), strict=True)):
             values = store.summary(key).values  # (arm, seed)
             n = int((~np.isnan(values)).sum(axis=1).max())
@@ -119,11 +146,11 @@ def spikes(store: Store) -> LabFigure:
                 key, f"{key.split('_')[0]} steps"
             )
             y = np.arange(len(arms)) + (offset - 0.5) * 0.3
-            axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=3, alpha=0.4)
+            axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=dot(), alpha=0.4)
             mean, low, high = interval(values.T, log)
             if values.shape[1] > 1:
-                axes.hlines(y, low, high, color=colour, linewidth=2)
-            axes.plot(mean, y, "|", color=colour, markersize=10, label=f"{name} (n = {n})")
+                axes.hlines(y, low, high, color=colour, linewidth=stroke(1.25))
+            axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{name} (n = {n})")
             for arm, row in zip(arms, values.tolist(), strict=True):
                 figure.note(
                     ("panel", "arm", "seed", "value"),
@@ -133,8 +160,9 @@ def spikes(store: Store) -> LabFigure:
             axes.set_xscale("log")
         axes.set_xlabel(label)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    grid[0].set_yticks(range(len(arms)), arms)
-    grid[0].invert_yaxis()
+    for axes in grid[:, 0]:
+        axes.set_yticks(range(len(arms)), arms)
+    grid[0, 0].invert_yaxis()
     return figure
 
 
@@ -154,8 +182,12 @@ def sweep(store: Store) -> LabFigure:
                 and run.arm.count("/") == 1]  # fmt: skip
     if not (percents or batches or len({run.config["max_norm"] for run in thresholds}) > 1):
         raise KymographError("this figure needs the sweeps; run `kymograph run clipping --arms '*'`")
-    figure = LabFigure(figsize=(13, 7), layout="constrained")
-    grid = figure.subplots(2, 3)
+    if current_look().captioned:  # a page has room for two such panels side by side
+        figure = sheet((13 / 3, 2.2), rows=3, columns=2)
+        grid = figure.subplots(3, 2).T
+    else:
+        figure = sheet((13 / 3, 3.5), rows=2, columns=3)
+        grid = figure.subplots(2, 3)
     columns = (
         ("threshold", thresholds, lambda run: run.config["max_norm"], setting),
         ("rare samples, %", percents, lambda run: 100 * run.config["n_rare"] / run.config["n_samples"], _clip_name),
@@ -169,6 +201,7 @@ def sweep(store: Store) -> LabFigure:
             sweep_curves(figure, axes, f"{label}, by {name}", chosen, key, x, curve, log)
             axes.set_xlabel(name)
             axes.set_ylabel(label)
+    legends_above_data(figure, grid.flat)
     return figure
 
 

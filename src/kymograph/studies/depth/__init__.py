@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.drawing import Drawing
 from kymograph.studies.study import Arm, Study, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
@@ -125,17 +126,20 @@ class Depth(Study):
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the script's four figures, the kymographs and the gains."""
-        from kymograph.studies.depth import figures
-
+        home = "kymograph.studies.depth.figures"
         return {
-            "depth-loss": figures.loss,
-            "depth-gradient": figures.gradient,
-            "depth-mean": figures.mean,
-            "depth-std": figures.std,
-            "depth-gain": figures.gain,
-            "depth-sweep": figures.sweep,
-            "depth-kymograph": figures.stream_kymograph,
-            "depth-kymograph-gradient": figures.gradient_kymograph,
+            "depth-loss": Drawing(f"{home}:loss", "training loss of every arm"),
+            "depth-gradient": Drawing(f"{home}:gradient", "gradient norm before each ReLU, after training"),
+            "depth-mean": Drawing(f"{home}:mean", "mean before each ReLU, after training"),
+            "depth-std": Drawing(f"{home}:std", "standard deviation before each ReLU, after training"),
+            "depth-gain": Drawing(f"{home}:gain", "gain per layer, forward and backward, through training"),
+            "depth-sweep": Drawing(f"{home}:sweep", "final loss and gradient gain by depth, final loss by width"),
+            "depth-kymograph": Drawing(
+                f"{home}:stream_kymograph", "norm of the stream over depth and time, a panel per arm"
+            ),
+            "depth-kymograph-gradient": Drawing(
+                f"{home}:gradient_kymograph", "gradient on the stream over depth and time, a panel per arm"
+            ),
         }
 
     def to_script(self, store: Store) -> Mapping[str, Any]:

@@ -7,8 +7,9 @@ from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
 from kymograph.figures.curves import seed_curves
+from kymograph.figures.fit import legends, legends_above_data
 from kymograph.figures.kymograph import kymograph
-from kymograph.figures.style import LabFigure, colour, label_panel, styled
+from kymograph.figures.style import LabFigure, colour, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.studies.depth import SWEPT
@@ -33,25 +34,28 @@ def loss(store: Store) -> LabFigure:
     """Draws the training loss of every arm, on a log scale."""
     store = _of_default_shape(store)
     array = store.series("loss")
-    figure = LabFigure(figsize=(7, 4.5), layout="constrained")
+    figure = sheet((7, 4.5))
     axes = figure.subplots()
     _curves(figure, axes, array, np.array(array.labels["step"]), "loss", log=True)
     axes.set_yscale("log")
     label_panel(axes, f"Training loss, {_task(store)} task", "training step", "mean squared error")
-    axes.legend()
+    legends(figure, [axes], inside=not figure.look.fixed)
     return figure
 
 
+@styled
 def gradient(store: Store) -> LabFigure:
     """Draws the gradient norm before each ReLU, after training."""
     return _profile(store, "grad_norm", "gradient norm before the ReLU, ||dL/dz||", log=True)
 
 
+@styled
 def mean(store: Store) -> LabFigure:
     """Draws the mean before each ReLU, after training."""
     return _profile(store, "pre_mean", "mean before the ReLU", log=False)
 
 
+@styled
 def std(store: Store) -> LabFigure:
     """Draws the standard deviation before each ReLU, after training."""
     return _profile(store, "pre_std", "standard deviation before the ReLU", log=True)
@@ -62,7 +66,7 @@ def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
     store = _of_default_shape(store)
     array = store.series(name)
     array = array.sel(step=array.labels["step"][-1])
-    figure = LabFigure(figsize=(7, 4.5), layout="constrained")
+    figure = sheet((7, 4.5))
     axes = figure.subplots()
     _curves(figure, axes, array, np.arange(1, len(array.labels["site"]) + 1), name, log, "o")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -72,7 +76,7 @@ def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
         axes.set_yscale("symlog", linthresh=1.0)
         label += "\n(linear between -1 and 1, logarithmic beyond)"
     label_panel(axes, f"After training, {_task(store)} task, one fixed batch for all arms", "layer", label)
-    axes.legend()
+    legends(figure, [axes], inside=not figure.look.fixed)
     return figure
 
 
@@ -80,21 +84,23 @@ def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
 def gain(store: Store) -> LabFigure:
     """Draws the gain per layer, forward and backward, through training: 1 is level, above it explodes."""
     store = _of_default_shape(store)
-    figure = LabFigure(figsize=(11, 4.2), layout="constrained")
+    figure = sheet((5.5, 4.2), columns=2)
+    grid = figure.subplots(1, 2)
     for axes, name, label in zip(
-        figure.subplots(1, 2),
+        grid,
         ("forward_gain", "backward_gain"),
         ("forward gain per layer of ||h||", "backward gain per layer of ||dL/dh||"),
         strict=True,
     ):
         array = store.series(name).sel(site="estimate")
         _curves(figure, axes, array, np.array(array.labels["step"]), name, log=True)
-        axes.axhline(1.0, color="black", linewidth=0.8, linestyle="--")
+        axes.axhline(1.0, color="black", linewidth=stroke(0.5), linestyle="--")
         label_panel(axes, f"{_task(store)} task", "training step", label)
-        axes.legend()
+    legends(figure, grid, inside=not figure.look.fixed)
     return figure
 
 
+@styled
 def stream_kymograph(store: Store) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
@@ -102,6 +108,7 @@ def stream_kymograph(store: Store) -> LabFigure:
     return kymograph(store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)")
 
 
+@styled
 def gradient_kymograph(store: Store) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
@@ -133,13 +140,14 @@ def sweep(store: Store) -> LabFigure:
         raise KymographError("this figure needs the sweeps; run `kymograph run depth --arms 'layers/*' 'width/*'`")
     by_depth = [run for run in runs if not run.arm.startswith("width/") and _wiring(run.arm) in SWEPT]
     by_width = [run for run in runs if not run.arm.startswith("layers/") and _wiring(run.arm) in SWEPT]
-    figure = LabFigure(figsize=(13, 4), layout="constrained")
+    figure = sheet((13 / 3, 4), columns=3)
+    grid = figure.subplots(1, 3)
     panels = (
         ("final loss", by_depth, "final_loss", "layers", "mean squared error"),
         ("backward gain before training", by_depth, "initial_backward_gain", "layers", "gain per layer of ||dL/dh||"),
         ("final loss", by_width, "final_loss", "width", "mean squared error"),
     )
-    for axes, (title, chosen, key, field, label) in zip(figure.subplots(1, 3), panels, strict=True):
+    for axes, (title, chosen, key, field, label) in zip(grid, panels, strict=True):
         sweep_curves(
             figure,
             axes,
@@ -152,6 +160,7 @@ def sweep(store: Store) -> LabFigure:
         )
         axes.set_xlabel(field)
         axes.set_ylabel(label)
+    legends_above_data(figure, grid)
     return figure
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.drawing import Drawing
 from kymograph.studies.study import Arm, Study, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
@@ -174,13 +175,17 @@ class Snapshot(ImageStudy):
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the two paper figures and the kymographs of stream and gradient."""
-        from kymograph.studies.snapshot import figures
-
+        home = "kymograph.studies.snapshot.figures"
         return {
-            "snapshot-resmlp": figures.resmlp,
-            "snapshot-vit": figures.vit,
-            "snapshot-kymograph": figures.stream_kymograph,
-            "snapshot-kymograph-gradient": figures.gradient_kymograph,
+            "snapshot-resmlp": Drawing(
+                f"{home}:resmlp",
+                "||h_L|| and ||g_2|| of the residual MLP over epochs, with and without terminal LayerNorm",
+            ),
+            "snapshot-vit": Drawing(f"{home}:vit", "||h_L|| and ||g_2|| of ViT-Mini over epochs"),
+            "snapshot-kymograph": Drawing(f"{home}:stream_kymograph", "||h_l|| over depth and epochs, a panel per arm"),
+            "snapshot-kymograph-gradient": Drawing(
+                f"{home}:gradient_kymograph", "||g_l|| over depth and epochs, a panel per arm"
+            ),
         }
 
     def to_script(self, store: Store) -> Mapping[str, Any]:

@@ -8,8 +8,9 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.figures.curves import seed_curves
+from kymograph.figures.fit import legends
 from kymograph.figures.kymograph import kymograph
-from kymograph.figures.style import COLOURS, LabFigure, label_panel, styled
+from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
 from kymograph.runs.store import Store
 from kymograph.studies.snapshot.logs import Trajectory, from_store
 
@@ -17,11 +18,13 @@ _COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, i
 _BLOCK = 2  # the published gradient is that at the third point of the stream
 
 
+@styled
 def resmlp(store: Store) -> LabFigure:
     """Draws ||h_L|| and ||g_2|| over epochs for the residual MLP, with and without terminal LayerNorm."""
     return draw_resmlp(from_store(store, "resmlp"))
 
 
+@styled
 def vit(store: Store) -> LabFigure:
     """Draws ||h_L|| and ||g_2|| over epochs for ViT-Mini."""
     return draw_vit(from_store(store, "vit"))
@@ -31,12 +34,16 @@ def vit(store: Store) -> LabFigure:
 def draw_resmlp(trajectories: Sequence[Trajectory]) -> LabFigure:
     """Draws two rows, with and without terminal LayerNorm: the stream's last norm and the gradient at block 2."""
     _need(trajectories, "resmlp")
-    figure = LabFigure(figsize=(10, 7), layout="constrained")
+    figure = sheet((5, 3.5), rows=2, columns=2)
     grid = figure.subplots(2, 2, sharex=True)
     for row, out_ln in enumerate((True, False)):
         title = f"ResMLP {'with' if out_ln else 'without'} terminal LayerNorm"
         _panels(figure, grid[row], [t for t in trajectories if t.out_ln == out_ln], title)
-    figure.suptitle("Residual stream and gradient over training")
+    if figure.look.fixed:  # the rows share their epochs
+        for axes in grid[0]:
+            axes.set_xlabel("")
+    legends(figure, grid.flat, inside=not figure.look.fixed)
+    figure.entitle("Residual stream and gradient over training")
     return figure
 
 
@@ -44,8 +51,10 @@ def draw_resmlp(trajectories: Sequence[Trajectory]) -> LabFigure:
 def draw_vit(trajectories: Sequence[Trajectory]) -> LabFigure:
     """Draws one row: the last norm of the class token and the gradient at block 2."""
     _need(trajectories, "vit")
-    figure = LabFigure(figsize=(11, 4), layout="constrained")
-    _panels(figure, figure.subplots(1, 2), trajectories, "ViT-Mini, terminal LayerNorm", "^{cls}")
+    figure = sheet((5.5, 4), columns=2)
+    grid = figure.subplots(1, 2)
+    _panels(figure, grid, trajectories, "ViT-Mini, terminal LayerNorm", "^{cls}")
+    legends(figure, grid, inside=not figure.look.fixed)
     return figure
 
 
@@ -79,14 +88,15 @@ def _panels(
             seed_curves(figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True)
         axes.set_yscale("log")
         label_panel(axes, title, "epoch", label)
-        axes.legend()
 
 
+@styled
 def stream_kymograph(store: Store) -> LabFigure:
     """Draws ||h_l|| over depth and epochs, one panel per arm, BP beside DFA on one colour scale."""
     return _kymograph(store, "stream_norm", "The residual stream through training", "median over images of ||h_l||")
 
 
+@styled
 def gradient_kymograph(store: Store) -> LabFigure:
     """Draws ||g_l|| over depth and epochs, one panel per arm, BP beside DFA on one colour scale."""
     return _kymograph(store, "stream_grad", "The gradient through training", "median over images of ||dLoss/dh_l||")

@@ -1,0 +1,159 @@
+"""Making room: labels wrapped to the length of their axes, and legends where they hide no data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+
+_ROOM = 1.08  # a label may be this much longer than its axis
+_WORD = re.compile(r"(?:\$[^$]*\$|[^ ])+")  # a formula, or what a no-break space joins, is never broken
+_PIECE = re.compile(r"(?<=[/_])")  # an arm's name that is too long for a line is broken here
+
+
+def wrap_labels(figure: Figure, leading: float) -> None:
+    """Breaks titles and axis labels that are longer than their axes into lines, ``leading`` apart."""
+    for axes in figure.axes:
+        for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
+            label.set_linespacing(leading)
+    for _ in range(2):  # more lines leave less room for the axes, whose labels may then need more lines
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            if axes.get_visible():
+                width, height = axes.bbox.width, axes.bbox.height
+                _wrap(axes.title, width)
+                _wrap(axes.xaxis.label, width)
+                _wrap(axes.yaxis.label, height)
+        title = getattr(figure, "_suptitle", None)
+        if title is not None:
+            _wrap(title, figure.bbox.width / _ROOM)
+
+
+def _wrap(label: Text, room: float) -> None:
+    """Breaks one label so that no line is longer than ``room`` pixels, as far as it can be broken."""
+    text = label.get_text()
+    if text:
+        measure = _ruler(label)
+        label.set_text("\n".join(wrapped(line, measure, room * _ROOM) for line in text.split("\n")))
+
+
+def wrapped(line: str, measure: Callable[[str], float], room: float) -> str:
+    """Returns ``line`` broken into as few lines as fit into ``room`` by ``measure``, of about one length."""
+    if measure(line) <= room:
+        return line
+    pieces: list[str] = []
+    for word in _WORD.findall(line):
+        parts = [word] if measure(word) <= room or "$" in word else _PIECE.split(word)
+        pieces += [f" {parts[0]}", *parts[1:]]
+    fewest = len(_break(pieces, measure, room))
+    shares = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    return "\n".join(next(lines for share in shares if len(lines := _break(pieces, measure, share * room)) <= fewest))
+
+
+def _break(pieces: Sequence[str], measure: Callable[[str], float], room: float) -> list[str]:
+    """Returns ``pieces``, of which a new word starts with a space, as lines with as many pieces each as fit."""
+    lines: list[str] = []
+    for piece in pieces:
+        longer = (lines[-1] if lines else "") + piece
+        if lines and measure(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(piece.lstrip())
+    return lines
+
+
+def _ruler(label: Text) -> Callable[[str], float]:
+    """Returns a function that measures a line of text in pixels, in the label's font."""
+    figure = label.get_figure(root=True)
+    assert figure is not None
+    probe = Text(0, 0, "", fontproperties=label.get_fontproperties(), figure=figure)
+    known: dict[str, float] = {}
+
+    def measure(text: str) -> float:
+        if text not in known:
+            probe.set_text(text)
+            known[text] = probe.get_window_extent().width
+        return known[text]
+
+    return measure
+
+
+def legends(figure: Figure, panels: Iterable[Axes], inside: bool) -> None:
+    """Draws the panels' legends: each inside its panel, or one below the figure if it holds for all of them.
+
+    Where panels differ in their curves, each legend stands in a free band above its panel's data.
+    """
+    shown = [axes for axes in panels if axes.get_visible()]
+    if inside:
+        for axes in shown:
+            axes.legend(loc="best")
+        return
+    found = [dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True)) for axes in shown]
+    if any(set(one) != set(found[0]) for one in found):
+        legends_above_data(figure, shown)
+        return
+    names = list(found[0])
+    if names:
+        _below(figure, [found[0][name] for name in names], names)
+
+
+def _below(figure: Figure, handles: list, names: list[str]) -> None:
+    """Draws one legend below the figure, in as many columns as its width holds, and makes the figure taller by it."""
+    for columns in range(len(names), 0, -1):
+        legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
+        extent = legend.get_window_extent()
+        if extent.width <= 0.98 * figure.bbox.width or columns == 1:
+            _grow(figure, extent.height / figure.dpi)
+            return
+        legend.remove()
+
+
+def _grow(figure: Figure, inches: float) -> None:
+    """Makes the figure taller, but not taller than its look allows."""
+    height, look = figure.get_figheight(), getattr(figure, "look", None)
+    most = max(height, look.tallest) if look is not None and look.fixed else height + inches
+    figure.set_figheight(min(height + inches, most))
+
+
+def legends_above_data(figure: Figure, panels: Iterable[Axes]) -> None:
+    """Draws every panel's legend at its top and raises the upper limit until the data end below the legend.
+
+    A figure of fixed width becomes taller by its legends, so that the data keep their height.
+    """
+    shown = [axes for axes in panels if axes.get_legend_handles_labels()[1]]
+    if not shown:
+        return
+    figure.draw_without_rendering()
+    drawn = [(axes, _legend_at_top(axes)) for axes in shown]
+    look = getattr(figure, "look", None)
+    if look is not None and look.fixed:
+        tallest = max(legend.get_window_extent().height for _, legend in drawn)
+        rows = {axes.get_subplotspec().rowspan.start for axes in shown}  # type: ignore[union-attr]
+        _grow(figure, len(rows) * tallest / figure.dpi)
+    figure.draw_without_rendering()
+    for axes, legend in drawn:
+        share = min(0.7, (axes.bbox.y1 - legend.get_window_extent().y0) / axes.bbox.height)
+        low, high = axes.get_ylim()
+        scale = axes.yaxis.get_transform()
+        ends = scale.transform(np.array([low, high]))
+        raised = ends[0] + (ends[1] - ends[0]) / (1 - share)
+        axes.set_ylim(low, float(scale.inverted().transform(np.array([raised]))[0]))
+
+
+def _legend_at_top(axes: Axes) -> Legend:
+    """Draws the panel's legend at its top, in as many columns as its width holds; names too long for it are broken."""
+    handles, names = axes.get_legend_handles_labels()
+    for columns in range(min(len(names), 3), 0, -1):
+        legend = axes.legend(handles, names, loc="upper left", ncols=columns)
+        spare = axes.bbox.width - legend.get_window_extent().width
+        if spare >= 0:
+            return legend
+    texts = legend.get_texts()
+    room = max(text.get_window_extent().width for text in texts) + spare
+    names = [wrapped(name, _ruler(text), room) for name, text in zip(names, texts, strict=True)]
+    return axes.legend(handles, names, loc="upper left")
