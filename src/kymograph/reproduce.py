@@ -23,6 +23,7 @@ from kymograph.studies.study import Study, load_study
 from kymograph.studies.table import headline_table
 
 QUICK_SEEDS, SEEDS = 8, 10
+QUICK_EPOCHS, EPOCHS = 12, 30  # on digits, where the picture stands long before the 60 of a run by itself
 # What the claims on `snapshot` need beyond its default arms.
 CONTROLS = (
     "resmlp/dfa/random_targets", "resmlp/dfa/no_skip", "resmlp/dfa/bare", "resmlp/dfa/bare/sgd", "resmlp/bp/sgd",
@@ -49,8 +50,8 @@ def parts(data: str, quick: bool, epochs: int | None) -> Iterator[Part]:
     yield Part("depth", "depth", fields={"task": "identity"})
     yield Part("depth", "depth-orthogonal", fields={"task": "orthogonal"})
     shared: dict[str, Any] = {"data": data}
-    if epochs is None and quick:
-        epochs = 20
+    if epochs is None and data == "digits":
+        epochs = QUICK_EPOCHS if quick else EPOCHS
     if epochs is not None:
         shared["epochs"] = epochs
     # Digits have 12 steps an epoch: measuring after each would cost more than the training.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.drawing import Drawing
 from kymograph.studies.snapshot import ImageStudy, SnapshotConfig
 from kymograph.studies.study import Arm
 from kymograph.sweep.compute import Workplace
@@ -115,6 +116,9 @@ class Audit(ImageStudy):
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the ladder."""
-        from kymograph.studies.audit import figures
-
-        return {"audit-ladder": figures.ladder}
+        return {
+            "audit-ladder": Drawing(
+                "kymograph.studies.audit.figures:ladder",
+                "test accuracy over the number of last blocks that learn, by rule",
+            )
+        }
