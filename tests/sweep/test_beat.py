@@ -131,6 +131,16 @@ def test_what_is_no_beat_is_passed_over(tmp_path: Path) -> None:
         assert [one.alive for one in read_beats(tmp_path / "clipping", time.time())] == [False]
 
 
+def test_a_directory_that_goes_while_it_is_read_holds_no_beat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat(tmp_path, specs(1))
+
+    def gone(self: Path, pattern: str) -> list[Path]:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert read_beats(tmp_path / "clipping", time.time()) == []
+
+
 def test_the_next_process_buries_the_dead_and_spares_the_living(tmp_path: Path) -> None:
     runs = specs(2)
     dead = beat(tmp_path, runs[:1], dead_process())

@@ -153,8 +153,9 @@ def _study(directory: Path, now: float) -> LiveStudy:
     notes: list[str] = []
     planned: dict[str, PlannedRun] = {}
     try:
-        if (directory / PLAN).exists():
-            planned = {run.name: run for run in _plan(directory / PLAN, _stamp(directory / PLAN))}
+        planned = {run.name: run for run in _plan(directory / PLAN, _stamp(directory / PLAN))}
+    except FileNotFoundError:
+        pass  # runs of before there were plans, or a plan that somebody has just deleted
     except KymographError as error:
         notes.append(str(error))
     beats = read_beats(directory, now)

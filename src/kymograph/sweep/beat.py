@@ -124,7 +124,11 @@ def read_beats(directory: Path, now: float) -> list[Beat]:
 
 
 def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
-    for path in sorted(directory.glob("[0-9]*.json")):
+    try:
+        paths = sorted(directory.glob("[0-9]*.json"))
+    except OSError:  # the last process to end takes the directory with it, perhaps while it is being read
+        return
+    for path in paths:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             facts = json.loads(path.read_bytes())
             beat = Beat(
