@@ -14,7 +14,7 @@ from kymograph.claims.judge import judge as judge_study
 from kymograph.claims.verdict import Verdicts
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store, StoredRun
-from kymograph.studies.study import Study, load_study
+from kymograph.studies.study import BUILT_IN, Study, load_study
 from kymograph.sweep.ledger import read_plan
 
 
@@ -45,7 +45,8 @@ def judge(
     planned = [(study, run) for study, run in planned if _has(run.config or {}, settings)]
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
     registered = registration.read(root) if root is not None else {}
-    names = dict.fromkeys([*(run.study for run in found), *(study for study, _ in (*planned, *spoilt))])
+    there = dict.fromkeys([*(run.study for run in found), *(study for study, _ in (*planned, *spoilt))])
+    names = sorted(there, key=lambda name: [*BUILT_IN, name].index(name))
     verdicts, left_out = [], 0
     for name in names:
         study = _known_study(name)

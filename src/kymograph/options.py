@@ -111,7 +111,7 @@ class ReproduceOptions:
     data_dir: str | None = None
     """Directory of CIFAR-10 in either official layout; default: the variable KYMOGRAPH_DATA."""
     epochs: int | None = None
-    """Epochs of the image studies; default: 30 on digits (12 with --quick), the scripts' own on cifar10."""
+    """Epochs of the image studies; default: 20 on digits (10 with --quick), the scripts' own on cifar10."""
     n_seeds: int | None = None
     """Seeds of the fixed list. (10, or 8 with --quick)"""
     engine: Literal["auto", "serial", "processes"] = "auto"

@@ -146,22 +146,27 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
     for seed in sorted(left):
         a = measure(left[seed], claim.left.measure)
         b = measure(right[seed], claim.right.measure) if isinstance(claim.right, Quantity) else float(claim.right)
-        for value, quantity in ((a, claim.left), (b, claim.right)):
-            if math.isnan(value):
-                raise CannotTell(f"{quantity} is missing at seed {seed}")
-        if math.isinf(a) or math.isinf(b):
+        sides = ((a, left[seed], claim.left), (b, right[seed], claim.right))
+        gone = [quantity for value, run, quantity in sides if _diverged(value, run)]
+        if gone:
             if claim.diverged == "drop":
                 dropped.append(seed)
                 continue
-            raise CannotTell(
-                f"{claim.left if math.isinf(a) else claim.right} is not finite at seed {seed}: it diverged"
-            )
+            raise CannotTell(f"{gone[0]} is not finite at seed {seed}: it diverged")
+        for value, _, quantity in sides:
+            if math.isnan(value):
+                raise CannotTell(f"{quantity} is missing at seed {seed}")
         if claim.scale == "log ratio" and (a <= 0 or b <= 0):
             side = claim.left if a <= 0 else claim.right
             raise CannotTell(f"{side} is {min(a, b):g} at seed {seed}, and a ratio needs positive numbers")
         points.append(Point(seed, a, b, math.log(a) - math.log(b) if claim.scale == "log ratio" else a - b))
     notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
     return points, notes
+
+
+def _diverged(value: float, run: Run) -> bool:
+    """Says whether a number is infinite, or missing in a run that says of itself that it is not finite."""
+    return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
 
 
 def _by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
