@@ -119,5 +119,5 @@ def _draw(study: Study, store: Store, directory: Path) -> None:
     from kymograph.figures.save import save_stale
 
     draws = {file_name(name): draw for name, draw in study.figures().items()}
-    _, kept = save_stale(store, draws, directory, code_hash())
+    _, kept = save_stale(store, draws, directory, code_hash(), ("png", "pdf"))
     print(f"figures: {directory}" + (f" ({kept} were up to date)" if kept else ""))

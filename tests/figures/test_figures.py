@@ -54,8 +54,8 @@ def test_every_figure_is_drawn_with_labels_n_and_data(
                  if hasattr(t, "get_text")]  # fmt: skip
         labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
         assert any(f"n = {len(seeds)}" in text for text in [*texts, *labels]), name
-        paths = save_figure(figure, tmp_path, name)
-        assert [path.suffix for path in paths] == [".png", ".pdf", ".svg", ".csv"]
+        paths = save_figure(figure, tmp_path, name, ("png",))  # the other formats have tests of their own
+        assert [path.suffix for path in paths] == [".png", ".csv"]
         assert all(path.stat().st_size > 500 for path in paths)
         with (tmp_path / f"{name}.csv").open() as file:
             assert len(list(csv.DictReader(file))) > 10

@@ -71,7 +71,11 @@ def _laid_out(figure: Figure) -> Iterator[None]:
 
 
 def save_stale(
-    store: Store, draws: Mapping[str, Callable[[Store], Figure]], directory: Path, code: str
+    store: Store,
+    draws: Mapping[str, Callable[[Store], Figure]],
+    directory: Path,
+    code: str,
+    formats: Iterable[str] = FORMATS,
 ) -> tuple[list[Path], int]:
     """Draws and writes the figures whose runs or drawing code changed since they were last written.
 
@@ -91,7 +95,7 @@ def save_stale(
             kept += (directory / f"{name}.png").exists()
             continue
         with contextlib.suppress(KymographError):  # it may need arms that these runs do not have
-            written += save_figure(draw(store), directory, name)
+            written += save_figure(draw(store), directory, name, formats)
         known[name] = origin
         write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
     return written, kept
