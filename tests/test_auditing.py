@@ -161,3 +161,18 @@ def test_depth_utility_is_the_paired_gain_with_its_interval() -> None:
     assert answer.passed is True and "the most at 1" in answer.why
     assert depth_utility(frozen, hits, {}).passed is False
     assert depth_utility(hits, hits, {}).passed is False
+
+
+def test_feedback_that_had_no_part_in_training_passes_neither_functional_test_often() -> None:
+    """On an untrained network every matrix is a fresh one, so each test passes about one time in twenty."""
+    from kymograph.rules.direct import draw_feedback
+    from kymograph.studies.audit.questions import perturbation, step
+
+    net = make_network(SnapshotConfig(width=16, depth=2, w2_std=0.3), digits(), 1)
+    x, y = Batches(digits(), 8).test(40)
+    passed = [0, 0]
+    for seed in range(12):
+        feedback = draw_feedback(1000 + seed, [16, 16], 10)
+        passed[0] += bool(perturbation(net, feedback, x, y, seed).passed)
+        passed[1] += bool(step(net, feedback, True, 0.0, x, y, seed).passed)
+    assert max(passed) <= 3

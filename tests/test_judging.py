@@ -65,7 +65,7 @@ RARE = "rare accuracy is not worse under clipping"
 def test_a_directory_is_judged_on_the_claims_registered_with_it(finished: Path) -> None:
     verdicts = judge(finished)
     found = by_name(verdicts)
-    assert len(verdicts) == 4 and verdicts.facts["not_asked"] == 4, "the repaired arms were never run"
+    assert len(verdicts) == 4 and len(verdicts.facts["not_asked"]) == 4, "the repaired arms were never run"
     assert found[SPIKES].outcome is Outcome.SUPPORTED
     assert found[RARE].outcome is Outcome.INVALID and "rare class can be learned" in found[RARE].reason
     assert {verdict.registration for verdict in verdicts} == {"registered"}
@@ -216,3 +216,73 @@ def test_every_finding_has_a_claim_in_the_scripts_own_set_up_and_in_the_repaired
 def test_a_damaged_registration_is_named(runs: Path) -> None:
     (runs / "claims.json").write_text('{"schema": 1, "claims": [1]}')
     assert call("judge", str(runs)) == 1
+
+
+def test_a_claim_that_was_taken_out_of_the_code_is_still_judged(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = clipping_claims.claims()
+    monkeypatch.setattr(clipping_claims, "claims", lambda: [c for c in plain if c.name != SPIKES])
+    verdict = by_name(judge(runs))[SPIKES]
+    assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "registered, and no longer claimed"
+
+
+def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = judge(runs)
+    monkeypatch.setattr("kymograph.judging._known_study", lambda name: None)
+    after = judge(runs)
+    assert sorted(v.claim.hash for v in after) == sorted(v.claim.hash for v in before)
+    assert {v.registration for v in after} == {"registered"}
+
+
+def test_every_claim_comes_back_from_its_registration() -> None:
+    for study in list_studies():
+        for claim in study.claims():
+            again = kymograph.Claim.of(json.loads(json.dumps(claim.content)))
+            assert again == claim and again.hash == claim.hash
+    with pytest.raises(ValueError, match="left"):
+        kymograph.Claim.of({"right": 1.0})
+
+
+def test_every_view_tells_that_a_claim_was_changed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in clipping_claims.claims()]
+    monkeypatch.setattr(clipping_claims, "claims", lambda: changed)
+    verdicts = judge(runs)
+    for view in (verdicts.markdown(), verdicts._repr_html_()):
+        assert "changed after runs existed (margin)" in view
+
+
+def test_a_store_without_a_planned_seed_says_so(finished: Path) -> None:
+    store = Store.open(finished)
+    verdict = by_name(judge(store.select(seeds=[seed for seed in store.seeds if seed != 42])))[SPIKES]
+    assert verdict.n == 7 and "planned and not among these runs: seed 42" in verdict.notes
+
+
+def test_other_settings_in_the_directory_are_told_apart(tmp_path: Path) -> None:
+    for lr in (0.1, 0.2):
+        kymograph.run("clipping", n_seeds=8, arms=ARMS[:2], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
+    assert "they differ in lr: choose with --where" in by_name(judge(tmp_path))[SPIKES].reason
+    kymograph.run("clipping", seeds=[42], arms=ARMS[:1], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
+    chosen = by_name(judge(tmp_path, where={"lr": 0.1}))[SPIKES]
+    assert chosen.outcome is Outcome.SUPPORTED and chosen.n == 8, "what failed with other settings does not matter"
+    assert call("judge", str(tmp_path), "--where", "lrr=1") == 1
+
+
+def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(OWN + OWN.replace('study = "clipping"', 'study = "cliping"').replace("the largest", "another"))
+    assert call("judge", str(finished), "--claims", str(path)) == 0
+    assert "not asked: another gradient is larger without clipping" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    assert call("judge", str(tmp_path / "empty")) == 1
+    assert "holds no run" in capsys.readouterr().err
+
+
+def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = ["run", "clipping", "--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--out", str(tmp_path)]
+    assert call(*words, "--seeds", "1", "2") == 0
+    assert "2 seeds are too few for a verdict" in capsys.readouterr().err
+    assert call(*words, "--n-seeds", "6") == 0
+    assert "6 seeds cannot decide the 4 claims of clipping/script" in capsys.readouterr().err

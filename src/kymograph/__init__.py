@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kymograph.claims.claim import Claim as Claim
     from kymograph.claims.claim import Measure as Measure
     from kymograph.claims.claim import Quantity as Quantity
+    from kymograph.claims.maps import difference_map as difference_map
     from kymograph.claims.verdict import Verdicts as Verdicts
     from kymograph.errors import KymographError as KymographError
     from kymograph.judging import judge as judge
@@ -53,6 +54,7 @@ _HOMES = {
     "Study": "kymograph.studies.study",
     "Verdicts": "kymograph.claims.verdict",
     "audit": "kymograph.auditing",
+    "difference_map": "kymograph.claims.maps",
     "export": "kymograph.runs.export",
     "figure": "kymograph.studies.draw",
     "fixed_seeds": "kymograph.streams",

@@ -7,6 +7,7 @@ that a second audit costs nothing.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from kymograph.errors import KymographError
 from kymograph.lab import sweep
 from kymograph.runs.record import STATUS, make_directory, plain, write_atomically
 from kymograph.runs.store import Store, StoredRun
-from kymograph.studies.audit import Audit, AuditConfig
+from kymograph.studies.audit import DEEPEST, Audit, AuditConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,13 +104,13 @@ def audit(
     if ladder and trained.config is not None and trained.seed is not None:
         out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
         frozen, rungs = _ladder(trained, out, tests, quiet)
-    rms = trained.config.rms if trained.config is not None else True
+    rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)
     answers = (
         first,
         second,
         questions.depth_utility(hits, frozen, rungs),
         questions.perturbation(trained.net, trained.feedback, x, y, seed),
-        questions.step(trained.net, trained.feedback, rms, x, y, seed),
+        questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
     )
     return Audited(str(path), answers)
 
@@ -150,7 +151,12 @@ def _ladder(
             raise KymographError(f"the ladder could not be trained: {done.failures[0].reason}")
         return done.store
 
+    if config.depth > DEEPEST:
+        raise KymographError(f"the ladder goes to {DEEPEST} blocks, not {config.depth}; audit with --no-ladder")
     rungs = [f"{rule}/last{k}" for k in range(config.depth + 1)]
+    if not quiet:
+        what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
+        print(f"{what}, is trained below {out} where it is missing; --no-ladder leaves it out", file=sys.stderr)
     mine = stored(rungs, frozen_fields if rule == "bp" else fields)
     accuracies = {int(run.config["last"]): float(run.summary["test_accuracy"]) for run in mine}
     baseline = stored(["bp/last0"], frozen_fields).runs[0]

@@ -103,6 +103,7 @@ def run(words: list[str]) -> int:
     study = load_study(words[0])
     program = f"kymograph run {words[0]}"
     from kymograph.arguments import given, parse
+    from kymograph.judging import planning_note
     from kymograph.lab import choose_seeds, sweep
     from kymograph.options import RunOptions
     from kymograph.studies.table import headline_table
@@ -135,6 +136,9 @@ def run(words: list[str]) -> int:
         fields=fields,
     )
     failed = len(done.failures)
+    note = planning_note(study, done.store.arms, len(done.store.seeds))
+    if note and not options.quiet:
+        print(f"note: {note}", file=sys.stderr)
     print(
         f"{study.name}: {done.computed - failed} runs computed, {done.found} found, {failed} failed; in {options.out}"
     )

@@ -55,13 +55,11 @@ def parts(data: str, quick: bool, epochs: int | None) -> Iterator[Part]:
         epochs = QUICK_EPOCHS if quick else EPOCHS
     if epochs is not None:
         shared["epochs"] = epochs
-    # Digits have 12 steps an epoch: measuring after each would cost more than the training.
-    snapshot = {**shared, "log_every": 1 if data == "cifar10" else 5}
-    yield Part("snapshot", "snapshot", fields=snapshot)
-    yield Part("snapshot", "snapshot-controls", CONTROLS, snapshot, draw=False)
+    yield Part("snapshot", "snapshot", fields=shared)
+    yield Part("snapshot", "snapshot-controls", CONTROLS, shared, draw=False)
     # At the arms' own rate of 0.1 the rule alone diverges.
-    yield Part("snapshot", "snapshot-sgd", UNDER_SGD, {**snapshot, "lr": 0.03}, draw=False)
-    yield Part("calibration", "calibration", fields={**shared, "log_every": snapshot["log_every"]})
+    yield Part("snapshot", "snapshot-sgd", UNDER_SGD, {**shared, "lr": 0.03}, draw=False)
+    yield Part("calibration", "calibration", fields={**shared, "log_every": 5})
 
 
 def reproduce(
@@ -82,6 +80,7 @@ def reproduce(
     root = Path(out)
     count = n_seeds if n_seeds is not None else QUICK_SEEDS if quick else SEEDS
     failed = 0
+    ids: set[str] = set()
     for part in parts(data, quick, epochs):
         study = load_study(part.study)
         done = sweep(
@@ -97,6 +96,7 @@ def reproduce(
             fields=part.fields,
         )
         failed += len(done.failures)
+        ids |= {spec.id for spec in study.specs(choose_seeds(None, count), part.arms, part.fields)}
         setting = " ".join(
             [*(part.arms or ["default arms"]), *(f"{name}={value}" for name, value in part.fields.items())]
         )
@@ -104,12 +104,15 @@ def reproduce(
         print(headline_table(study, done.store.finished))
         if part.draw:
             _draw(study, done.store, root / "figures" / part.name)
-    verdicts = judge(root)
+    # The directory may hold runs of other settings, of an earlier `--quick` say; these are the ones to be judged.
+    verdicts = judge(root, only=ids)
     print()
     show(verdicts)
     written = list(write(verdicts, str(root / "verdicts.json"), str(root / "verdicts.md")))
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    page = write_page(Store.open(root), verdicts, root / "report.html", now=now)
+    page = write_page(
+        Store([run for run in Store.open(root) if run.id in ids], root), verdicts, root / "report.html", now=now
+    )
     print(f"verdicts: {', '.join(map(str, written))}\nreport: {page}")
     return 1 if failed else 0
 

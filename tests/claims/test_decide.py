@@ -116,6 +116,16 @@ def test_planning_knows_how_large_a_family_seeds_can_carry(n: int, largest: int)
 
 def test_seeds_to_tell_reach_both_tests() -> None:
     evidence = decide.weigh(claim(), np.array([2.0, 1.0, -0.5, 1.5, 0.2, -0.4]))
-    alone, crowded = decide.seeds_to_tell(evidence, 0.05, 1), decide.seeds_to_tell(evidence, 0.05, 20)
+    (alone, aim), (crowded, _) = decide.seeds_to_tell(evidence, 0.05, 1), decide.seeds_to_tell(evidence, 0.05, 20)
+    assert aim is Outcome.SUPPORTED
     assert alone is not None and crowded is not None and 6 < alone < crowded
     assert decide.could_be_told(crowded, 20, 0.05)
+
+
+def test_an_effect_between_zero_and_the_margin_can_only_be_called_equivalent() -> None:
+    values = np.array([0.9, -0.7, 0.6, 0.2, -0.4, 0.5, 0.1, -0.3])
+    evidence = decide.weigh(claim("greater", 0.4), values)
+    needed, aim = decide.seeds_to_tell(evidence, 0.05, 1)
+    assert aim is Outcome.EQUIVALENT and needed is not None
+    enough = np.tile(values, -(-4 * needed // len(values)))
+    assert told(claim("greater", 0.4), enough) is Outcome.EQUIVALENT

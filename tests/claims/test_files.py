@@ -75,6 +75,10 @@ CLAIMS = [Claim("c", "s", "own", "t", "o", side, 1.0, "less", 0.0)]
         (('series = "loss"', 'serie = "loss"'), "unknown key 'serie'; did you mean 'series'"),
         (("margin = 1.1", 'margin = "big"'), "margin must be a number"),
         (('reduce = "mean"', 'reduce = "sum"'), "cannot be reduced by 'sum'"),
+        (('summary = "rare_grad_norm"', 'summary = "rare_grad_norm"\nreduce = "last"'), "goes with a series"),
+        (('against = "extreme/no_clip"\nsummary', "against = 1.0\nsummary"), "against is a number"),
+        (("margin = 0", 'margin = 0\ndiverged = "dropp"'), "diverged must be invalid or drop"),
+        (("margin = 0", 'margin = 0\nsetup = "mine"'), "setup must be one of"),
         (("rare above common", "clipping calms the loss"), None),
     ],
 )
@@ -104,7 +108,8 @@ def test_csv_files_become_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [("seed,value\n1,2\n", "no column 'step'"), ("seed,step,value\n1,a,2\n", "line 2"),
-     ("seed,step,value\n1,1,2\n1,1,3\n", "two values at one step"), ("", "no column 'seed'")],
+     ("seed,step,value\n1,1,2\n1,1,3\n", "two values at one step"), ("", "no column 'seed'"),
+     ("seed,step,value\n", "hold no values")],
 )  # fmt: skip
 def test_a_csv_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "loss.csv").write_text(text)

@@ -149,8 +149,10 @@ def test_claims_of_one_study_and_set_up_share_alpha() -> None:
     crowded = told(runs(HIGH, LOW), *claims)
     assert {verdict.outcome for verdict in crowded} == {Outcome.INCONCLUSIVE}
     assert all("cannot reach 0.05 in a family of 7" in verdict.notes[0] for verdict in crowded)
-    apart = told(runs(HIGH, LOW), *[replace(claim, setup=str(number)) for number, claim in enumerate(claims)])
+    apart = told(runs(HIGH, LOW), *claims[:4], *[replace(claim, setup="script") for claim in claims[4:]])
     assert {verdict.outcome for verdict in apart} == {Outcome.SUPPORTED}
+    with pytest.raises(KymographError, match="names the family"):
+        replace(CLAIM, setup="a family of its own")
 
 
 def test_an_uncertain_claim_says_how_many_seeds_it_needs() -> None:
@@ -214,3 +216,15 @@ def test_the_hash_changes_with_anything_the_claim_says() -> None:
     assert CLAIM.hash == replace(CLAIM).hash
     for change in ({"margin": 0.2}, {"text": "u"}, {"direction": "less"}, {"alpha": 0.01}, {"right": 1.0}):
         assert replace(CLAIM, **change).hash != CLAIM.hash
+
+
+def test_a_ratio_beyond_all_numbers_is_infinite_and_no_crash() -> None:
+    claim = replace(CLAIM, scale="log ratio", margin=1.1)
+    (verdict,) = told(runs([1e300, 1e-300] * 3, [1e-300, 1e300] * 3), claim)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.row()["interval"][1] == "Infinity"
+
+
+def test_the_settings_that_a_reader_must_know_stand_with_the_verdict() -> None:
+    (verdict,) = told(World(runs(HIGH, LOW, data="digits", lr=1), telling=("data",)))
+    assert verdict.settings == {"data": "digits"} and verdict.row()["settings"] == {"data": "digits"}

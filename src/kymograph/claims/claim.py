@@ -17,6 +17,7 @@ Direction = Literal["greater", "less", "not less", "not greater"]
 Scale = Literal["difference", "log ratio"]
 DIRECTIONS = ("greater", "less", "not less", "not greater")
 SCALES = ("difference", "log ratio")
+SETUPS = ("script", "repaired", "own")
 REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", "rises", "depth slope")
 """How a series becomes one number: see :mod:`kymograph.claims.estimands`."""
 
@@ -97,6 +98,10 @@ class Claim:
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise KymographError(f"{self.name}: direction must be one of {', '.join(DIRECTIONS)}")
+        if self.setup not in SETUPS:
+            raise KymographError(f"{self.name}: setup must be one of {', '.join(SETUPS)}, for it names the family")
+        if self.diverged not in ("invalid", "drop"):
+            raise KymographError(f"{self.name}: diverged must be invalid or drop")
         if self.scale not in SCALES:
             raise KymographError(f"{self.name}: scale must be one of {', '.join(SCALES)}")
         least = 1.0 if self.scale == "log ratio" else 0.0
@@ -116,7 +121,38 @@ class Claim:
         """Everything the claim says, as JSON can hold it."""
         return plain(dataclasses.asdict(self))
 
+    @staticmethod
+    def of(content: Mapping[str, Any]) -> Claim:
+        """Returns the claim that says this, as a registration keeps it; raises ValueError if it is none."""
+        try:
+            fields = dict(content)
+            right = fields["right"]
+            fields["left"] = _quantity(fields["left"])
+            fields["right"] = _quantity(right) if isinstance(right, dict) else _number(right)
+            fields["checks"] = tuple(
+                Check(
+                    one["text"],
+                    _quantity(one["quantity"]),
+                    _number(one["least"]),
+                    _number(one["most"]),
+                    one["strict"],
+                )
+                for one in fields["checks"]
+            )
+            return Claim(**fields)
+        except (KeyError, TypeError, KymographError) as error:
+            raise ValueError(str(error)) from None
+
     @property
     def hash(self) -> str:
         """The SHA-256 of everything the claim says, which is kept with the runs."""
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+
+
+def _quantity(content: Mapping[str, Any]) -> Quantity:
+    return Quantity(content["arm"], Measure(**content["measure"]), content["where"])
+
+
+def _number(value: Any) -> float:
+    """Returns a number as a record's JSON spells it."""
+    return float(value)  # "Infinity" and "-Infinity" included

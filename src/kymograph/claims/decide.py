@@ -96,16 +96,19 @@ def could_be_told(n: int, family: int, alpha: float) -> bool:
     return smallest_p(n) * family <= alpha
 
 
-def seeds_to_tell(evidence: Evidence, alpha: float, family: int) -> int | None:
-    """Returns the seeds for 80 % power at the effect seen, if it stays as it is; None if no number would do.
+def seeds_to_tell(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
+    """Returns the seeds for 80 % power if the effect stays as it was seen, and what they would then tell.
 
-    An effect beyond the margin is set against the margin, another one against zero.
+    Beyond the margin that is support, below zero refutation; between the two only equivalence can be told, by a 90 %
+    interval that lies within the margin. None: no number up to 1,000 would do.
     """
     mean = float(evidence.values.mean())
-    against = evidence.support_at if mean > evidence.support_at else evidence.refute_at
+    if evidence.refute_at <= mean <= evidence.support_at and evidence.margin > 0:
+        return paired.seeds_needed(evidence.values, evidence.margin, 0.10), Outcome.EQUIVALENT
+    aim, against = Outcome.SUPPORTED, evidence.support_at
+    if mean < evidence.refute_at:
+        aim, against = Outcome.REFUTED, evidence.refute_at
     needed = paired.seeds_needed(evidence.values, against, alpha / family)
-    if needed is None:
-        return None
-    while not could_be_told(needed, family, alpha):
+    while needed is not None and not could_be_told(needed, family, alpha):
         needed += 1
-    return needed
+    return needed, aim

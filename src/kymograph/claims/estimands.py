@@ -61,6 +61,8 @@ def measure(run: Run, what: Measure) -> float:
             if value not in named:
                 raise KymographError(f"the summary {what.name!r} is a text, not a number")
             return named[value]
+        if value is not None and not isinstance(value, int | float):
+            raise KymographError(f"the summary {what.name!r} is not a number")
         return math.nan if value is None else float(value)
     if what.name not in run.series:
         raise KymographError(f"a run has no series {what.name!r}{did_you_mean(what.name, run.series)}")

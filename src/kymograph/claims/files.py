@@ -34,7 +34,7 @@ _CLAIM = _MEASURE | {
     "name", "study", "setup", "text", "origin", "arm", "against", "against_series", "against_summary", "where",
     "direction", "scale", "margin", "alpha", "diverged", "check",
 }  # fmt: skip
-_CHECK = _MEASURE | {"text", "arm", "least", "most"}
+_CHECK = _MEASURE | {"text", "arm", "least", "most", "strict"}
 
 
 def read_claims(path: str | Path) -> list[Claim]:
@@ -51,7 +51,11 @@ def read_claims(path: str | Path) -> list[Claim]:
     tables = content.get("claim")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise KymographError(f"{place} holds no [[claim]]")
-    claims = [_claim(table, place) for table in tables]
+    return _unlike([_claim(table, place) for table in tables], place)
+
+
+def _unlike(claims: list[Claim], place: Path) -> list[Claim]:
+    """Returns the claims if no two of a study have one name."""
     names = [(claim.study, claim.setup, claim.name) for claim in claims]
     for name in names:
         if names.count(name) > 1:
@@ -68,7 +72,7 @@ def _python_claims(place: Path) -> list[Claim]:
         ) from None
     if not isinstance(found, Sequence) or not found or not all(isinstance(claim, Claim) for claim in found):
         raise KymographError(f"{place} must set CLAIMS to a list of kymograph.Claim")
-    return list(found)
+    return _unlike(list(found), place)
 
 
 def _claim(table: Mapping[str, Any], place: Path) -> Claim:
@@ -94,6 +98,9 @@ def _claim(table: Mapping[str, Any], place: Path) -> Claim:
         against = Quantity(table["against"], other, where)
     else:
         against = _number(table["against"], f"{label}: against")
+        for name in ("against_series", "against_summary"):
+            if name in table:
+                raise KymographError(f"{label}: {name} goes with an arm, and against is a number")
     checks = table.get("check", [])
     if not isinstance(checks, list):
         raise KymographError(f"{label}: write checks as [[claim.check]]")
@@ -121,15 +128,19 @@ def _check(table: Any, arm: str, where: Mapping[str, Any], label: str) -> Check:
     quantity = Quantity(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
     least = _number(table.get("least", -math.inf), f"{label}, check: least")
     most = _number(table.get("most", math.inf), f"{label}, check: most")
-    return Check(str(table.get("text", quantity)), quantity, least, most)
+    return Check(str(table.get("text", quantity)), quantity, least, most, table.get("strict") is True)
 
 
 def _measure(table: Mapping[str, Any], label: str) -> Measure:
     if ("series" in table) == ("summary" in table):
         raise KymographError(f"{label} needs either a series or a summary")
     if "summary" in table:
+        for name in ("reduce", "site"):
+            if name in table:
+                raise KymographError(f"{label}: {name} goes with a series; a summary is one number already")
         return Measure(str(table["summary"]))
-    return Measure(str(table["series"]), str(table.get("reduce", "last")), table.get("site"))
+    site = table.get("site")
+    return Measure(str(table["series"]), str(table.get("reduce", "last")), None if site is None else str(site))
 
 
 def _known(table: Mapping[str, Any], known: set[str], label: str) -> None:
@@ -165,6 +176,8 @@ def read_csv_arm(directory: str | Path) -> list[ForeignRun]:
     for path in files:
         for seed, step, value in _csv_rows(path):
             by_seed.setdefault(seed, {}).setdefault(path.stem, []).append((step, value))
+    if not by_seed:
+        raise KymographError(f"the CSV files of {place} hold no values")
     runs = []
     for seed, series in sorted(by_seed.items()):
         arrays = {}

@@ -38,6 +38,10 @@ class World:
     """Runs that ended and do not count."""
     declared: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The settings that each arm is about; paired runs may differ in these and in nothing else."""
+    telling: Sequence[str] = ()
+    """The settings that a reader of a verdict must know."""
+    unjudged: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Planned seeds, by arm, that whoever chose these runs left out."""
 
 
 class CannotTell(Exception):
@@ -92,13 +96,27 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
             raise CannotTell("; ".join(failed), points, checks)
         if len(points) < decide.LEAST_SEEDS:
             reason = f"{len(points)} seeds, and fewer than {decide.LEAST_SEEDS} can show nothing at the 5 % level"
-            raise CannotTell(reason, points, checks)
+            raise CannotTell("; ".join([reason, *notes]), points, checks)
     except CannotTell as why:
-        return Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks), None
+        told = _settings(claim, world)
+        return Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, settings=told), None
     except KymographError as error:
-        return Verdict(claim, Outcome.INVALID, str(error), registration), None
+        return Verdict(claim, Outcome.INVALID, str(error), registration, settings=_settings(claim, world)), None
     evidence = decide.weigh(claim, np.array([point.value for point in points]))
-    draft = Verdict(claim, Outcome.INCONCLUSIVE, "", registration, tuple(points), tuple(checks), tuple(notes))
+    arms = dict.fromkeys(quantity.arm for quantity in quantities(claim))
+    left_out = sorted({seed for arm in arms for seed in world.unjudged.get(arm, ())})
+    if left_out:
+        notes.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")
+    draft = Verdict(
+        claim,
+        Outcome.INCONCLUSIVE,
+        "",
+        registration,
+        tuple(points),
+        tuple(checks),
+        tuple(notes),
+        settings=_settings(claim, world),
+    )
     return draft, evidence
 
 
@@ -112,14 +130,14 @@ def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -
         notes.append(f"{n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
     if n > 1 and (values == values[0]).all():
         notes.append("every seed gives the same number")
-    needed = None
+    needed, aim = None, Outcome.INCONCLUSIVE
     if found is Outcome.INCONCLUSIVE:
-        needed = decide.seeds_to_tell(evidence, claim.alpha, family)
+        needed, aim = decide.seeds_to_tell(evidence, claim.alpha, family)
     bca = paired.bca_interval(values)
     return replace(
         draft,
         outcome=found,
-        reason=_reason(claim, found, needed),
+        reason=_reason(claim, found, needed, aim, bool(evidence.values.any())),
         notes=tuple(notes),
         effect=_natural(claim, float(values.mean())),
         interval=_natural_pair(claim, paired.t_interval(values, 0.95)),
@@ -130,6 +148,9 @@ def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -
         p_flip=evidence.p_flip,
         hedges_g=_known(paired.hedges_g(values)),
         superiority=paired.superiority(left, right),
+        tost_p=paired.tost_p(values, evidence.margin) if evidence.margin > 0 else None,
+        iqm=_natural(claim, paired.iqm(values)),
+        improvement=paired.probability_of_improvement(left, right),
         seeds_needed=needed,
     )
 
@@ -164,6 +185,17 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
     return points, notes
 
 
+def _settings(claim: Claim, world: World) -> dict[str, Any]:
+    """Returns the telling settings that all runs of the claim share."""
+    mine = [run for run in world.runs if any(_fits(run, quantity) for quantity in quantities(claim))]
+    found = {}
+    for name in world.telling:
+        values = {repr(run.config.get(name)): run.config.get(name) for run in mine if name in run.config}
+        if len(values) == 1:
+            found[name] = next(iter(values.values()))
+    return found
+
+
 def _diverged(value: float, run: Run) -> bool:
     """Says whether a number is infinite, or missing in a run that says of itself that it is not finite."""
     return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
@@ -180,10 +212,8 @@ def _by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
             continue
         if one.seed in found:
             names = sorted(name for name in one.config if one.config[name] != found[one.seed].config.get(name))
-            raise CannotTell(
-                f"several runs of {quantity.arm} fit at seed {one.seed}; they differ in {', '.join(names)}: "
-                f"choose with --where"
-            )
+            how = f"they differ in {', '.join(names)}: choose with --where" if names else "keep one of them"
+            raise CannotTell(f"several runs of {quantity.arm} fit at seed {one.seed}; {how}")
         found[one.seed] = one
     missing = sorted({run.seed for run in world.planned if _fits(run, quantity) and run.seed not in found})
     if missing:
@@ -236,23 +266,27 @@ def _checked(check: Check, world: World) -> Checked:
     return Checked(check.text, not bad, f"{check.quantity} is {spread}{where}")
 
 
-def _reason(claim: Claim, found: Outcome, needed: int | None) -> str:
+def _reason(claim: Claim, found: Outcome, needed: int | None, aim: Outcome, moved: bool) -> str:
     margin = f"x{claim.margin:g}" if claim.scale == "log ratio" else f"{claim.margin:g}"
+    absence = claim.direction in ("not less", "not greater")
     if found is Outcome.SUPPORTED:
-        absence = claim.direction in ("not less", "not greater")
         return f"{claim.direction} within {margin}" if absence else f"beyond the margin of {margin}"
     if found is Outcome.REFUTED:
-        return "the effect goes the other way"
+        return f"beyond the margin of {margin}" if absence else "the effect goes the other way"
     if found is Outcome.EQUIVALENT:
         return f"the 90 % interval lies within the margin of {margin}"
-    return "too uncertain; " + (
-        "no number of seeds up to 1,000 would tell" if needed is None else f"{needed} seeds needed"
-    )
+    if not moved:
+        return "every difference is zero"
+    if needed is None:
+        return "too uncertain; no number of seeds up to 1,000 would tell"
+    return f"too uncertain; {needed} seeds needed" + (" to call it equivalent" if aim is Outcome.EQUIVALENT else "")
 
 
 def _natural(claim: Claim, value: float) -> float:
     """Returns a log-ratio as a ratio, a difference as it is."""
-    return math.exp(value) if claim.scale == "log ratio" else value
+    if claim.scale != "log ratio":
+        return value
+    return math.exp(value) if value < 709 else math.inf
 
 
 def _natural_pair(claim: Claim, pair: tuple[float, float]) -> tuple[float, float]:

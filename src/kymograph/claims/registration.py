@@ -6,6 +6,7 @@ existed keeps its first registration, so that the change shows.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 from kymograph.claims.claim import Claim
 from kymograph.errors import KymographError
 from kymograph.runs.record import SCHEMA, read_json, write_atomically
+from kymograph.sweep.ledger import one_at_a_time
 
 FILE = "claims.json"
 REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"
@@ -28,23 +30,39 @@ def key(claim: Claim) -> str:
 def register(root: Path, claims: Iterable[Claim], runs_of: Mapping[str, int]) -> None:
     """Writes the claims into the directory's registration, before runs are computed.
 
-    ``runs_of`` counts the runs of each study that had ended by then: a claim that comes after them is marked so, and
-    one that is registered already is only replaced while there are none.
+    ``runs_of`` counts the runs of each study that had been planned or had ended by then: a claim that comes after them
+    is marked so, and one that is registered already is only replaced while there are none.
     """
-    known = read(root)
-    fresh = dict(known)
-    for claim in claims:
-        before, ended = known.get(key(claim)), runs_of.get(claim.study, 0)
-        if before is None or (before["hash"] != claim.hash and ended == 0):
-            fresh[key(claim)] = {
-                "hash": claim.hash,
-                "registered": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "runs_then": ended,
-                "claim": claim.content,
-            }
-    if fresh != known:
-        content = {"schema": SCHEMA, "claims": fresh}
-        write_atomically(root / FILE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+    with one_at_a_time(root):
+        known = read(root)
+        fresh = dict(known)
+        for claim in claims:
+            before, runs = known.get(key(claim)), runs_of.get(claim.study, 0)
+            if before is None or (before["hash"] != claim.hash and runs == 0):
+                fresh[key(claim)] = {
+                    "hash": claim.hash,
+                    "registered": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                    "runs_then": runs,
+                    "claim": claim.content,
+                }
+        if fresh != known:
+            content = {"schema": SCHEMA, "claims": fresh}
+            write_atomically(root / FILE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+
+
+def abandoned(study: str, claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
+    """Returns the study's claims that are registered and that nobody makes any more, as they were registered.
+
+    A study whose code is not here makes none, so all of its registered claims are these.
+    """
+    made = {key(claim) for claim in claims}
+    found = []
+    for name, entry in registered.items():
+        if name in made or entry.get("claim", {}).get("study") != study:
+            continue
+        with contextlib.suppress(ValueError):
+            found.append(Claim.of(entry["claim"]))
+    return found
 
 
 def read(root: Path) -> dict[str, dict[str, Any]]:

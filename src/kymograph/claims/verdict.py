@@ -69,8 +69,16 @@ class Verdict:
     hedges_g: float | None = None
     superiority: tuple[float, float, float] | None = None
     """The probability that left exceeds right in a seed, with its 95 % interval."""
+    tost_p: float | None = None
+    """The p-value of equivalence within the margin (two one-sided tests)."""
+    iqm: float | None = None
+    """The interquartile mean of the differences, or the ratio it stands for."""
+    improvement: float | None = None
+    """The probability that a run of left exceeds any run of right, paired or not (rliable's definition)."""
     seeds_needed: int | None = None
     """Seeds for 80 % power at the effect seen, if the outcome is INCONCLUSIVE."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the runs were made with that a reader of the verdict must know, e.g. the data."""
 
     @property
     def n(self) -> int:
@@ -91,7 +99,12 @@ class Verdict:
                 "interval": self.interval,
                 "p": self.p,
                 "n": self.n,
+                "settings": self.settings,
                 "text": self.claim.text,
+                "p_t": self.p_t,
+                "p_flip": self.p_flip,
+                "seeds_needed": self.seeds_needed,
+                "points": [vars(point) for point in self.points],
                 "scale": self.claim.scale,
                 "registration": self.registration,
                 "hash": self.claim.hash,
@@ -126,13 +139,13 @@ class Verdicts(Sequence[Verdict]):
         return header, [
             [
                 verdict.claim.name,
-                verdict.claim.setup,
+                setup_text(verdict),
                 verdict.claim.origin,
                 str(verdict.outcome),
                 effect_text(verdict),
-                "" if verdict.p is None else f"{verdict.p:.4f}",
+                p_text(verdict.p),
                 str(verdict.n),
-                "; ".join([verdict.reason, *verdict.notes]),
+                why_text(verdict),
             ]
             for verdict in self.verdicts
         ]
@@ -148,6 +161,23 @@ class Verdicts(Sequence[Verdict]):
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def setup_text(verdict: Verdict) -> str:
+    """Returns study, set-up and the settings that a reader must know."""
+    settings = [f"{name} {value}" for name, value in verdict.settings.items()]
+    return ", ".join([verdict.claim.study, verdict.claim.setup, *settings])
+
+
+def p_text(p: float | None) -> str:
+    """Returns a p-value with four digits; a smaller one is said to be smaller."""
+    return "" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def why_text(verdict: Verdict) -> str:
+    """Returns the reason, the notes, and how the claim was registered unless it was as it should be."""
+    words = [verdict.reason, *verdict.notes]
+    return "; ".join([*words, *([] if verdict.registration == "registered" else [verdict.registration])])
 
 
 def effect_text(verdict: Verdict) -> str:

@@ -8,8 +8,7 @@ the rule hands them must lower the loss. Everything runs in float64 on a copy, s
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -22,56 +21,48 @@ def perturbation_correlation(
     net: BlockNetwork,
     x: Tensor,
     y: Tensor,
-    credits: Sequence[Tensor],
+    credits: Sequence[Callable[[int], Tensor]],
     draw: torch.Generator,
     moves: int = 8,
     size: float = 1e-4,
-) -> list[float]:
-    """Returns, for h_1..h_L, the correlation over images and moves of predicted and actual change of the loss.
+) -> Tensor:
+    """Returns the correlation over images and moves of predicted and actual change of the loss, (credits, L).
 
     Args:
-        credits: what the rule hands to block l for every image, as a tensor like h_{l+1}: it acts on h_{l+1}.
+        credits: each maps a block's number to what a rule hands it for every image, a tensor like h_{l+1}, on which it
+            acts. All are set against the same moves.
         moves: random moves per image.
         size: length of a move relative to ||h|| of its image.
 
-    Each image's prediction and change are divided by the length of its own gradient and credit, so that every image
-    counts alike: the gradient itself gives 1, random credit 0 on average.
+    Each image's predictions and changes are scaled to unit RMS over its moves, so that every image counts alike: the
+    gradient itself gives 1, random credit 0 on average.
     """
     twin = copy.deepcopy(net).cpu().double().eval()
+    labels = y.cpu()
+    found = torch.empty(len(credits), len(twin.blocks), dtype=torch.float64)
     with torch.no_grad():
         points = twin.stream(x.cpu().double())
-        found = []
-        for place, credit in enumerate(credits, start=1):
-            signal = credit.cpu().double()
-            point = points[place]
-            before = _losses(twin, point, place, y.cpu())
-            predicted, actual = [], []
+        for block in range(len(twin.blocks)):
+            point = points[block + 1]
+            before = _losses(twin, point, block + 1, labels)
+            steps, actual = [], []
             for _ in range(moves):
                 noise = torch.randn(point.shape, generator=draw, dtype=torch.float64)
-                move = noise * (size * _lengths(point) / _lengths(noise))
-                predicted.append((signal * move).flatten(1).sum(1))
-                actual.append(_losses(twin, point + move, place, y.cpu()) - before)
-            found.append(_correlation(torch.stack(predicted, 1), torch.stack(actual, 1)))
+                steps.append(noise * (size * _lengths(point) / _lengths(noise)))
+                actual.append(_losses(twin, point + steps[-1], block + 1, labels) - before)
+            changes = torch.stack(actual, 1)  # (images, moves)
+            for place, credit in enumerate(credits):
+                signal = credit(block).cpu().double()
+                predicted = torch.stack([(signal * step).flatten(1).sum(1) for step in steps], 1)
+                found[place, block] = _correlation(predicted, changes)
     return found
 
 
-@dataclass(frozen=True)
-class Descent:
-    """What one short step of the blocks did to the loss."""
+def descent(net: BlockNetwork, rules: Sequence[Rule], x: Tensor, y: Tensor, draw: torch.Generator) -> list[float]:
+    """Returns how the mean loss changes when the blocks step against each rule's direction, and last, at random.
 
-    change: float
-    """Change of the mean loss after the rule's step."""
-    exact: float
-    """The same after a step of equal length against the exact gradient."""
-    random: float
-    """The same after a step of equal length in a random direction."""
-
-
-def descent(net: BlockNetwork, rule: Rule, exact: Rule, x: Tensor, y: Tensor, draw: torch.Generator) -> Descent:
-    """Returns how the mean loss changes when the blocks step against the rule's direction; other parts stay.
-
-    The step is a thousandth of the blocks' weights in length, the same for the rule, the exact gradient and chance.
-    The rules must work in float64 on the CPU.
+    The step is a thousandth of the blocks' weights in length, the same for all; other parts stay. The rules must work
+    in float64 on the CPU.
     """
     twin = copy.deepcopy(net).cpu().double().eval()
     images, labels = x.cpu().double(), y.cpu()
@@ -97,11 +88,10 @@ def descent(net: BlockNetwork, rule: Rule, exact: Rule, x: Tensor, y: Tensor, dr
         return after - before
 
     changes = []
-    for one in (rule, exact):
-        one.backward(flat, images, labels)
+    for rule in rules:
+        rule.backward(flat, images, labels)
         changes.append(change(flat.gradients.clone()))
-    noise = torch.randn(start.shape, generator=draw, dtype=torch.float64)
-    return Descent(changes[0], changes[1], change(noise))
+    return [*changes, change(torch.randn(start.shape, generator=draw, dtype=torch.float64))]
 
 
 def _losses(net: BlockNetwork, point: Tensor, place: int, y: Tensor) -> Tensor:

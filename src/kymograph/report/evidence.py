@@ -94,6 +94,12 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     if verdict.superiority is not None:
         chance, low, high = verdict.superiority
         found.append(("probability of superiority", f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]"))
+    if verdict.improvement is not None:
+        found.append(("probability of improvement, unpaired", number(verdict.improvement, 3)))
+    if verdict.iqm is not None:
+        found.append(("interquartile mean", ("×" if ratio else "") + number(verdict.iqm)))
+    if verdict.tost_p is not None:
+        found.append(("p, equivalence (TOST)", p_text(verdict.tost_p)))
     found.append(("margin", ("×" if ratio else "") + number(verdict.claim.margin)))
     found.append(("level α", number(verdict.claim.alpha)))
     found.append(("seeds judged", str(verdict.n)))

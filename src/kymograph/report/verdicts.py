@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kymograph.claims.verdict import Verdicts, effect_text
+from kymograph.claims.verdict import Verdicts
 from kymograph.runs.record import make_directory, write_atomically
 
 STYLES = {
@@ -38,26 +38,19 @@ def show(verdicts: Verdicts) -> None:
         "why": {"ratio": 5, "min_width": 16},
     }.items():
         table.add_column(name, **options)  # type: ignore[arg-type]
-    for verdict in verdicts:
-        claim = verdict.claim
-        words = [verdict.reason, *verdict.notes]
-        if verdict.registration != "registered":
-            words.append(verdict.registration)
-        table.add_row(
-            Text(f"{claim.name} ({claim.study}, {claim.setup})"),
-            Text(claim.origin),
-            Text(str(verdict.outcome), STYLES[verdict.outcome]),
-            Text(effect_text(verdict)),
-            "" if verdict.p is None else f"{verdict.p:.4f}",
-            str(verdict.n),
-            Text("; ".join(words)),
-        )
+    for verdict, cells in zip(verdicts, verdicts.table()[1], strict=True):
+        name, setup, origin, outcome, effect, p, n, why = cells
+        style = STYLES[verdict.outcome]
+        words = (Text(f"{name} ({setup})"), Text(origin), Text(outcome, style), Text(effect), p, n, Text(why))
+        table.add_row(*words)
     console.print(table)
     counts = {name: sum(str(verdict.outcome) == name for verdict in verdicts) for name in STYLES}
     line = f"{len(verdicts)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if verdicts.facts.get("not_asked"):
-        line += f"; {verdicts.facts['not_asked']} more were not asked, for their arms were never run"
+        line += f"; {len(verdicts.facts['not_asked'])} more were not asked, for their arms were never run"
     console.print(Text(line))
+    for name in verdicts.facts.get("own_not_asked", ()):
+        console.print(Text(f"not asked: {name}; no run is of its study, arms and settings"))
 
 
 def write(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:

@@ -62,6 +62,8 @@ class Study(ABC):
     threads: ClassVar[int | None] = None
     """How many torch threads a stack can use when it is computed in this process; None: all."""
 
+    telling: ClassVar[Sequence[str]] = ()
+    """The settings without which a verdict on the study's runs could be misread, e.g. the data."""
     headlines: ClassVar[Mapping[str, str]] = {}
     """The few summary numbers that tell a run's story, with what to call them."""
 

@@ -52,7 +52,7 @@ def note_plan(root: Path, specs: Iterable[RunSpec]) -> None:
     for name, members in studies.items():
         directory = root / name
         make_directory(directory)
-        with _only_one(directory):
+        with one_at_a_time(directory):
             path = directory / PLAN
             before = {run.id: run for run in read_plan_file(path)} if path.exists() else {}
             after = {**before, **{spec.id: PlannedRun.of(spec) for spec in members if spec.id not in before}}
@@ -100,8 +100,8 @@ def _pack(runs: Iterable[PlannedRun]) -> bytes:
 
 
 @contextlib.contextmanager
-def _only_one(directory: Path) -> Iterator[None]:
-    """Lets one process at a time change the plan, so that two sweeps started together both stay listed."""
+def one_at_a_time(directory: Path) -> Iterator[None]:
+    """Lets one process at a time change what a directory lists, so that two sweeps started together both stay."""
     try:
         import fcntl
     except ImportError:  # Windows: two sweeps started in the same instant are left to luck there

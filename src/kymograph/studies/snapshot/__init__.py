@@ -99,6 +99,7 @@ class ImageStudy(Study):
     """A study that trains one network per run on images."""
 
     largest_stack = 1
+    telling = ("data", "epochs")
 
     def stack_key(self, config: Mapping[str, Any]) -> tuple:
         """Every run trains on its own."""
