@@ -67,3 +67,14 @@ def test_links_lead_somewhere() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
             assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_verdicts_of_the_readme_are_those_of_the_page_that_the_demo_wrote() -> None:
+    def cells(line: str) -> list[str]:
+        return [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+
+    shown = (ROOT / "README.md").read_text().split("<!-- verdicts -->\n")[1].split("<!-- /verdicts -->")[0]
+    written = [line for line in (ROOT / "docs/verdicts.md").read_text().splitlines() if line.startswith("| ")][2:]
+    expected = [[c[0], c[1], c[3], c[4], c[5], c[6]] for c in map(cells, written)]
+    assert [cells(line) for line in shown.splitlines()[2:]] == expected
+    assert len(expected) >= 14
