@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -183,11 +183,13 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["figure", "--list"]])
 def test_help_and_list_answer_at_once(words: list[str]) -> None:
     def fastest(command: list[str]) -> float:
+        """Returns the least processor time of five tries: what the clock says depends on who else is at work."""
         times = []
         for _ in range(5):
-            began = time.perf_counter()
+            began = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            times.append(time.perf_counter() - began)
+            ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime)
         return min(times)
 
     bare = fastest([sys.executable, "-c", "pass"])

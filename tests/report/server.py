@@ -28,7 +28,7 @@ def served(directory: Path) -> Iterator[int]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 40
         while not server.started:
             assert time.monotonic() < deadline and thread.is_alive()
             time.sleep(0.01)

@@ -176,7 +176,7 @@ def test_a_sweep_is_seen_running_stopped_running_and_done(tmp_path: Path) -> Non
         assert only(running).counts == LiveCounts(running=1, waiting=1)
         (gate / "1").touch()
         until(out, lambda c: c == LiveCounts(finished=1, running=1))
-        deadline = time.monotonic() + 10  # the second heartbeat of the second run brings its words
+        deadline = time.monotonic() + 40  # the second heartbeat of the second run brings its words
         while not (work := only(look(out, time.time())).work) or work[0].words != "halfway":
             assert time.monotonic() < deadline
             time.sleep(0.05)

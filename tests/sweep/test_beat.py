@@ -43,7 +43,7 @@ def test_a_heart_beats_passes_everything_on_and_leaves_nothing(tmp_path: Path, m
         for _ in range(4):
             heart.tick(5)
         heart.say("loss 0.1")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 40
         while read_beats(tmp_path / "clipping", time.time())[0].words != "loss 0.1":
             assert time.monotonic() < deadline
         (last,) = read_beats(tmp_path / "clipping", time.time())
@@ -104,7 +104,7 @@ def test_a_process_that_is_gone_is_not_alive(tmp_path: Path) -> None:
     path = beat(tmp_path, runs, zombie.pid)
     assert [one.alive for one in read_beats(directory, now)] == [True]
     zombie.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 40
     while sys.platform == "linux" and read_beats(directory, now)[0].alive:  # killed, and not yet waited for
         assert time.monotonic() < deadline
     zombie.communicate()

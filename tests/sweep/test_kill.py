@@ -38,7 +38,7 @@ def stored(root: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_change_no_bit(tmp_path: Path) -> None:
-    """A kill comes a random moment after a random number of runs is stored, so a slow machine is hit like a fast one."""
+    """A kill comes a random moment after a random number of runs is stored: slow machines are hit like fast ones."""
     assert start(tmp_path / "whole", "serial").wait() == 0
     expected = contents(tmp_path / "whole")
     runs = len(stored(tmp_path / "whole"))
