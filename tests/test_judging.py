@@ -229,7 +229,7 @@ def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = judge(runs)
-    monkeypatch.setattr("kymograph.judging._known_study", lambda name: None)
+    monkeypatch.setattr("kymograph.judging.stored_study", lambda name: None)
     after = judge(runs)
     assert sorted(v.claim.hash for v in after) == sorted(v.claim.hash for v in before)
     assert {v.registration for v in after} == {"registered"}

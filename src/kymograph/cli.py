@@ -217,10 +217,12 @@ def report(words: list[str]) -> int:
 
     options = _parse("ReportOptions", words, "kymograph report")
     from kymograph.judging import judge as judged
+    from kymograph.judging import whole_runs
     from kymograph.report.page import write_page
-    from kymograph.runs.store import Store
 
-    store = Store.open(options.directory)
+    store, damaged = whole_runs(Path(options.directory))
+    for reason in damaged:
+        print(f"left out: {reason}", file=sys.stderr)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     print(write_page(store, judged(options.directory), Path(options.output), title=options.title, now=now))
     return 0

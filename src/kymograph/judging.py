@@ -20,7 +20,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.record import STATUS, make_directory
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store, StoredRun
-from kymograph.studies.study import BUILT_IN, Study, load_study
+from kymograph.studies.study import BUILT_IN, Study, stored_study
 from kymograph.sweep.ledger import PlannedRun, read_plan
 
 
@@ -49,7 +49,7 @@ def judge(
     verdicts: list[Verdict] = []
     not_asked: list[str] = []
     for name in sorted(files.studies, key=lambda name: [*BUILT_IN, name].index(name)):
-        study = _known_study(name)
+        study = stored_study(name)
         world = _world(name, study, files)
         mine = [] if study is None else list(study.claims())
         old = registration.abandoned(name, mine, registered)
@@ -228,6 +228,21 @@ def _last_values(arms: Sequence[Sequence[ForeignRun]]) -> list[Claim]:
     ]  # fmt: skip
 
 
+def whole_runs(root: Path) -> tuple[Store, list[str]]:
+    """Returns every run below ``root`` whose record can be read, and why the others cannot."""
+    runs, damaged = [], []
+    for directory in Store.directories(root):
+        try:
+            run = StoredRun(directory)
+            _ = run.summary, run.series
+            runs.append(run)
+        except KymographError as error:
+            damaged.append(str(error))
+    if not runs:
+        raise KymographError(f"{root} holds no run that can be read; make some with `kymograph run STUDY --out {root}`")
+    return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), root), damaged
+
+
 def _gather(root: Path) -> tuple[list[StoredRun], list[tuple[str, str, Expected]]]:
     """Reads every ended run below ``root`` to the last byte; returns those that count, and those that do not."""
     found, spoilt = [], []
@@ -252,13 +267,6 @@ def _named(directory: Path) -> tuple[str, str, int]:
     arm, _, rest = directory.name.rpartition("-s")
     seed = rest.split("-")[0]
     return directory.parent.name, arm.replace("__", "/"), int(seed) if seed.isdecimal() else -1
-
-
-def _known_study(name: str) -> Study | None:
-    try:
-        return load_study(name)
-    except KymographError:
-        return None  # somebody else's study, whose module is not here
 
 
 def _declared(study: Study | None) -> dict[str, frozenset[str]]:

@@ -40,7 +40,7 @@ def test_bins_keep_peaks_if_asked() -> None:
     assert binned(np.arange(1000), values, "mean", bins=100)[1].max() == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize("seeds", [[42], [42, 123, 456]])
+@pytest.mark.parametrize("seeds", [[42], pytest.param([42, 123, 456], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fixture", ["clipping_store", "depth_store"])
 def test_every_figure_is_drawn_with_labels_n_and_data(
     request: pytest.FixtureRequest, tmp_path: Path, fixture: str, seeds: list[int]
@@ -91,6 +91,7 @@ def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Pat
     np.testing.assert_allclose([float(row["value"]) for row in rows], expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_figures_have_the_same_bytes_every_time(depth_store: Store, tmp_path: Path) -> None:
     for place in ("a", "b"):
         save_figure(kymograph.figure("depth-kymograph", depth_store), tmp_path / place, "k")

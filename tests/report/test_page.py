@@ -20,13 +20,16 @@ import kymograph
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli import main
 from kymograph.report.chart import rounded
+from kymograph.report.curves import curve_chart
 from kymograph.report.evidence import dot_plot, evidence_of, measured
-from kymograph.report.looks import panels_of, settings_of
-from kymograph.report.page import build_page, data_block
+from kymograph.report.heatmap import kymograph_chart
+from kymograph.report.looks import Look, panels_of, settings_of
+from kymograph.report.page import build_page, data_block, write_page
 from kymograph.report.svg import Scale, labels, linear_ticks, log_ticks, number
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from kymograph.sweep.ledger import note_plan
 from tests.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, PROVENANCE, add_failure, claim, make_runs, make_verdicts
 
 NOW = "2030-01-02 03:04:05 UTC"
@@ -297,3 +300,77 @@ def test_two_hundred_runs_of_a_hundred_epochs_and_ten_sites_fit(tmp_path: Path) 
     page = build_page(Store.open(store.root or tmp_path), make_verdicts(), now=NOW)
     assert time.perf_counter() - start < 20
     assert len(page.encode()) < 10e6
+
+
+def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
+    make_runs(tmp_path, study="antigravity:nothing")
+    code = (
+        "import sys; from kymograph.cli import main\n"
+        "for words in (['report', sys.argv[1], '-o', sys.argv[1] + '/r.html'], ['judge', sys.argv[1]],"
+        " ['figure', '--from', sys.argv[1]]):\n"
+        "    try: main(words)\n"
+        "    except SystemExit: pass\n"
+        "sys.exit('antigravity' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=_environment())
+    assert done.returncode == 0 and (tmp_path / "r.html").exists()
+
+
+def store_of(root: Path, values: dict[int, np.ndarray], summary: dict | None = None, study: str = "own") -> Store:
+    """Stores one arm whose series ``x`` is given by seed, with two sites where it has two axes."""
+    for seed, series in values.items():
+        sites = ("h_0", "h_1") if series.ndim == 2 else None
+        result = RunResult({"x": RunSeries(np.arange(len(series)), series, sites)}, dict(summary or {}))
+        write_record(root, RunSpec(study, "arm", seed, {}, 1), result, {}, 0.1)
+    return Store.open(root)
+
+
+def test_what_was_measured_as_zero_is_not_shown_as_missing(tmp_path: Path) -> None:
+    zero, one = np.zeros((4, 2)), np.ones((4, 2))
+    look = Look("x", "x", "x", log=True, forms=("curves",))
+    store = store_of(tmp_path, {1: np.zeros(4), 2: np.zeros(4)})
+    ones = RunResult({"x": RunSeries(np.arange(4), np.ones(4))}, {})
+    write_record(tmp_path, RunSpec("own", "other", 1, {}, 1), ones, {}, 0.1)
+    chart = curve_chart("c", "own", Store.open(tmp_path).series("x"), look, "step")
+    assert chart is not None and "exactly 0" in chart.caption
+    arm = next(arm for panel in chart.data["panels"] for arm in panel["arms"] if arm["name"] == "arm")
+    assert arm["values"] == [[0, 0, 0, 0], [0, 0, 0, 0]] and arm["n"] == [2, 2, 2, 2]
+    other = tmp_path / "map"
+    store = store_of(other, {1: np.concatenate([zero, one])})
+    heat = kymograph_chart("k", store.series("x"), look, "step")
+    assert heat is not None and "grey: exactly 0" in heat.caption
+    assert heat.data["panels"][0]["values"][0][:4] == [0, 0, 0, 0]
+
+
+def test_n_falls_where_seeds_drop_out(tmp_path: Path) -> None:
+    gone = np.array([1.0, 2.0, np.nan, np.nan])
+    store = store_of(tmp_path, {1: gone, 2: gone, 3: np.arange(1.0, 5.0)})
+    chart = curve_chart("c", "own", store.series("x"), Look("x", "x", "x", log=False), "step")
+    assert chart is not None and chart.data["panels"][0]["arms"][0]["n"] == [3, 3, 1, 1]
+    assert "left out from there on" in chart.caption and chart.panels[0].keys[0].note == "n = 3, 1 at the end"
+
+
+@pytest.mark.parametrize("values", [[1e305, 1e-305, 1.0], [1.7e308, -1.7e308, 0.0], [5e-324, 1.0, 2.0], [5e-324] * 3])
+@pytest.mark.parametrize("log", [True, False])
+def test_numbers_at_the_end_of_floats_are_drawn(tmp_path: Path, values: list[float], log: bool) -> None:
+    store = store_of(tmp_path, {1: np.array(values), 2: np.array(values)})
+    chart = curve_chart("c", "own", store.series("x"), Look("x", "x", "x", log=log), "step")
+    assert chart is None or "nan" not in str(chart.panels[0].picture)
+
+
+def test_a_text_that_no_encoding_holds_breaks_no_page(tmp_path: Path) -> None:
+    make_runs(tmp_path)
+    store = add_failure(tmp_path, "cannot read \udcff")
+    assert write_page(store, Verdicts(()), tmp_path / "r.html", now=NOW).exists()
+
+
+def test_runs_that_had_not_ended_and_records_that_are_damaged_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_runs(tmp_path)
+    note_plan(tmp_path, [RunSpec("own", "calm", seed, {"lr": 0.1}, 1) for seed in (42, 7, 8)])
+    next(tmp_path.glob("own/wild-s42-*/summary.json")).write_text("{}")
+    with pytest.raises(SystemExit) as exit_:
+        main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")])
+    assert exit_.value.code == 0 and "left out: " in capsys.readouterr().err
+    assert "2 planned runs had not ended" in (tmp_path / "r.html").read_text()

@@ -166,7 +166,7 @@ def test_nothing_is_wider_than_the_page(browser: Any, address: str, width: int) 
 @pytest.mark.parametrize(
     ("width", "theme"),
     [
-        (1280, "light"),
+        pytest.param(1280, "light", marks=pytest.mark.slow),
         pytest.param(1280, "dark", marks=pytest.mark.slow),
         pytest.param(390, "light", marks=pytest.mark.slow),
         pytest.param(390, "dark", marks=pytest.mark.slow),

@@ -218,7 +218,9 @@ def call(*words: str) -> int:
     return int(exit_.value.code or 0)
 
 
-@pytest.mark.parametrize(("model", "figure"), [("resmlp", "snapshot-resmlp"), ("vit", "snapshot-vit")])
+@pytest.mark.parametrize(
+    ("model", "figure"), [("resmlp", "snapshot-resmlp"), pytest.param("vit", "snapshot-vit", marks=pytest.mark.slow)]
+)
 def test_the_scripts_logs_are_written_read_and_drawn(store: Store, tmp_path: Path, model: str, figure: str) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -256,6 +258,7 @@ def test_the_scripts_logs_are_written_read_and_drawn(store: Store, tmp_path: Pat
     np.testing.assert_array_equal(from_logs["BP", 123], run.series["stream_norm"].value)
 
 
+@pytest.mark.slow
 def test_figures_from_the_store_keep_their_published_names(store: Store, tmp_path: Path) -> None:
     assert call("figure", "--from", str(store.root), "--out", str(tmp_path)) == 0
     names = {path.name for path in tmp_path.glob("*.pdf")}

@@ -87,15 +87,23 @@ def save_stale(
         known = json.loads(stamp.read_text())
     except (OSError, ValueError):
         known = {}
-    origin = digest([code, sorted(run.id for run in store.finished)])
+    kinds = list(formats)
+    origin = digest([code, kinds, sorted(run.id for run in store.finished)])
     written: list[Path] = []
     kept = 0
     for name, draw in draws.items():
-        if known.get(name) == origin:
-            kept += (directory / f"{name}.png").exists()
+        there = all((directory / f"{name}.{kind}").exists() for kind in kinds)
+        if known.get(name) == origin and there:
+            kept += 1
             continue
-        with contextlib.suppress(KymographError):  # it may need arms that these runs do not have
-            written += save_figure(draw(store), directory, name, formats)
-        known[name] = origin
+        if known.get(name) == f"{origin}, not drawn":
+            continue
+        try:
+            written += save_figure(draw(store), directory, name, kinds)
+            known[name] = origin
+        except KymographError:  # it may need arms that these runs do not have
+            known[name] = f"{origin}, not drawn"
+            for kind in (*kinds, "csv"):
+                (directory / f"{name}.{kind}").unlink(missing_ok=True)
         write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
     return written, kept

@@ -14,6 +14,7 @@ from kymograph.report.svg import Frame, Scale, axes, band, element, line, pictur
 from kymograph.runs.store import LabelledArray
 
 POINTS = 200  # the most that a curve keeps
+LARGEST = 1e250
 FRAME = Frame()
 
 
@@ -25,20 +26,30 @@ class _Arm:
     seeds: tuple[int, ...]
     x: np.ndarray
     values: np.ndarray
+    """What was measured; a log scale has no place for some of it."""
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    log: bool
     width: int
     """How many steps one point stands for."""
     overflows: bool
+    zeros: bool
+    """Whether the log scale leaves out values of exactly 0."""
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many seeds have a value at every x."""
+        return (~np.isnan(self.values)).sum(axis=0)
 
     @property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest seed at every x."""
-        there = ~np.isnan(self.values).all(axis=0)
+        shown = np.where(self.values > 0, self.values, np.nan) if self.log else self.values
+        there = ~np.isnan(shown).all(axis=0)
         least, most = np.full(len(self.x), np.nan), np.full(len(self.x), np.nan)
-        least[there] = np.nanmin(self.values[:, there], axis=0)
-        most[there] = np.nanmax(self.values[:, there], axis=0)
+        least[there] = np.nanmin(shown[:, there], axis=0)
+        most[there] = np.nanmax(shown[:, there], axis=0)
         return least, most
 
 
@@ -72,19 +83,21 @@ def profile_chart(chart_id: str, study: str, array: LabelledArray, look: Look, t
 
 def _arm(array: LabelledArray, name: str, steps: np.ndarray, log: bool, how: str) -> _Arm:
     values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
-    overflows = bool(np.isinf(values).any())
-    values = np.where(np.isinf(values), np.nan, values)
+    beyond = np.abs(values) > LARGEST  # no mean and no scale can be taken of such numbers
+    overflows = bool(beyond.any())
+    values = np.where(beyond, np.nan, np.where(np.abs(values) < 1 / LARGEST, 0.0, values))
     present = np.atleast_1d(~np.isnan(values).all(axis=1))
     seeds = tuple(seed for seed, here in zip(array.labels["seed"], present, strict=True) if here)
     values = values[present]
     inside = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(len(steps), dtype=bool)
     if not inside.any():
         nothing = np.empty(0)
-        return _Arm(name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, 1, overflows)
+        return _Arm(name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, log, 1, overflows, False)
     x, values = binned(steps[inside], values[:, inside], "max" if how == "max" else "mean", POINTS)
     shown = np.where(values > 0, values, np.nan) if log else values
     mean, low, high = interval(shown, log)
-    return _Arm(name, seeds, x, shown, mean, low, high, -(-int(inside.sum()) // POINTS), overflows)
+    zeros = bool(log and (values == 0).any())
+    return _Arm(name, seeds, x, values, mean, low, high, log, -(-int(inside.sum()) // POINTS), overflows, zeros)
 
 
 def _chart(
@@ -128,6 +141,7 @@ def _chart(
                         "low": rounded(arm.low),
                         "high": rounded(arm.high),
                         "values": rounded(arm.values),
+                        "n": arm.counts.tolist(),
                     }
                     for arm in here
                 ],
@@ -137,13 +151,22 @@ def _chart(
         f"{'Geometric mean' if log else 'Mean'} over {seeds_text([len(arm.seeds) for arm in drawn])} an arm, its 95 % "
         f"interval (strong band) and the range of the seeds (faint band).{remark}"
     )
-    if log and any((~np.isfinite(arm.values)).any() for arm in drawn):
-        caption += " Values of exactly 0 have no place on the log scale."
+    if any(arm.zeros for arm in arms.values()):
+        caption += " Values of exactly 0 have no place on the log scale; they are read on hover and in the CSV."
+    if any(_lost(arm) for arm in arms.values()):
+        caption += " Seeds that diverged are left out from there on."
+    if any((arm.low < y.low).any() or (arm.high > y.high).any() for arm in drawn):
+        caption += " The interval goes beyond the axis where it meets the frame."
     if any(arm.overflows for arm in arms.values()):
         caption += " Values that overflowed are left out."
     facts = {"kind": "curves", "time": x_label, "unit": look.unit, "names": list(names) if names else None,
              "y": scale_data(y), "box": FRAME.box, "panels": data}  # fmt: skip
     return Chart(chart_id, title, tuple(panels), caption, facts)
+
+
+def _lost(arm: _Arm) -> bool:
+    """Says whether fewer seeds have a last value than have any."""
+    return bool(len(arm.x) and arm.counts[-1] < len(arm.seeds))
 
 
 def _panel(
@@ -167,7 +190,11 @@ def _panel(
         if names or len(arm.x) == 1:
             dots = zip(pixels.tolist(), y(arm.mean).tolist(), strict=True)
             lines += [element("circle", class_=f"dot c{place}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
-        note = f"n = {len(arm.seeds)}" if np.isfinite(arm.mean).any() else "no value on this scale"
+        note = f"n = {len(arm.seeds)}"
+        if _lost(arm):
+            note += f", {arm.counts[-1]} at the end"
+        if not np.isfinite(arm.mean).any():
+            note += ", exactly 0 throughout" if arm.zeros else ", no value"
         keys.append(Key(arm.name, place, note))
     scale = " (log scale)" if y.log else ""
     label = (

@@ -93,7 +93,9 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     ]
     if verdict.superiority is not None:
         chance, low, high = verdict.superiority
-        found.append(("probability of superiority", f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]"))
+        found.append(
+            ("probability that left exceeds right", f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]")
+        )
     if verdict.improvement is not None:
         found.append(("probability of improvement, unpaired", number(verdict.improvement, 3)))
     if verdict.iqm is not None:

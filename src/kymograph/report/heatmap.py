@@ -12,12 +12,13 @@ from markupsafe import Markup
 from kymograph.figures.curves import binned, interval
 from kymograph.figures.style import MAP
 from kymograph.report.chart import Chart, Panel, rounded, scale_data, seeds_text
+from kymograph.report.curves import LARGEST
 from kymograph.report.looks import Look
 from kymograph.report.svg import Frame, Scale, element, number, picture, scale_over, thousands
 from kymograph.runs.store import LabelledArray
 
 COLUMNS = 200  # the most cells along time
-FRAME = Frame(height=192, top=8, bottom=38, left=48)
+FRAME = Frame(height=192, top=8, bottom=38, left=60)
 BAR = Frame(width=360, height=54, left=12, right=14, top=18, bottom=24)
 SIGNED_MAP = "PuOr_r"  # diverging, and told apart by all eyes
 
@@ -45,7 +46,8 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
     Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, on a
     scale that is symmetric around 0.
     """
-    values = np.where(np.isinf(array.values), np.nan, array.values)
+    values = np.where(np.abs(array.values) > LARGEST, np.nan, array.values)
+    values = np.where(np.abs(values) < 1 / LARGEST, 0.0, values)
     finite = values[np.isfinite(values)]
     if not len(finite):
         return None
@@ -57,12 +59,16 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
         counts.append(int((~np.isnan(arm)).any(axis=(1, 2)).sum()))
         shown = np.where(arm > 0, arm, np.nan) if log else arm
         mean = interval(shown[:, there].reshape(len(arm), -1), log)[0].reshape(-1, len(sites))  # (step, site)
+        if log:  # where every seed measured exactly 0 the mean is 0, though it has no colour
+            mean = np.where((arm[:, there] == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
+        seeds = (~np.isnan(arm[:, there])).sum(axis=0)  # (step, site)
         x, thin = binned(steps[there], mean.T, "mean", COLUMNS)
+        fewest = -binned(steps[there], -seeds.T.astype(np.float64), "max", COLUMNS)[1]
         widths.append(-(-int(there.sum()) // COLUMNS))
-        cells.append((x, thin))  # thin is (site, column)
-    colours = _colours(np.concatenate([thin.ravel() for _, thin in cells]), log)
+        cells.append((x, thin, fewest))  # (site, column) both
+    colours = _colours(np.concatenate([thin.ravel() for _, thin, _ in cells]), log)
     panels, data = [], []
-    for arm, (x, thin), n in zip(array.labels["arm"], cells, counts, strict=True):
+    for arm, (x, thin, fewest), n in zip(array.labels["arm"], cells, counts, strict=True):
         if not len(x):
             continue
         edges = _edges(x)
@@ -70,11 +76,12 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
         panels.append(Panel(f"{arm} (n = {n})", _picture(arm, look, x, edges, thin, sites, across, colours, time)))
         data.append({"title": arm, "n": n, "x": scale_data(across), "steps": rounded(x), "edges": rounded(edges),
-                     "values": rounded(thin)})  # fmt: skip
+                     "values": rounded(thin), "counts": fewest.astype(int).tolist()})  # fmt: skip
     mean_text = "geometric mean" if log else "mean"
+    zeros = log and any((thin == 0).any() for _, thin, _ in cells)
     caption = (
         f"Depth runs down, training to the right; colour is the {mean_text} over {seeds_text(counts)} an arm, on one "
-        f"{'log ' if log else ''}scale for all panels; grey: no value."
+        f"{'log ' if log else ''}scale for all panels; grey: {'exactly 0, or ' if zeros else ''}no value."
     )
     if max(widths) > 1:
         caption += f" Long series are thinned: each cell is the mean of up to {max(widths)} steps."

@@ -110,12 +110,13 @@ def remaining_seconds(
 
 def duration(seconds: float) -> str:
     """Returns a length of time in words as coarse as it is uncertain."""
-    if seconds < 60:
+    if seconds < 59.5:
         return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
     return f"{seconds / 86400:.0f} days"
 
 

@@ -60,13 +60,14 @@ LOOKS: dict[str, tuple[Look, ...]] = {
         *_TRAINED,
         Look("cos_out", "Credit against gradient", "cosine", log=False, forms=_DEPTH),
     ),
+    "audit": _TRAINED,
     "calibration": (
         Look("null_fresh", "Observed credit cosines against their nulls", "density", log=False, forms=("nulls",)),
         Look("cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)),
         *_TRAINED,
     ),
 }
-EPOCHS = ("snapshot", "calibration")  # studies whose series are taken at epochs and not at steps
+EPOCHS = ("snapshot", "calibration", "audit")  # studies whose series are taken at epochs and not at steps
 _SECONDARY = ("null_", "p_")
 
 

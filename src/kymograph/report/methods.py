@@ -11,6 +11,7 @@ from kymograph.claims.verdict import Verdicts
 from kymograph.report.looks import in_order
 from kymograph.report.svg import number
 from kymograph.runs.store import Store, StoredRun
+from kymograph.sweep.ledger import PlannedRun, read_plan
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def _statistics(verdicts: Verdicts) -> str:
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     judged = f"{_count(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
     return (
-        f"{judged} by a paired Student t test and an exact sign-flip test of the per-seed differences (or log ratios); "
+        f"{judged} by a paired Student t test and a sign-flip test (exact to 20 seeds) of the per-seed differences "
+        "(or log ratios); "
         "the larger of the two p-values counts, corrected by Holm's method among the claims of a study in a set-up "
         f"({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects come with 95 % "
         "Student-t intervals; equivalence is decided by the 90 % interval against the margin that the claim names. "
@@ -91,10 +93,25 @@ def _exclusions(store: Store, verdicts: Verdicts) -> str:
     dropping = sorted({v.claim.name for v in verdicts if v.claim.diverged == "drop"})
     if dropping:
         parts.append(f"Claims that declare to leave diverged seeds out: {', '.join(dropping)}.")
+    absent = missing(store)
+    if absent:
+        parts.append(f"{_count(len(absent), 'planned run')} had not ended when the page was built.")
     failed = store.failed.runs
     if failed:
         parts.append(f"{_count(len(failed), 'run')} failed and took no part; the reasons are listed under Provenance.")
     return " ".join(parts) or "No run failed, none diverged, and none was left out."
+
+
+def missing(store: Store) -> list[PlannedRun]:
+    """Returns the planned runs with the settings of stored ones that are not among them."""
+    if store.root is None:
+        return []
+
+    def settings(run: StoredRun | PlannedRun) -> tuple[str, str, str]:
+        return run.study, run.arm, json.dumps(dict(run.config), sort_keys=True)
+
+    ids, there = {run.id for run in store}, {settings(run) for run in store}
+    return [run for run in read_plan(store.root) if run.id not in ids and settings(run) in there]
 
 
 def _software(store: Store) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from kymograph.report.chart import Chart, Key, Panel, table_data
@@ -10,7 +12,13 @@ from kymograph.report.svg import Frame, Scale, axes, element, number, picture, s
 from kymograph.runs.store import Store, StoredRun
 
 FRAME = Frame()
-NULLS = {"fresh": "fresh matrices", "rows": "rows permuted", "columns": "columns permuted"}
+NULLS = {
+    "fresh": "fresh matrices",
+    "rows": "rows permuted",
+    "columns": "columns permuted",
+    "samples": "images shuffled",
+    "directions": "random directions",
+}
 BINS = 40
 OBSERVED = 1  # the palette's place of the observed values, as in the study's own figure
 
@@ -25,17 +33,21 @@ def null_chart(chart_id: str, store: Store, look: Look) -> Chart | None:
             continue
         nulls = {name: _draws(runs, name) for name in NULLS}
         nulls = {name: values for name, values in nulls.items() if len(values)}
-        observed = [(run.seed, float(run.summary["deep_cosine"] or np.nan)) for run in runs]
-        drawn = max(len(values) for values in nulls.values())
+        known = [(run.seed, run.summary["deep_cosine"]) for run in runs]
+        observed = [(seed, float(value)) for seed, value in known if isinstance(value, int | float)]
+        observed = [(seed, value) for seed, value in observed if math.isfinite(value)]
+        if not nulls or not observed:
+            continue
+        drawn = max([drawn, *(len(values) for values in nulls.values())])
         panel, table = _panel(arm, nulls, observed, look)
         panels.append(panel)
         rows += table
     if not panels:
         return None
     caption = (
-        f"Densities of the mean cosine over the deep layers, from {drawn:,} draws of each null pooled over seeds; "
-        "vertical lines: the network's own feedback matrices, one line a seed. A line within the densities is what "
-        "chance gives."
+        f"Densities of the mean cosine over the deep layers, up to {drawn:,} draws of each null pooled over seeds; "
+        "vertical lines: the network's own feedback matrices, one line a seed. A line within a density is what that "
+        "null gives by chance; images shuffled and random directions are narrow, because they break what images share."
     )
     data = table_data(("panel", "what", "seed", "from", "to", "value"), rows)
     return Chart(chart_id, look.title, tuple(panels), caption, data)
@@ -53,13 +65,14 @@ def _panel(
     left, top, width, height = FRAME.box
     everything = np.concatenate([*nulls.values(), [value for _, value in observed]])
     x = scale_over(everything, left, left + width, False)
-    edges = np.linspace(np.nanmin(everything), np.nanmax(everything), BINS + 1)
+    least, most_ = float(everything.min()), float(everything.max())
+    edges = np.linspace(least, most_, BINS + 1) if most_ > least else np.array([x.low, x.high])
     heights = {name: np.histogram(values, edges, density=True)[0] for name, values in nulls.items()}
     most = max(float(values.max()) for values in heights.values())
     y = Scale(0.0, most * 1.05, top + height, top)
     shapes, keys = [], []
     rows: list[tuple] = []
-    for (name, values), place in zip(heights.items(), (2, 0, 3), strict=False):
+    for (name, values), place in zip(heights.items(), (2, 0, 3, 4, 5), strict=False):
         points = [(x.at(edges[0]), y.at(0.0))]
         for low, high, value in zip(edges[:-1], edges[1:], values, strict=True):
             points += [(x.at(low), y.at(value)), (x.at(high), y.at(value))]

@@ -33,7 +33,7 @@ def write_page(store: Store, verdicts: Verdicts, path: Path, *, title: str = TIT
     """Writes the page to ``path`` by rename; returns the path."""
     content = build_page(store, verdicts, title=title, now=now)
     make_directory(path.parent)
-    write_atomically(path, content.encode())
+    write_atomically(path, content.encode("utf-8", "replace"))
     return path
 
 

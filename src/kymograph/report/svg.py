@@ -79,14 +79,15 @@ def scale_over(values: Iterable[float] | np.ndarray, start: float, end: float, l
     """Returns a scale that holds all finite ``values`` with a little room; positive ones only if ``log``."""
     array = np.asarray(list(values) if not isinstance(values, np.ndarray) else values, dtype=np.float64).ravel()
     array = array[np.isfinite(array) & ((array > 0) | (not log))]
+    array = np.clip(array, 1e-250, 1e250) if log else np.clip(array, -1e250, 1e250)  # room for the pad
     low, high = (float(array.min()), float(array.max())) if len(array) else (0.1, 1.0)
     if log:
         if high < low * 1.0001:  # one value gets a scale around it
             low, high = low / 1.05, high * 1.05
         room = pad * (math.log(high) - math.log(low))
         return Scale(low * math.exp(-room), high * math.exp(room), start, end, True)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        around = 0.05 * abs(high) or 0.05
+    if high - low <= max(1e-9 * max(abs(low), abs(high)), 1e-290):
+        around = max(0.05 * abs(high), 1e-280) if abs(high) > 1e-290 else 0.05
         low, high = low - around, high + around
     return Scale(low - pad * (high - low), high + pad * (high - low), start, end)
 

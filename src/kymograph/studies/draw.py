@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.studies.drawing import about
-from kymograph.studies.study import list_studies, load_study
+from kymograph.studies.study import list_studies, stored_study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,9 +66,8 @@ def _draws(store: Store) -> dict[str, tuple[str, Callable[[Store], Figure]]]:
     """Returns every figure of the stored studies; a study that cannot be loaded here has none."""
     draws: dict[str, tuple[str, Callable[[Store], Figure]]] = {}
     for study in store.studies:
-        try:
-            loaded = load_study(study)
-        except KymographError:
+        loaded = stored_study(study)
+        if loaded is None:
             continue
         draws |= {name: (study, draw) for name, draw in loaded.figures().items()}
     return draws

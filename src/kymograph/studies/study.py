@@ -6,6 +6,7 @@ import dataclasses
 import fnmatch
 import importlib
 import math
+import sys
 import types
 import typing
 from abc import ABC, abstractmethod
@@ -184,6 +185,20 @@ def load_study(name: str) -> Study:
     if not isinstance(study, Study):
         raise KymographError(f"{name!r} is not a study; it must be a subclass of kymograph.Study")
     return study
+
+
+def stored_study(name: str) -> Study | None:
+    """Returns the study that stored runs name, if it is built in or the caller has imported it; None otherwise.
+
+    A name read from a file imports nothing: whoever sent the file would choose what runs here.
+    """
+    module_name = name.split(":")[0]
+    if name not in BUILT_IN and (":" not in name or module_name not in sys.modules):
+        return None
+    try:
+        return load_study(name)
+    except KymographError:
+        return None
 
 
 def list_studies() -> Iterable[Study]:

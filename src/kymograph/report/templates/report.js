@@ -128,7 +128,7 @@
       if (spot !== null) draw(layer, "circle", { class: "spot" + colour, cx: arm.px[at], cy: spot, r: 4 });
       const lines = [arm.name + ", " + time(arm.x[at])];
       const interval = arm.low[at] === null ? "" : " [" + number(arm.low[at]) + ", " + number(arm.high[at]) + "]";
-      lines.push("mean " + number(arm.mean[at]) + interval + ", n = " + arm.seeds.length);
+      lines.push("mean " + number(arm.mean[at]) + interval + ", n = " + arm.n[at]);
       if (seed !== null) lines.push("● seed " + arm.seeds[seed] + ": " + number(arm.values[seed][at]));
       const others = arm.seeds.map((s, which) => [s, which]).filter(([, which]) => which !== seed);
       if (others.length && others.length <= 30) lines.push(others.map(([s, which]) => s + ":\u00a0" + number(arm.values[which][at])).join(" · "));
@@ -173,7 +173,7 @@
       draw(layer, "rect", { class: "cell under", ...place });
       draw(layer, "rect", { class: "cell", ...place });
       return panel.title + "\n" + data.time + " " + Math.round(panel.steps[column]).toLocaleString("en") + ", " + data.sites[site]
-        + ": " + number(panel.values[site][column]) + "\n" + data.unit + ", n = " + panel.n;
+        + ": " + number(panel.values[site][column]) + "\n" + data.unit + ", n = " + panel.counts[site][column];
     }
     const column = (value) => {
       let place = 0;
