@@ -201,7 +201,12 @@ def _arm_table(arms: Sequence[LiveArm], width: int) -> Table:
         for label in fitting:
             headline = found.get(label)
             mean = None if headline is None else headline.mean
-            row.append("" if headline is None or mean is None else f"{mean:<9.3g} {_short(headline.values, _SEEDS)}")
+            if headline is None or mean is None:
+                row.append("")
+                continue
+            known = sum(value is not None for value in headline.values)
+            few = f" ({known} of {len(headline.values)})" if known < len(headline.values) else ""
+            row.append(f"{mean:<9.3g} {_short(headline.values, _SEEDS)}{few}")
         if traces:
             row.append("" if arm.trace is None else f"{_short(arm.trace.values, _TRACE)} {_last(arm.trace.values)}")
         table.add_row(*row)

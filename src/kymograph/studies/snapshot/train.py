@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,8 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
         row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
         row["test_accuracy"] = accuracy(net, *tests)
         rows.append(row)
-        words = f"loss {train_loss:.3g}, accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
+        told = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
+        words = f"{told}accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
         alarms = ringing(row, len(buffer[1]))
         work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
 
