@@ -9,7 +9,7 @@ demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
 
 test: .venv/installed-test
-	$(BIN)/pytest -n 2 -m "not slow and not cifar"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cifar"
 
 test-all: .venv/installed-test
 	$(BIN)/pytest -n 2 -m "not cifar"

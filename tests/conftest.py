@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,13 @@ settings.load_profile("kymograph")
 
 QUICK_CLIPPING = {"n_samples": 120, "epochs": 2, "n_rare": 6, "probe_every": 20}
 QUICK_DEPTH = {"layers": 4, "width": 8, "steps": 12, "n_samples": 32, "batch_size": 8, "probe_every": 5}
+
+
+@pytest.fixture(autouse=True)
+def _same_start_for_every_test() -> None:
+    """Seeds torch's own generator, if torch is there, so that no test depends on which ones ran before it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session")

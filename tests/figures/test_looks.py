@@ -58,6 +58,7 @@ def test_a_look_holds_inside_its_block_only() -> None:
     assert current_look() is LOOKS["notebook"]
 
 
+@pytest.mark.slow
 def test_a_figure_has_exactly_the_venues_width(depth_store: Store, tmp_path: Path) -> None:
     for name, width in (("depth-loss", 3.25), ("depth-kymograph", 6.75)):
         figure = kymograph.figure(name, depth_store, venue="icml2024")
@@ -86,6 +87,7 @@ def test_fonts_are_embedded_as_fonts_and_nothing_tells_the_time(depth_store: Sto
     assert b"Software" not in png
 
 
+@pytest.mark.slow
 def test_bytes_depend_on_neither_process_nor_clock_nor_settings(depth_store: Store, tmp_path: Path) -> None:
     code = """
 import sys, matplotlib
@@ -143,6 +145,7 @@ def check_layout(figure: Figure, what: str) -> None:
             assert overlap.min() <= 2, f"{what}: {one} lies on {other}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [("slides", None), ("paper", "neurips2024")])
 def test_nothing_is_cut_off_or_lies_on_something_else(look: tuple, clipping_store: Store, depth_store: Store) -> None:
     for name, store in (("clipping", clipping_store), ("depth-gain", depth_store)):

@@ -64,6 +64,7 @@ def test_one_forward_pass_gives_what_the_script_needs_many_for(kind: str, normal
         "vit": lambda: ViTMini(3, 32, 10, width=8, depth=3),
         "conv": lambda: ConvNet(3, 32, 10, width=6, depth=3),
     }.get(kind, lambda: resmlp(**options))()
+    initialise(net, torch.Generator().manual_seed(1))  # torch's own start depends on which tests ran before
     width = net.credit_shape(net.stream(X)[1])[0]
     feedback = draw_feedback(5, [width] * 3, 10)
     expected = slowly(net, feedback, normalise, penalty)
@@ -73,7 +74,7 @@ def test_one_forward_pass_gives_what_the_script_needs_many_for(kind: str, normal
     found = gradients(net, DirectFeedback(feedback, normalise, penalty))
     assert set(calls.values()) == {1}, "one forward pass a step"
     for name in expected:
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_with_the_true_chain_for_feedback_dfa_is_backpropagation() -> None:
