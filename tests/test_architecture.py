@@ -16,7 +16,7 @@ PACKAGE = Path(kymograph.__file__).parent
 ROOMS = [
     "errors", "streams", "multiplicity", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep",
     "claims", "figures", "studies", "judging", "report", "bench", "lab", "auditing", "reproduce", "worker", "arguments",
-    "options", "cli", "__main__",
+    "options", "selection", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = (
     "runs", "figures", "cli", "lab", "auditing", "reproduce", "judging", "multiplicity", "studies.study",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kymograph.errors import KymographError, did_you_mean
 
 if TYPE_CHECKING:
-    from kymograph.options import SelectOptions
-    from kymograph.runs.store import Store
+    pass
 
 USAGE = """usage: kymograph VERB ...
 
@@ -106,6 +104,7 @@ def run(words: list[str]) -> int:
     from kymograph.judging import planning_note
     from kymograph.lab import choose_seeds, sweep
     from kymograph.options import RunOptions
+    from kymograph.selection import whole_numbers
     from kymograph.studies.table import headline_table
 
     both = dataclasses.make_dataclass(
@@ -126,7 +125,7 @@ def run(words: list[str]) -> int:
     done = sweep(
         study,
         words[0],
-        choose_seeds(_numbers(options.seeds) if options.seeds else None, options.n_seeds),
+        choose_seeds(whole_numbers(options.seeds) if options.seeds else None, options.n_seeds),
         arms=options.arms or None,
         out=options.out,
         engine=options.engine,
@@ -152,7 +151,9 @@ def run(words: list[str]) -> int:
 def export(words: list[str]) -> int:
     """Writes stored runs for other programs."""
     options = _parse("ExportOptions", words, "kymograph export")
-    store = _select(options.directory, options.select)
+    from kymograph.selection import select
+
+    store = select(options.directory, options.select)
     if options.to == "script":
         from kymograph.runs.scripts import export_script
         from kymograph.studies.study import load_study
@@ -181,6 +182,7 @@ def figure(words: list[str]) -> int:
     from kymograph.figures.looks import choose_look
     from kymograph.figures.save import save_figure
     from kymograph.runs.record import STATUS
+    from kymograph.selection import select
     from kymograph.studies.draw import figure as draw_figure
     from kymograph.studies.draw import figure_from_logs, figure_names, file_name
 
@@ -194,7 +196,7 @@ def figure(words: list[str]) -> int:
             raise KymographError(
                 f"there is no log {missing[0]}" if missing else "name the figure to draw from these logs"
             )
-        store = _select(options.from_[0], options.select)
+        store = select(options.from_[0], options.select)
         figures = {name: draw_figure(name, store, **look) for name in options.names}
         for name in [] if options.names else figure_names(store):
             try:
@@ -264,6 +266,7 @@ def judge(words: list[str]) -> int:
     from kymograph.judging import judge as judged
     from kymograph.judging import judge_csv
     from kymograph.report.verdicts import show, write
+    from kymograph.selection import settings
 
     if options.csv:
         if len(options.directories) != 2:
@@ -273,7 +276,7 @@ def judge(words: list[str]) -> int:
     else:
         if len(options.directories) != 1:
             raise KymographError("judge one directory of runs, or two of CSV files with --csv")
-        found = judged(options.directories[0], options.claims, _fields(options.where))
+        found = judged(options.directories[0], options.claims, settings(options.where))
     show(found)
     for path in write(found, options.json, options.markdown):
         print(path)
@@ -383,57 +386,6 @@ def _parse(kind: str, words: Sequence[str], program: str) -> Any:
     from kymograph.arguments import parse
 
     return parse(getattr(options, kind), words, program)
-
-
-def _select(directory: str, options: SelectOptions) -> Store:
-    """Opens the runs of a directory and keeps those the options ask for."""
-    from kymograph.runs.store import Store
-
-    store = Store.open(directory)
-    if options.study is not None:
-        if options.study not in store.studies:
-            raise KymographError(
-                f"{directory} has no runs of {options.study!r}{did_you_mean(options.study, store.studies)}"
-            )
-        store = store.select(options.study)
-    if options.arms:
-        chosen = [arm for arm in store.arms if any(fnmatch.fnmatchcase(arm, pattern) for pattern in options.arms)]
-        if not chosen:
-            raise KymographError(
-                f"{directory} has no arm {options.arms[0]!r}{did_you_mean(options.arms[0], store.arms)}"
-            )
-        store = store.select(arms=chosen)
-    fields = _fields(options.where)
-    return store.where(**fields) if fields else store
-
-
-def _fields(conditions: Sequence[str]) -> dict[str, Any]:
-    """Returns the settings that ``--where`` asks for."""
-    fields = {}
-    for condition in conditions:
-        name, equals, text = condition.partition("=")
-        if not equals:
-            raise KymographError(f"--where takes FIELD=VALUE, not {condition!r}")
-        fields[name] = _value(text)
-    return fields
-
-
-def _numbers(words: Sequence[str]) -> list[int]:
-    """Returns seeds from words; a word that is no whole number is named."""
-    for word in words:
-        if not word.isdecimal():
-            raise KymographError(f"a seed must be a whole number, not {word!r}")
-    return [int(word) for word in words]
-
-
-def _value(text: str) -> Any:
-    """Returns a number, a truth value or a word."""
-    import json
-
-    try:
-        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
-    except ValueError:
-        return text
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -231,35 +231,39 @@ def _last_values(arms: Sequence[Sequence[ForeignRun]]) -> list[Claim]:
 def whole_runs(root: Path) -> tuple[Store, list[str]]:
     """Returns every run below ``root`` whose record can be read, and why the others cannot."""
     runs, damaged = [], []
-    for directory in Store.directories(root):
-        try:
-            run = StoredRun(directory)
-            _ = run.summary, run.series
+    for directory, run in _read_all(root):
+        if isinstance(run, StoredRun):
             runs.append(run)
-        except KymographError as error:
-            damaged.append(str(error))
+        else:
+            damaged.append(f"{directory.name}: {run}")
     if not runs:
         raise KymographError(f"{root} holds no run that can be read; make some with `kymograph run STUDY --out {root}`")
     return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), root), damaged
 
 
 def _gather(root: Path) -> tuple[list[StoredRun], list[tuple[str, str, Expected]]]:
-    """Reads every ended run below ``root`` to the last byte; returns those that count, and those that do not."""
+    """Returns the ended runs below ``root`` that count, and those that do not, with the reason."""
     found, spoilt = [], []
-    for directory in Store.directories(root):
-        try:
-            run = StoredRun(directory)
-            _ = run.summary, run.series  # reading them checks their checksums
-        except KymographError as error:
+    for directory, run in _read_all(root):
+        if isinstance(run, str):
             study, arm, seed = _named(directory)
-            reason = str(error).replace(str(directory), directory.name)
-            spoilt.append((study, directory.name.rsplit("-", 1)[-1], Expected(arm, seed, None, reason)))
-            continue
-        if run.status == "finished":
+            spoilt.append((study, directory.name.rsplit("-", 1)[-1], Expected(arm, seed, None, run)))
+        elif run.status == "finished":
             found.append(run)
         else:
             spoilt.append((run.study, run.id, Expected(run.arm, run.seed, run.config, f"it failed: {run.reason}")))
     return found, spoilt
+
+
+def _read_all(root: Path) -> Iterator[tuple[Path, StoredRun | str]]:
+    """Yields every ended run below ``root``, read to the last byte, or why it cannot be."""
+    for directory in Store.directories(root):
+        try:
+            run = StoredRun(directory)
+            _ = run.summary, run.series  # reading them checks their checksums
+            yield directory, run
+        except KymographError as error:
+            yield directory, str(error).replace(str(directory), directory.name)
 
 
 def _named(directory: Path) -> tuple[str, str, int]:

@@ -170,8 +170,8 @@ def setup_text(verdict: Verdict) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Returns a p-value with four digits; a smaller one is said to be smaller."""
-    return "" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+    """Returns a p-value with four digits, a smaller one as smaller than that, a missing one as nothing."""
+    return "" if p is None or p != p else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def why_text(verdict: Verdict) -> str:

@@ -47,7 +47,7 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
         here = ~np.isnan(panel).all(axis=1)
         if here.any():
             mesh = axes.pcolormesh(
-                _edges(steps[here]),
+                cell_edges(steps[here]),
                 np.arange(len(sites) + 1) - 0.5,
                 np.ma.masked_invalid(panel[here]).T,
                 norm=norm,
@@ -78,7 +78,7 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
     return figure
 
 
-def _edges(centres: np.ndarray) -> np.ndarray:
+def cell_edges(centres: np.ndarray) -> np.ndarray:
     """Returns the edges of cells around ``centres``; a lone centre gets a cell of width one."""
     if len(centres) == 1:
         return np.array([centres[0] - 0.5, centres[0] + 0.5])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kymograph.claims.claim import Claim, Quantity
-from kymograph.claims.verdict import Verdict, effect_text
+from kymograph.claims.verdict import Verdict, effect_text, p_text
 from kymograph.report.chart import table_data
 from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
 
@@ -48,7 +48,7 @@ def evidence_of(place: int, verdict: Verdict) -> Evidence:
         f"claim-{place}",
         verdict,
         effect_text(verdict).replace("-", "−") or "–",
-        p_text(verdict.p),
+        p_text(verdict.p) or "–",
         dot_plot(verdict),
         measured(claim),
         _numbers(verdict),
@@ -56,13 +56,6 @@ def evidence_of(place: int, verdict: Verdict) -> Evidence:
         columns,
         data,
     )
-
-
-def p_text(p: float | None) -> str:
-    """Returns a p-value as papers print it."""
-    if p is None or math.isnan(p):
-        return "–"
-    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def measured(claim: Claim) -> str:
@@ -86,9 +79,9 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
         ("95 % interval, Student t", _interval(verdict.interval)),
         ("90 % interval, for equivalence", _interval(verdict.equivalence_interval)),
         ("95 % interval, BCa bootstrap", _interval(verdict.bca)),
-        ("p, corrected (Holm)", p_text(verdict.p)),
-        ("p, paired t test", p_text(verdict.p_t)),
-        ("p, exact sign-flip test", p_text(verdict.p_flip)),
+        ("p, corrected (Holm)", p_text(verdict.p) or "–"),
+        ("p, paired t test", p_text(verdict.p_t) or "–"),
+        ("p, exact sign-flip test", p_text(verdict.p_flip) or "–"),
         ("Hedges g", number(verdict.hedges_g, 3)),
     ]
     if verdict.superiority is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kymograph.figures.curves import binned, interval
+from kymograph.figures.kymograph import cell_edges
 from kymograph.figures.style import MAP
 from kymograph.report.chart import Chart, Panel, rounded, scale_data, seeds_text
 from kymograph.report.curves import LARGEST
@@ -71,7 +72,7 @@ def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) 
     for arm, (x, thin, fewest), n in zip(array.labels["arm"], cells, counts, strict=True):
         if not len(x):
             continue
-        edges = _edges(x)
+        edges = cell_edges(x)
         left, _, width, _ = FRAME.box
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
         panels.append(Panel(f"{arm} (n = {n})", _picture(arm, look, x, edges, thin, sites, across, colours, time)))
@@ -158,14 +159,6 @@ def _bar(colours: _Colours, unit: str) -> Markup:
     scale = " (log scale)" if shown.log else ""
     parts.append(element("text", unit + scale, class_="label", x=left, y=12))
     return picture(BAR, f"colour scale, {unit}: {number(shown.low)} to {number(shown.high)}", *parts)
-
-
-def _edges(centres: np.ndarray) -> np.ndarray:
-    """Returns the edges of cells around ``centres``; a lone centre gets a cell of width one."""
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    middles = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
 
 
 def _png(rgba: np.ndarray) -> str:
