@@ -7,12 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
-
-if TYPE_CHECKING:
-    pass
 
 USAGE = """usage: kymograph VERB ...
 
