@@ -142,7 +142,7 @@ def test_small_errors_do_not_fail_reference() -> None:
     x, _ = Batches(digits(), 8).test(100)
     with torch.no_grad():
         for parameter in net.embed.parameters():
-            parameter *= 150  # wide margins between the logits, through a head that is not steep
+            parameter *= 200  # wide margins between the logits, through a head that is not steep
         net.head.weight *= 0.4
         y = net(x).argmax(-1)
     answer, _ = reference(net, x, y, None)
@@ -172,7 +172,7 @@ def test_feedback_that_had_no_part_in_training_passes_neither_functional_test_of
     x, y = Batches(digits(), 8).test(40)
     passed = [0, 0]
     for seed in range(12):
-        feedback = draw_feedback(1000 + seed, [16, 16], 10)
+        feedback = draw_feedback(torch.Generator().manual_seed(1000 + seed), [16, 16], 10)
         passed[0] += bool(perturbation(net, feedback, x, y, seed).passed)
         passed[1] += bool(step(net, feedback, True, 0.0, x, y, seed).passed)
     assert max(passed) <= 3

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import kymograph
+from kymograph import streams
 from kymograph.cli import main
 from kymograph.data.batches import Batches
 from kymograph.data.images import digits
@@ -21,7 +22,7 @@ from kymograph.runs.store import Store
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.studies.snapshot.diagnose import accuracy, diagnose
 from kymograph.studies.snapshot.logs import read_logs
-from kymograph.studies.snapshot.train import RESUME, make_network, train
+from kymograph.studies.snapshot.train import RESUME, draw_network, make_feedback, make_network, train
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
 
@@ -64,6 +65,33 @@ def test_arms_start_alike_and_see_the_same_pictures(store: Store) -> None:
             np.testing.assert_array_equal(bp, dfa)
 
 
+class ScriptsBlock(nn.Module):
+    """A block as the script's own class builds it, from torch's global generator."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.w1, self.w2 = nn.LayerNorm(width), nn.Linear(width, width), nn.Linear(width, width)
+        nn.init.normal_(self.w2.weight, std=0.01)
+        nn.init.zeros_(self.w2.bias)
+
+
+def test_weights_and_matrices_are_those_the_script_draws_at_the_same_seed() -> None:
+    """Bit for bit: after 1 epoch of CIFAR-10 ||h_L|| is 5e3 or 1.4e4 with others."""
+    config = SnapshotConfig(width=32, depth=3, rule="dfa", rms=True, clip=True)
+    draw = streams.script_generator(42)
+    net = draw_network(config, digits(), draw)
+    feedback = make_feedback(config, net, Batches(digits(), 8), draw)
+    with torch.random.fork_rng():
+        torch.manual_seed(42)
+        parts = nn.ModuleList([nn.Linear(64, 32), *(ScriptsBlock(32) for _ in range(3)), nn.LayerNorm(32)])
+        parts.append(nn.Linear(32, 10))
+        matrices = [torch.randn(32, 10) / np.sqrt(10) for _ in range(3)]
+    for ours, theirs in zip(net.parameters(), parts.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    for ours, theirs in zip(feedback, matrices, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=0)
+
+
 def test_the_diagnosis_is_autograds_and_does_not_depend_on_the_size_of_the_buffer() -> None:
     config = SnapshotConfig(width=8, depth=2, skip=False, w2_std=0.3)
     net = make_network(config, digits(), 3)
@@ -88,7 +116,7 @@ def test_the_diagnosis_is_autograds_and_does_not_depend_on_the_size_of_the_buffe
 def test_both_conventions_of_the_cosine_are_told() -> None:
     net = make_network(SnapshotConfig(width=8, depth=2, w2_std=0.3), digits(), 3)
     x, y = Batches(digits(), 8).test(40)
-    feedback = draw_feedback(1, [8, 8], 10)
+    feedback = draw_feedback(torch.Generator().manual_seed(1), [8, 8], 10)
     result = diagnose(net, x, y, DirectFeedback(feedback, normalise=False).credit)
     points = net.stream(x)
     logits = net.readout(points[-1])
@@ -333,9 +361,8 @@ def test_one_epoch_of_real_cifar10_has_the_published_sizes(tmp_path: Path) -> No
     fields = {"data": "cifar10", "epochs": 1}
     store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, **fields)
     bp, dfa = (run.summary for run in store)
-    assert bp["test_accuracy"] == pytest.approx(0.40, abs=0.03) and dfa["test_accuracy"] == pytest.approx(
-        0.30, abs=0.03
-    )
-    assert 50 < bp["final_h_L"] < 200 and 3e3 < dfa["final_h_L"] < 3e4
-    assert bp["final_g_2_script"] == pytest.approx(5e-5, rel=0.5)
-    assert 3e-7 < dfa["final_g_2_script"] < 3e-6
+    # What the script itself gives at this seed on a CPU: from the same weights and matrices, in another order of images.
+    assert bp["acc_eval"] == pytest.approx(0.406, abs=0.04) and dfa["acc_eval"] == pytest.approx(0.308, abs=0.04)
+    assert bp["final_h_L"] == pytest.approx(97.5, rel=0.15) and dfa["final_h_L"] == pytest.approx(1.022e4, rel=0.2)
+    assert bp["final_g_2_script"] == pytest.approx(5.175e-5, rel=0.2)
+    assert dfa["final_g_2_script"] == pytest.approx(1.007e-6, rel=0.3)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kymograph.models.flat import FlatParameters
-from kymograph.training.updates import Adam, ClipByNorm, ClipByPercentile, ClipByValue, Sgd, Update
+from kymograph.training.updates import Adam, ClipByNorm, ClipByPercentile, ClipByValue, ClipParts, Sgd, Update
 
 INF = float("inf")
 
@@ -100,3 +100,19 @@ def test_an_update_reports_norms_before_clipping() -> None:
     assert norms.tolist() == pytest.approx([5.0, 0.5]) and clipped.tolist() == [True, False]
     assert flat.values.norm(dim=1).tolist() == pytest.approx([1.0, 0.5])
     assert Update(Sgd(torch.ones(2)))(flat) == (None, None)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=6, max_size=6), st.floats(1e-3, 1e3))
+def test_parts_are_clipped_each_on_its_own_whether_they_are_alike_or_not(values: list[float], limit: float) -> None:
+    for spans in ([slice(0, 2), slice(2, 4)], [slice(0, 2), slice(2, 5)], [slice(0, 2), slice(4, 6)]):
+        gradients = torch.tensor([values], dtype=torch.float64)
+        before = gradients.clone()
+        fired = ClipParts(spans, limit)(gradients, None)
+        norms = [float(before[0, span].norm()) for span in spans]
+        assert fired.tolist() == [any(norm > limit for norm in norms)]
+        inside = torch.zeros(6, dtype=torch.bool)
+        for span, norm in zip(spans, norms, strict=True):
+            inside[span] = True
+            factor = min(1.0, limit / norm) if norm else 1.0
+            torch.testing.assert_close(gradients[0, span], before[0, span] * factor, rtol=1e-9, atol=0)
+        assert torch.equal(gradients[0, ~inside], before[0, ~inside])

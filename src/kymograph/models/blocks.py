@@ -162,3 +162,15 @@ class FlatNetwork:
                 parameter.grad = self.gradients[0, start:stop].view_as(parameter)
                 start = stop
             self.spans[group] = slice(first, start)
+
+    def stacked(self, name: str) -> tuple[Tensor, Tensor]:
+        """Returns the parameter called ``name`` of every block as one tensor (L, ...), and its gradients: views.
+
+        The blocks must be alike, as those of a `ResidualMLP` are.
+        """
+        first = self.net.blocks[0].get_parameter(name)
+        span = self.spans["blocks.0"]
+        shape = (len(self.net.blocks), *first.shape)
+        strides = (span.stop - span.start, *first.stride())
+        start = first.storage_offset()
+        return self.values.as_strided(shape, strides, start), self.gradients.as_strided(shape, strides, start)

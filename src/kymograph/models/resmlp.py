@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,8 @@ class MlpBlock(nn.Module):
 class ResidualMLP(BlockNetwork):
     """Linear embed, ``depth`` blocks with or without skip, LayerNorm or none, linear head; on flattened images."""
 
+    head: nn.Linear
+
     def __init__(
         self,
         inputs: int,
@@ -44,27 +48,36 @@ class ResidualMLP(BlockNetwork):
         self.head = nn.Linear(width, classes)
         self.skip = skip
 
+    @property
+    def embed_layer(self) -> nn.Linear:
+        """The embed without the flattening."""
+        return cast(nn.Linear, cast(nn.Sequential, self.embed)[1])
+
+    @property
+    def mlp_blocks(self) -> list[MlpBlock]:
+        """The blocks from the first to the last."""
+        return cast(list[MlpBlock], list(self.blocks))
+
 
 def initialise(net: nn.Module, draw: torch.Generator) -> None:
-    """Draws every parameter anew from ``draw``, in order, by torch's default laws.
+    """Draws every parameter anew from ``draw``, in order, as torch's own constructors draw from the global generator.
 
     Linear and convolution weights and biases are uniform on +-1/sqrt(fan_in); norms start at one and zero; a block's
-    last layer (``w2``) has weights N(0, w2_std) and zero bias; a free parameter such as a token is N(0, 0.02).
+    last layer (``w2``) is then set to weights N(0, w2_std) and zero bias; a free parameter, a token, is N(0, 0.02).
     """
     small = {block.w2: block.w2_std for block in net.modules() if isinstance(block, MlpBlock)}
     taken: set[int] = set()
     with torch.no_grad():
         for module in net.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
-                bound = module.weight[0].numel() ** -0.5
-                if isinstance(module, nn.Linear) and module in small:
-                    module.weight.normal_(0.0, small[module], generator=draw)
-                else:
-                    module.weight.uniform_(-bound, bound, generator=draw)
-                if module.bias is not None and module in small:
-                    module.bias.zero_()
-                elif module.bias is not None:
+                nn.init.kaiming_uniform_(module.weight, a=5**0.5, generator=draw)
+                if module.bias is not None:
+                    bound = module.weight[0].numel() ** -0.5
                     module.bias.uniform_(-bound, bound, generator=draw)
+                if isinstance(module, nn.Linear) and module in small:
+                    # What was just drawn is thrown away, as in the script: its next numbers depend on it.
+                    module.weight.normal_(0.0, small[module], generator=draw)
+                    module.bias.zero_()
             elif isinstance(module, nn.LayerNorm | nn.GroupNorm):
                 nn.init.ones_(module.weight)
                 nn.init.zeros_(module.bias)

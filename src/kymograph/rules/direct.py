@@ -17,19 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kymograph import streams
 from kymograph.models.blocks import BlockNetwork
 from kymograph.rules.credit import Credit
 
 LAW = "N(0, 1) / sqrt(classes)"
 
 
-def draw_feedback(seed: int, widths: Sequence[int], classes: int) -> list[Tensor]:
-    """Returns one matrix B_l (width_l, classes) per block, each from its own stream."""
-    return [
-        torch.randn(width, classes, generator=streams.generator(seed, "feedback", str(number))) / classes**0.5
-        for number, width in enumerate(widths)
-    ]
+def draw_feedback(draw: torch.Generator, widths: Sequence[int], classes: int) -> list[Tensor]:
+    """Returns one matrix B_l (width_l, classes) per block, drawn one after the other."""
+    return [torch.randn(width, classes, generator=draw) / classes**0.5 for width in widths]
 
 
 def feedback_hash(feedback: Sequence[Tensor]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
@@ -88,13 +89,24 @@ class ClipParts:
 
     def __init__(self, spans: Sequence[slice], max_norm: float) -> None:
         self._spans, self._max_norm = spans, max_norm
+        # Parts of one size that follow one another are the rows of a matrix: two calls for all of them.
+        self._alike = all(
+            span.start == before.stop and span.stop - span.start == before.stop - before.start
+            for before, span in pairwise(spans)
+        )
 
     def __call__(self, gradients: Tensor, norms: Tensor | None) -> Tensor:
         """Clips the parts of the one row; says whether any was clipped."""
-        parts = [gradients[0, span] for span in self._spans]
-        lengths = torch.stack([torch.linalg.vector_norm(part) for part in parts])
-        for part, factor in zip(parts, (self._max_norm / lengths).clamp_(max=1.0).unbind(), strict=True):
-            part.mul_(factor)
+        if self._alike:
+            first, last = self._spans[0], self._spans[-1]
+            parts = gradients[0, first.start : last.stop].view(len(self._spans), -1)
+            lengths = torch.linalg.vector_norm(parts, dim=1)
+            parts.mul_((self._max_norm / lengths).clamp_(max=1.0)[:, None])
+        else:
+            spans = [gradients[0, span] for span in self._spans]
+            lengths = torch.stack([torch.linalg.vector_norm(part) for part in spans])
+            for part, factor in zip(spans, (self._max_norm / lengths).clamp_(max=1.0).unbind(), strict=True):
+                part.mul_(factor)
         return (lengths > self._max_norm).any()[None]
 
 

@@ -214,7 +214,7 @@ def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) 
     if not feedback:
         return [[] for _ in range(DRAWS)]
     widths, classes = [len(matrix) for matrix in feedback], feedback[0].shape[1]
-    return [draw_feedback(streams.stream_seed(seed, "audit", "fresh", str(n)), widths, classes) for n in range(DRAWS)]
+    return [draw_feedback(streams.generator(seed, "audit", "fresh", str(n)), widths, classes) for n in range(DRAWS)]
 
 
 def _beyond(feedback: Sequence[Tensor]) -> str:

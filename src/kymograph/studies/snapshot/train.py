@@ -24,6 +24,7 @@ from kymograph.models.vision import ConvNet, ViTMini
 from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
 from kymograph.rules.credit import Rule
 from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
+from kymograph.rules.stacked import StackedFeedback
 from kymograph.runs.record import RunResult, RunSeries, write_atomically
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.snapshot import SnapshotConfig
@@ -64,9 +65,10 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
     """
     task = load_task(config.data)
     batches = Batches(task, config.batch_size, work.device)
-    net = make_network(config, task, spec.seed).to(work.device)
+    draw = streams.script_generator(spec.seed)
+    net = draw_network(config, task, draw).to(work.device)
     flat = FlatNetwork(net)
-    feedback = make_feedback(config, net, batches, spec.seed)
+    feedback = make_feedback(config, net, batches, draw)
     optimizer = make_optimizer(config, flat, parts)
     clips = [ClipParts([span for name, span in flat.spans.items() if name.startswith("blocks.")], 1.0)]
     update = Update(optimizer, clips if config.clip else [])
@@ -120,6 +122,15 @@ def load_task(name: str) -> ImageTask:
 
 def make_network(config: SnapshotConfig, task: ImageTask, seed: int) -> BlockNetwork:
     """Returns the network with the initial weights of its seed; arms of one architecture start alike."""
+    return draw_network(config, task, streams.script_generator(seed))
+
+
+def draw_network(config: SnapshotConfig, task: ImageTask, draw: torch.Generator) -> BlockNetwork:
+    """Returns the network with initial weights from ``draw``.
+
+    From a generator seeded with the seed itself they are the weights that the script starts from at that seed, and the
+    feedback matrices drawn next are the script's: so much hangs on those that other ones make another experiment.
+    """
     channels, size, _ = task.shape
     shared = {"depth": config.depth, "width": config.width, "out_ln": config.out_ln}
     net: BlockNetwork
@@ -138,24 +149,25 @@ def make_network(config: SnapshotConfig, task: ImageTask, seed: int) -> BlockNet
         else:
             net = ConvNet(channels, size, task.classes, **shared)  # type: ignore[arg-type]
     net = net.to_empty(device="cpu")
-    initialise(net, streams.generator(seed, "init", config.model))
+    initialise(net, draw)
     return net
 
 
-def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, seed: int) -> list[Tensor]:
+def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> list[Tensor]:
     """Returns the feedback matrices of a DFA run, on the network's device; none for other rules."""
     if config.rule != "dfa":
         return []
     x, _ = batches.test(2)
     with torch.no_grad():
         widths = [net.credit_shape(point)[0] for point in net.stream(x)[1:]]
-    return [matrix.to(x.device) for matrix in draw_feedback(seed, widths, batches.task.classes)]
+    return [matrix.to(x.device) for matrix in draw_feedback(draw, widths, batches.task.classes)]
 
 
 def make_rule(config: SnapshotConfig, feedback: list[Tensor]) -> Rule:
     """Returns the learning rule that the configuration names."""
     if config.rule == "dfa":
-        return DirectFeedback(feedback, config.rms, config.penalty)
+        way = StackedFeedback if config.model == "resmlp" else DirectFeedback
+        return way(feedback, config.rms, config.penalty)
     if config.rule == "bp" and config.rms:
         return NormalisedBackprop()
     return BlockBackprop({"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule])
