@@ -361,7 +361,7 @@ def test_one_epoch_of_real_cifar10_has_the_published_sizes(tmp_path: Path) -> No
     fields = {"data": "cifar10", "epochs": 1}
     store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, **fields)
     bp, dfa = (run.summary for run in store)
-    # What the script itself gives at this seed on a CPU: from the same weights and matrices, in another order of images.
+    # What the script itself gives at this seed on a CPU, from the same weights and matrices, images in another order.
     assert bp["acc_eval"] == pytest.approx(0.406, abs=0.04) and dfa["acc_eval"] == pytest.approx(0.308, abs=0.04)
     assert bp["final_h_L"] == pytest.approx(97.5, rel=0.15) and dfa["final_h_L"] == pytest.approx(1.022e4, rel=0.2)
     assert bp["final_g_2_script"] == pytest.approx(5.175e-5, rel=0.2)

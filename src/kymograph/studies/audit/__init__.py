@@ -93,7 +93,7 @@ class Audit(ImageStudy):
 
     name = "audit"
     question = "Do a network's blocks add anything to what embed, norm and head learn without them?"
-    version = 1
+    version = 2
     config_type = AuditConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",

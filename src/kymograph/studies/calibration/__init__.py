@@ -72,7 +72,7 @@ class Calibration(ImageStudy):
 
     name = "calibration"
     question = "Is a measured credit/gradient cosine real, or what random feedback gives?"
-    version = 1
+    version = 2
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",

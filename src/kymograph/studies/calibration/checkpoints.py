@@ -19,6 +19,9 @@ from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.studies.snapshot.train import load_task, make_network
 from kymograph.training import checkpoint
 
+FIRST_WITH_SCRIPTS_START = 2
+"""The version of the studies since which a seed's first weights are those of `make_network`."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -63,6 +66,7 @@ def _ours(path: Path, need_feedback: bool) -> Trained:
     config = SnapshotConfig(**fields)
     task = load_task(config.data)
     net, untrained = (make_network(config, task, identity["seed"]) for _ in range(2))
+    known_start = identity.get("version", 0) >= FIRST_WITH_SCRIPTS_START
     checkpoint.restore({f"net.{name}": p for name, p in net.named_parameters()}, tensors, path)
     feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
     if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):
@@ -71,7 +75,7 @@ def _ours(path: Path, need_feedback: bool) -> Trained:
         )
     accuracy = facts.get("test_accuracy")
     matrices = _fitting(net, feedback, path)
-    return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
+    return Trained(net, matrices, accuracy, config.data, untrained if known_start else None, config, identity["seed"])
 
 
 def _scripts(path: Path) -> Trained:

@@ -122,7 +122,7 @@ class Snapshot(ImageStudy):
 
     name = "snapshot"
     question = "How do residual-stream and gradient norms evolve under BP and DFA?"
-    version = 1
+    version = 2
     config_type = SnapshotConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
