@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ def test_ratios_are_repeat_by_repeat_and_shown_with_their_spread() -> None:
     timing = compare.Timing("x", comparison, (10.0, 12.0, 30.0), (1.0, 2.0, 3.0), (0.5, 1.0, 1.0))
     assert timing.ratios == [10, 6, 10]
     table = compare.render([timing])
-    assert "| work | 12 s | 2 s | 10x (6-10) | 2x (2-3) | 5x |" in table and "3 repeats" in table
+    assert "| work | 12 s | 2 s | 10x (6-10) | 20x (12-30) | 2x (2-3) | 5x |" in table and "3 repeats" in table
 
 
 def test_the_bench_times_both_ways_in_turn_and_writes_what_it_prints(
@@ -62,3 +66,16 @@ def test_the_scripts_pictures_are_cropped_and_normalised_like_ours(monkeypatch: 
     picture, _ = snapshot.PictureFiles(task)[0]
     expected = snapshot.Batches(task, 4).normalise(task.train[:1])[0]
     torch.testing.assert_close(picture, expected, atol=1e-5, rtol=0)
+
+
+def test_a_process_that_dies_is_told_in_a_sentence() -> None:
+    silent = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True)
+    with silent, pytest.raises(KymographError, match="a process of the comparison stopped"):
+        snapshot._heard([silent])
+
+
+@pytest.mark.slow
+def test_an_epoch_in_a_sweep_is_timed_without_its_start() -> None:
+    started = time.perf_counter()
+    seconds = snapshot.sweep_epoch("dfa")
+    assert 0.5 < seconds < (time.perf_counter() - started) / (os.cpu_count() or 1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from kymograph import streams
 from kymograph.data.batches import Batches
 from kymograph.data.cifar10 import MEAN, STD
 from kymograph.data.images import ImageTask
+from kymograph.errors import KymographError
 from kymograph.models.blocks import FlatNetwork
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.studies.snapshot import SnapshotConfig
@@ -214,8 +217,47 @@ def our_epoch(rule: str) -> float:
     return _timed(lambda: sum(1 for _ in train(flat, batches.epoch(0, 0), method, update)))
 
 
+def sweep_epoch(rule: str) -> float:
+    """Returns the seconds an epoch costs in a sweep: a run on every core, each on one thread; start-up not counted."""
+    code = (
+        "from kymograph.bench import snapshot as s; s.images(); s._batches(); print(flush=True); input(); "
+        f"s.our_epoch({rule!r}); print(flush=True)"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    cores = os.cpu_count() or 1
+    with ExitStack() as open_processes:
+        processes = [
+            open_processes.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=environment,
+                )
+            )
+            for _ in range(cores)
+        ]
+        _heard(processes)  # all are ready
+        started = time.perf_counter()
+        for process in processes:
+            print(file=process.stdin, flush=True)
+        _heard(processes)  # all are done
+        return (time.perf_counter() - started) / cores
+
+
+def _heard(processes: Sequence[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise KymographError("a process of the comparison stopped; run it again with less else going on")
+
+
 def products(rule: str) -> float:
-    """Returns the seconds of the matrix products alone of an epoch: every one that the rule needs, and nothing else."""
+    """Returns the seconds of the matrix products alone of an epoch: every one of the rule as it is written down.
+
+    Under DFA that is with its credit multiplied out; our own way keeps it as factors and needs about half of them.
+    """
     sizes = [(BATCH, 3072, WIDTH), (WIDTH, BATCH, 3072)]  # embed: forward, weights
     for _ in range(DEPTH):
         # Two forward, two backward: the first layer's is needed under DFA too, for the LayerNorm before it is trained.
