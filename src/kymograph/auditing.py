@@ -101,7 +101,7 @@ def audit(
     hits = _hits(trained.net, *tests)
     frozen: Tensor | None = None
     rungs: dict[int, float] = {}
-    if ladder and trained.config is not None and trained.seed is not None:
+    if ladder and trained.config is not None and trained.seed is not None and trained.untrained is not None:
         out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
         frozen, rungs = _ladder(trained, out, tests, quiet)
     rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)

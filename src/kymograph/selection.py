@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,16 @@ def select(directory: str, options: SelectOptions) -> Store:
             )
         store = store.select(arms=chosen)
     fields = settings(options.where)
-    return store.where(**fields) if fields else store
+    if fields:
+        store = store.where(**fields)
+    newest = store.newest()
+    if len(newest) < len(store):
+        print(
+            f"{len(store) - len(newest)} runs of older versions of their studies are left out; choose such with "
+            "--where version=NUMBER",
+            file=sys.stderr,
+        )
+    return newest
 
 
 def settings(conditions: Sequence[str]) -> dict[str, Any]:

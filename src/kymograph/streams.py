@@ -1,11 +1,12 @@
-"""Named random streams: every random number comes from (seed, name), never from a global generator.
+"""Named random streams: random numbers come from (seed, name), never from a global generator.
 
 Two arms that ask for the same name at the same seed see the same numbers, whatever else each of them draws;
-that is what pairs them. A stream that one arm adds cannot shift the numbers of another.
+that is what pairs them. A stream that one arm adds cannot shift the numbers of another. What must be a script's own
+numbers (`script_generator`: first weights, feedback matrices) comes from a generator seeded with the seed itself.
 
-    >>> stream_seed(42, "batches") == stream_seed(42, "batches")
+    >>> stream_seed(42, "order") == stream_seed(42, "order")
     True
-    >>> stream_seed(42, "batches") == stream_seed(42, "init")
+    >>> stream_seed(42, "order") == stream_seed(42, "crop")
     False
 """
 

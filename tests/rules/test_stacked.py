@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kymograph.errors import KymographError
 from kymograph.models.blocks import FlatNetwork
-from kymograph.models.resmlp import ResidualMLP, initialise
+from kymograph.models.resmlp import MlpBlock, ResidualMLP, initialise
 from kymograph.rules.direct import DirectFeedback, draw_feedback
 from kymograph.rules.stacked import StackedFeedback
 from kymograph.training.updates import AdamW, ClipParts, Update
@@ -93,3 +96,37 @@ def test_the_stack_is_a_view_of_every_block(name: str) -> None:
         gradients[number] = float(number)
         assert parameter.grad is not None and parameter.grad.eq(number).all()
     assert flat.gradients.sum() == 3 * flat.net.blocks[0].get_parameter(name).numel(), "and of nothing else"
+
+
+def test_a_copy_of_the_network_is_stacked_on_its_own() -> None:
+    flat = network()
+    twin = copy.deepcopy(flat)
+    twin.values += 1.0
+    assert torch.equal(twin.stacked("w1.weight")[0], flat.stacked("w1.weight")[0] + 1.0)
+
+
+def test_blocks_that_differ_are_not_stacked() -> None:
+    flat = network()
+    odd = ResidualMLP(30, 7, 2, 12)
+    odd.blocks[1] = MlpBlock(12, 3, 0.01)
+    with pytest.raises(KymographError, match="only blocks that are alike"):
+        FlatNetwork(odd).stacked("w1.weight")
+    flat.stacked("w1.weight")
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 0.0])
+def test_tiny_and_missing_errors_give_what_autograd_gives(scale: float) -> None:
+    """In float32 at the study's own width: a head without weights makes every error the same, a steep one none."""
+    net = ResidualMLP(30, 7, 4, 256)
+    initialise(net, torch.Generator().manual_seed(1))
+    flat = FlatNetwork(net)
+    x, y = batch(16)
+    with torch.no_grad():
+        net.head.weight *= 1e4 if scale < 1 else 1.0
+        y = net(x.float()).argmax(-1) if scale < 1 else y  # right, and sure of it
+    feedback = [scale * m.float() if scale else m.float() for m in matrices(4, 256)]
+    DirectFeedback(feedback).backward(flat, x.float(), y)
+    expected = flat.gradients.clone()
+    StackedFeedback(feedback).backward(flat, x.float(), y)
+    error = (flat.gradients - expected).norm() / expected.norm() if expected.norm() > 0 else flat.gradients.norm()
+    assert flat.gradients.isfinite().all() and float(error) < 1e-5

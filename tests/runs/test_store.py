@@ -9,8 +9,11 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
+from kymograph.options import SelectOptions
 from kymograph.runs.export import export
 from kymograph.runs.store import Store
+from kymograph.selection import select
+from kymograph.studies.clipping import Clipping
 from tests.conftest import QUICK_CLIPPING
 
 
@@ -47,6 +50,25 @@ def test_two_settings_of_one_arm_are_never_mixed(tmp_path: Path) -> None:
         store.where(lrr=0.2)
     with pytest.raises(KymographError, match=r"no run has lr=0.3"):
         store.where(lr=0.3)
+
+
+def test_versions_of_a_study_are_never_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    options = {"arms": ["extreme/clip"], "out": tmp_path, "quiet": True, **QUICK_CLIPPING}
+    monkeypatch.setattr(Clipping, "version", 0)
+    kymograph.run("clipping", seeds=[1, 2], **options)
+    monkeypatch.undo()
+    kymograph.run("clipping", seeds=[1], **options)
+    both = Store.open(tmp_path)
+    with pytest.raises(KymographError, match=r"several values of version; choose one with store.where\(version="):
+        both.series("loss")
+    assert both.newest().seeds == (1,) and both.where(version=0).seeds == (1, 2)
+    assert both.where(version=0).newest().seeds == (1, 2)
+    assert select(str(tmp_path), SelectOptions()).seeds == (1,)
+    assert "2 runs of older versions of their studies are left out" in capsys.readouterr().err
+    assert select(str(tmp_path), SelectOptions(where=("version=0",))).seeds == (1, 2)
+    assert not capsys.readouterr().err
 
 
 def test_labels_that_are_not_there_are_named(clipping_store: Store) -> None:

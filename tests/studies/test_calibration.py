@@ -19,6 +19,7 @@ from kymograph.studies.calibration.analysis import NULLS, calibrate
 from kymograph.studies.calibration.checkpoints import load
 from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.studies.snapshot.train import make_network
+from kymograph.training import checkpoint
 
 QUICK = {"epochs": 2, "width": 16, "depth": 3, "draws": 99}
 
@@ -155,6 +156,21 @@ def test_a_hostile_or_broken_pt_runs_nothing_and_gets_one_sentence(
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "x.pt" in error
     assert not target.exists() and path.read_bytes() == before and not (tmp_path / "out").exists()
+
+
+def test_a_run_of_an_older_version_started_from_weights_that_nobody_knows(store: Store, tmp_path: Path) -> None:
+    path = store.runs[0].directory / CHECKPOINT
+    now = load(path)
+    assert now.untrained is not None and now.seed is not None and now.config is not None
+    start = make_network(now.config, digits(), now.seed)
+    assert all(torch.equal(a, b) for a, b in zip(now.untrained.parameters(), start.parameters(), strict=True))
+    tensors, facts = checkpoint.unpack(path)
+    facts["identity"]["version"] = 1
+    old = tmp_path / "old.safetensors"
+    old.write_bytes(checkpoint.pack(tensors, facts))
+    assert load(old).untrained is None
+    depth = kymograph.audit(old, images=64).answers[2]
+    assert depth.passed is None and "made by this version" in depth.why
 
 
 @pytest.mark.parametrize("harm", ["cut", "foreign", "absent", "no feedback"])

@@ -27,7 +27,7 @@ class Comparison:
     ours: Callable[[], float]
     target: str
     floor: Callable[[], float] | None = None
-    """The seconds of the matrix products alone, where that is a fair floor."""
+    """The seconds of the matrix products alone of the work as it is written down."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +91,24 @@ def render(timings: Sequence[Timing]) -> str:
     """Returns the timings as a Markdown table with a line that says what they were measured on."""
     lines = [
         "| work | the script's way | ours | ratio: median (range) | the script's way / matrix products alone "
-        "| ours / these products | target |",
+        "| ours / matrix products alone | target |",
         "|---|---|---|---|---|---|---|",
     ]
     for timing in timings:
         script, ours, unit = statistics.median(timing.script), statistics.median(timing.ours), timing.comparison.unit
-        most, share = (
-            _spread([a / b for a, b in zip(way, timing.floor, strict=True)]) if timing.floor else ""
-            for way in (timing.script, timing.ours)
-        )
+        script_share, our_share = _over(timing.script, timing.floor), _over(timing.ours, timing.floor)
         lines.append(
             f"| {timing.comparison.about} | {script:.3g} {unit} | {ours:.3g} {unit} | {_spread(timing.ratios)} "
-            f"| {most} | {share} | {timing.comparison.target} |"
+            f"| {script_share} | {our_share} | {timing.comparison.target} |"
         )
     repeats = len(timings[0].script) if timings else 0
     lines.append("")
     lines.append(f"{hardware()['processor']}, torch {versions()['torch']}; {repeats} repeats, all ways interleaved.")
     return "\n".join(lines)
+
+
+def _over(seconds: Sequence[float], floor: Sequence[float]) -> str:
+    return _spread([a / b for a, b in zip(seconds, floor, strict=True)]) if floor else ""
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -172,14 +173,14 @@ def comparisons() -> dict[str, Comparison]:
             lambda: _snapshot().products("dfa"),
         ),
         "snapshot-bp-sweep": Comparison(
-            "BP in a sweep: a run on every core, each on one thread",
+            "BP in a sweep: a run on every core, each on one thread; the script trains one run after the other",
             epoch,
             lambda: _snapshot().script_epoch("bp"),
             lambda: _snapshot().sweep_epoch("bp"),
             "",
         ),
         "snapshot-dfa-sweep": Comparison(
-            "DFA in a sweep",
+            "DFA in a sweep, likewise",
             epoch,
             lambda: _snapshot().script_epoch("dfa"),
             lambda: _snapshot().sweep_epoch("dfa"),

@@ -150,10 +150,12 @@ class FlatNetwork:
         )
         self.gradients = torch.zeros_like(self.values)
         self.spans: dict[str, slice] = {}
+        self._starts: dict[str, int] = {}
         start = 0
         for group, names in self.groups.items():
             first = start
             for name in names:
+                self._starts[name] = start
                 stop = start + sizes[name]
                 parameter = named[name]
                 view = self.values[0, start:stop].view_as(parameter)
@@ -164,13 +166,12 @@ class FlatNetwork:
             self.spans[group] = slice(first, start)
 
     def stacked(self, name: str) -> tuple[Tensor, Tensor]:
-        """Returns the parameter called ``name`` of every block as one tensor (L, ...), and its gradients: views.
-
-        The blocks must be alike, as those of a `ResidualMLP` are.
-        """
+        """Returns the parameter called ``name`` of every block as one tensor (L, ...), and its gradients: views."""
+        spans = [self.spans[f"blocks.{number}"] for number in range(len(self.net.blocks))]
+        length = spans[0].stop - spans[0].start
+        if any(span.stop - span.start != length for span in spans):
+            raise KymographError("only blocks that are alike can be stacked")
         first = self.net.blocks[0].get_parameter(name)
-        span = self.spans["blocks.0"]
-        shape = (len(self.net.blocks), *first.shape)
-        strides = (span.stop - span.start, *first.stride())
-        start = first.storage_offset()
+        shape, strides = (len(spans), *first.shape), (length, *first.stride())
+        start = self._starts[f"blocks.0.{name}"]
         return self.values.as_strided(shape, strides, start), self.gradients.as_strided(shape, strides, start)

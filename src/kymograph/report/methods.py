@@ -55,8 +55,8 @@ def _runs(store: Store) -> str:
             + "."
         )
     sentences.append(
-        "Random numbers are drawn from streams named by seed and purpose, so that arms of one seed share what they can "
-        "share (initial weights, data, order of the batches) and comparisons are paired by seed."
+        "Random numbers are drawn from generators set by seed and purpose, so that arms of one seed share what they "
+        "can share (initial weights, data, order of the batches) and comparisons are paired by seed."
     )
     return " ".join(sentences)
 

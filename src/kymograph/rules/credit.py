@@ -14,7 +14,10 @@ class Credit:
 
     loss: Tensor
     at_blocks: tuple[Tensor, ...] = ()
-    """What the rule handed to each block's output in place of the gradient, (B, ...); empty if that is the gradient."""
+    """What the rule handed to each block's output in place of the gradient, (B, ...).
+
+    Empty if that is the gradient, or if the rule did not need to write it out.
+    """
 
 
 class Rule(Protocol):

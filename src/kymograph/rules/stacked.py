@@ -8,6 +8,7 @@ kept as its two factors, it turns the weight gradients of the embed and of every
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,28 +21,34 @@ from kymograph.rules.direct import DirectFeedback, output_error
 
 
 class StackedFeedback(DirectFeedback):
-    """`DirectFeedback` on a `ResidualMLP`, from one stack of all its blocks; arguments as there."""
+    """`DirectFeedback` on a `ResidualMLP`, from one stack of all its blocks; arguments as there.
 
-    _stack: _Stack | None = None
+    The blocks are computed here and not by calling them, so forward hooks on them do not fire.
+    """
+
+    def __init__(self, feedback: Sequence[Tensor], normalise: bool = True, penalty: float = 0.0) -> None:
+        self._matrices = torch.stack(list(feedback))  # (L, width, classes)
+        super().__init__(self._matrices.unbind(), normalise, penalty)
+        self._stack: _Stack | None = None
 
     def backward(self, flat: Any, x: Tensor, y: Tensor) -> Credit:
         """Fills the gradients of all parts from one forward pass."""
         if self._stack is None or self._stack.flat is not flat:
-            self._stack = _Stack(flat, torch.stack(self.feedback))
-        stack, net, size = self._stack, flat.net, len(y)
+            self._stack = _Stack(flat, self._matrices)
+        stack, size = self._stack, len(y)
         x = x.flatten(1)
-        last = stack.forward(net, x)
+        last = stack.forward(x)
         flat.gradients[0, flat.spans["readout"]] = 0.0
-        logits = net.readout(last)
+        logits = stack.net.readout(last)
         loss = nn.functional.cross_entropy(logits, y)
         loss.backward()
         with torch.no_grad():
             error = output_error(logits, y)
-            coefficients = (error / size).expand(len(stack.feedback), -1, -1)  # the mean over the batch
+            coefficients = (error / size).expand(len(self._matrices), -1, -1)  # the mean over the batch
             if self.normalise:
-                credit = error @ stack.feedback.mT  # (L, B, width)
+                credit = error @ self._matrices.mT  # (L, B, width)
                 coefficients = coefficients / (credit.square_().mean(-1, keepdim=True).sqrt_() + 1e-6)  # as `unit_rms`
-            stack.embed_back(net.embed_layer, x, coefficients)
+            stack.embed_back(x, coefficients)
             stack.blocks_back(coefficients, 2 * self.penalty / size)
         return Credit(loss.detach()[None])
 
@@ -50,39 +57,41 @@ class _Stack:
     """The parameters, gradients and last forward pass of all blocks, each as one tensor with a leading axis of L."""
 
     def __init__(self, flat: FlatNetwork, feedback: Tensor) -> None:
-        self.flat, self.feedback = flat, feedback  # (L, width, classes)
+        assert isinstance(flat.net, ResidualMLP), "other networks learn through autograd"
+        self.flat, self.net, self.feedback = flat, flat.net, feedback  # feedback: (L, width, classes)
         self.w1, self.w1_grad = flat.stacked("w1.weight")  # (L, inside, width)
         self.w2, self.w2_grad = flat.stacked("w2.weight")  # (L, width, inside)
         self.scale, self.scale_grad = flat.stacked("norm.weight")  # (L, width)
         self.shift, self.shift_grad = flat.stacked("norm.bias")
         self.b1_grad, self.b2_grad = flat.stacked("w1.bias")[1], flat.stacked("w2.bias")[1]
-        self.unit = self.inner = self.active = self.output = feedback.new_empty(0, 0, 0)
+        self._room_for(0)
+
+    def _room_for(self, size: int) -> None:
+        """Makes room for what the way back needs of a forward pass, a row per block and sample."""
+        depth, inside, width = self.w1.shape
+        self.unit, self.output = self.w1.new_empty(2, depth, size, width)  # LayerNorm less its weights; the block's f
+        self.inner, self.active = self.w1.new_empty(2, depth, size, inside)  # before and after the GELU
 
     @torch.no_grad()
-    def forward(self, net: ResidualMLP, x: Tensor) -> Tensor:
-        """Returns h_L, (B, width), and keeps what the way back needs: a row per block and sample of
-
-        ``unit``, the block's LayerNorm before its weights; ``inner`` and ``active``, before and after its GELU; and
-        ``output``, what it says.
-        """
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns h_L, (B, width), from images (B, inputs)."""
         if self.unit.shape[1] != len(x):
-            depth, inside, width = self.w1.shape
-            self.unit, self.output = x.new_empty(2, depth, len(x), width)
-            self.inner, self.active = x.new_empty(2, depth, len(x), inside)
-        h = net.embed_layer(x)
+            self._room_for(len(x))
+        h = self.net.embed_layer(x)
         for block, unit, inner, active, output in zip(
-            net.mlp_blocks, self.unit, self.inner, self.active, self.output, strict=True
+            self.net.mlp_blocks, self.unit, self.inner, self.active, self.output, strict=True
         ):
             unit.copy_(nn.functional.layer_norm(h, block.norm.normalized_shape, eps=block.norm.eps))
             normed = torch.addcmul(block.norm.bias, unit, block.norm.weight)
             torch.addmm(block.w1.bias, normed, block.w1.weight.t(), out=inner)
             active.copy_(nn.functional.gelu(inner))
             torch.addmm(block.w2.bias, active, block.w2.weight.t(), out=output)
-            h = net.join(h, output)
+            h = self.net.join(h, output)
         return h
 
-    def embed_back(self, embed: nn.Linear, x: Tensor, coefficients: Tensor) -> None:
+    def embed_back(self, x: Tensor, coefficients: Tensor) -> None:
         """Fills the gradients of the embed, which learns from the credit of block 0."""
+        embed = self.net.embed_layer
         assert embed.weight.grad is not None and embed.bias.grad is not None
         torch.mm(self.feedback[0], coefficients[0].t() @ x, out=embed.weight.grad)
         torch.mv(self.feedback[0], coefficients[0].sum(0), out=embed.bias.grad)
@@ -91,8 +100,8 @@ class _Stack:
         """Fills the gradients of all blocks.
 
         The signal at a block's output is c B^T, plus ``pull`` times that output if its size is penalised; only then is
-        it of full rank and multiplied out. LayerNorm's own gradients need no further product: with M the product of
-        the signal before the GELU and ``unit``, the gradient of W1 is M times LayerNorm's weights (and shifted by its
+        it of full rank and written out. LayerNorm's own gradients need no further product: with M the product of the
+        signal before the GELU and ``unit``, the gradient of W1 is M times LayerNorm's weights (and shifted by its
         bias), and theirs is W1 * M summed over the outputs of W1.
         """
         if pull:

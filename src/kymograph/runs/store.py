@@ -231,13 +231,20 @@ class Store:
             chosen = Store(sorted(chosen.runs, key=lambda run: rank[run.seed]), self.root)
         return chosen
 
+    def newest(self) -> Store:
+        """Returns the runs of the newest version of each study; older ones are other experiments of the same name."""
+        versions: dict[str, int] = {}
+        for run in self.runs:
+            versions[run.study] = max(run.spec.version, versions.get(run.study, 0))
+        return self._filter(lambda run: run.spec.version == versions[run.study])
+
     def where(self, **fields: Any) -> Store:
-        """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``."""
-        known = {name for run in self.runs for name in run.config}
+        """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``; ``version`` is the study's."""
+        known = {"version", *(name for run in self.runs for name in run.config)}
         for name in fields:
             if name not in known:
                 raise KymographError(f"no run has a field {name!r}{did_you_mean(name, known)}")
-        chosen = self._filter(lambda run: all(run.config.get(name) == value for name, value in fields.items()))
+        chosen = self._filter(lambda run: all(_setting(run, name) == value for name, value in fields.items()))
         if not chosen.runs:
             wanted = ", ".join(f"{name}={value}" for name, value in fields.items())
             raise KymographError(f"no run has {wanted}; look at the runs' config.json")
@@ -352,9 +359,13 @@ class Store:
             name = differing[0] if differing else "version"
             raise KymographError(
                 f"{run.arm} at seed {run.seed} was run with several values of {', '.join(differing) or 'version'}; "
-                f"choose one with store.where({name}={run.config.get(name)!r}) or --where {name}={run.config.get(name)}"
+                f"choose one with store.where({name}={_setting(run, name)!r}) or --where {name}={_setting(run, name)}"
             )
         return grid
+
+
+def _setting(run: StoredRun, name: str) -> Any:
+    return run.spec.version if name == "version" else run.config.get(name)
 
 
 def _pandas() -> Any:

@@ -32,7 +32,7 @@ def figure(name: str, store: Store, style: str | None = None, venue: str | None 
         raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, draws)}")
     study, draw = draws[name]
     with drawing_in(look):
-        return draw(store.select(study))
+        return draw(store.select(study).newest())
 
 
 def figure_names(store: Store) -> list[str]:

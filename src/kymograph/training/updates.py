@@ -90,24 +90,23 @@ class ClipParts:
     def __init__(self, spans: Sequence[slice], max_norm: float) -> None:
         self._spans, self._max_norm = spans, max_norm
         # Parts of one size that follow one another are the rows of a matrix: two calls for all of them.
-        self._alike = all(
+        self._are_rows = bool(spans) and all(
             span.start == before.stop and span.stop - span.start == before.stop - before.start
             for before, span in pairwise(spans)
         )
 
     def __call__(self, gradients: Tensor, norms: Tensor | None) -> Tensor:
         """Clips the parts of the one row; says whether any was clipped."""
-        if self._alike:
-            first, last = self._spans[0], self._spans[-1]
-            parts = gradients[0, first.start : last.stop].view(len(self._spans), -1)
-            lengths = torch.linalg.vector_norm(parts, dim=1)
-            parts.mul_((self._max_norm / lengths).clamp_(max=1.0)[:, None])
+        if self._are_rows:
+            parts = [gradients[0, self._spans[0].start : self._spans[-1].stop].view(len(self._spans), -1)]
         else:
-            spans = [gradients[0, span] for span in self._spans]
-            lengths = torch.stack([torch.linalg.vector_norm(part) for part in spans])
-            for part, factor in zip(spans, (self._max_norm / lengths).clamp_(max=1.0).unbind(), strict=True):
-                part.mul_(factor)
-        return (lengths > self._max_norm).any()[None]
+            parts = [gradients[0, span][None] for span in self._spans]
+        fired = torch.zeros(1, dtype=torch.bool, device=gradients.device)
+        for rows in parts:
+            lengths = torch.linalg.vector_norm(rows, dim=1)
+            rows.mul_((self._max_norm / lengths).clamp_(max=1.0)[:, None])
+            fired |= (lengths > self._max_norm).any()
+        return fired
 
 
 class Optimizer(Protocol):

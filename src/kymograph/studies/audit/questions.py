@@ -122,7 +122,7 @@ def depth_utility(hits: Tensor, frozen: Tensor | None, rungs: Mapping[int, float
     )
     accuracy = float(hits.double().mean())
     if frozen is None:
-        why = "there is no frozen baseline; audit a run of ours and leave --no-ladder away"
+        why = "there is no frozen baseline; audit a run made by this version and leave --no-ladder away"
         return Answer(question, None, f"accuracy {accuracy:.4f}", threshold, why, {"accuracy": accuracy})
     difference = hits.double() - frozen.double()
     gain = float(difference.mean())

@@ -65,8 +65,9 @@ def _ours(path: Path, need_feedback: bool) -> Trained:
         fields |= {"rule": "dfa", "rms": True, "clip": True}
     config = SnapshotConfig(**fields)
     task = load_task(config.data)
-    net, untrained = (make_network(config, task, identity["seed"]) for _ in range(2))
+    net = make_network(config, task, identity["seed"])
     known_start = identity.get("version", 0) >= FIRST_WITH_SCRIPTS_START
+    untrained = make_network(config, task, identity["seed"]) if known_start else None
     checkpoint.restore({f"net.{name}": p for name, p in net.named_parameters()}, tensors, path)
     feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
     if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):
@@ -75,7 +76,7 @@ def _ours(path: Path, need_feedback: bool) -> Trained:
         )
     accuracy = facts.get("test_accuracy")
     matrices = _fitting(net, feedback, path)
-    return Trained(net, matrices, accuracy, config.data, untrained if known_start else None, config, identity["seed"])
+    return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
 
 
 def _scripts(path: Path) -> Trained:

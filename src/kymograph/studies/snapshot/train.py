@@ -128,8 +128,9 @@ def make_network(config: SnapshotConfig, task: ImageTask, seed: int) -> BlockNet
 def draw_network(config: SnapshotConfig, task: ImageTask, draw: torch.Generator) -> BlockNetwork:
     """Returns the network with initial weights from ``draw``.
 
-    From a generator seeded with the seed itself they are the weights that the script starts from at that seed, and the
-    feedback matrices drawn next are the script's: so much hangs on those that other ones make another experiment.
+    With a generator seeded with the seed itself, they are the weights that the script's network has on a CPU after
+    `torch.manual_seed`, and the feedback matrices drawn next are its matrices. So much hangs on the matrices that other
+    ones make another experiment.
     """
     channels, size, _ = task.shape
     shared = {"depth": config.depth, "width": config.width, "out_ln": config.out_ln}
@@ -166,8 +167,9 @@ def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, d
 def make_rule(config: SnapshotConfig, feedback: list[Tensor]) -> Rule:
     """Returns the learning rule that the configuration names."""
     if config.rule == "dfa":
-        way = StackedFeedback if config.model == "resmlp" else DirectFeedback
-        return way(feedback, config.rms, config.penalty)
+        # Writing into strided views is not to be relied on everywhere; autograd serves the other devices.
+        stacked = config.model == "resmlp" and feedback[0].device.type in ("cpu", "cuda")
+        return (StackedFeedback if stacked else DirectFeedback)(feedback, config.rms, config.penalty)
     if config.rule == "bp" and config.rms:
         return NormalisedBackprop()
     return BlockBackprop({"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule])
