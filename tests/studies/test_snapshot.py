@@ -18,6 +18,7 @@ from kymograph.errors import KymographError
 from kymograph.models.blocks import FlatNetwork
 from kymograph.rules.direct import DirectFeedback, draw_feedback
 from kymograph.rules.stacked import StackedFeedback
+from kymograph.rules.written import WrittenBackprop
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
@@ -101,8 +102,10 @@ def test_a_run_keeps_the_matrices_drawn_after_its_network(store: Store) -> None:
     tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
     for number, matrix in enumerate(expected):
         assert torch.equal(tensors[f"feedback.{number}"], matrix)
-    assert isinstance(make_rule(config, expected), StackedFeedback)
-    assert type(make_rule(SnapshotConfig(model="vit", rule="dfa"), expected)) is DirectFeedback
+    assert isinstance(make_rule(config, expected, "cpu"), StackedFeedback)
+    assert isinstance(make_rule(SnapshotConfig(), [], "cpu"), WrittenBackprop)
+    assert type(make_rule(config, expected, "mps")) is DirectFeedback
+    assert type(make_rule(SnapshotConfig(model="vit", rule="dfa"), expected, "cpu")) is DirectFeedback
 
 
 def test_the_diagnosis_is_autograds_and_does_not_depend_on_the_size_of_the_buffer() -> None:

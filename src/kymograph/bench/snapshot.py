@@ -213,7 +213,7 @@ def our_epoch(rule: str) -> float:
     flat = FlatNetwork(net)
     spans = [span for name, span in flat.spans.items() if name.startswith("blocks.")]
     update = Update(make_optimizer(config, flat), [ClipParts(spans, 1.0)] if config.clip else [])
-    method = make_rule(config, make_feedback(config, net, batches, draw))
+    method = make_rule(config, make_feedback(config, net, batches, draw), "cpu")
     return _timed(lambda: sum(1 for _ in train(flat, batches.epoch(0, 0), method, update)))
 
 

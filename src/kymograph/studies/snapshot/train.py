@@ -25,6 +25,7 @@ from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
 from kymograph.rules.credit import Rule
 from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
 from kymograph.rules.stacked import StackedFeedback
+from kymograph.rules.written import WrittenBackprop
 from kymograph.runs.record import RunResult, RunSeries, write_atomically
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.snapshot import SnapshotConfig
@@ -72,7 +73,7 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
     optimizer = make_optimizer(config, flat, parts)
     clips = [ClipParts([span for name, span in flat.spans.items() if name.startswith("blocks.")], 1.0)]
     update = Update(optimizer, clips if config.clip else [])
-    rule = make_rule(config, feedback)
+    rule = make_rule(config, feedback, work.device)
     buffer = batches.test(BUFFER)
     tests = batches.test()
     credit = DirectFeedback(feedback, normalise=False).credit if feedback else None
@@ -164,15 +165,16 @@ def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, d
     return [matrix.to(x.device) for matrix in draw_feedback(draw, widths, batches.task.classes)]
 
 
-def make_rule(config: SnapshotConfig, feedback: list[Tensor]) -> Rule:
+def make_rule(config: SnapshotConfig, feedback: list[Tensor], device: str) -> Rule:
     """Returns the learning rule that the configuration names."""
+    # Writing into strided views is not to be relied on everywhere; autograd serves the other devices.
+    written = config.model == "resmlp" and device.split(":")[0] in ("cpu", "cuda")
     if config.rule == "dfa":
-        # Writing into strided views is not to be relied on everywhere; autograd serves the other devices.
-        stacked = config.model == "resmlp" and feedback[0].device.type in ("cpu", "cuda")
-        return (StackedFeedback if stacked else DirectFeedback)(feedback, config.rms, config.penalty)
+        return (StackedFeedback if written else DirectFeedback)(feedback, config.rms, config.penalty)
     if config.rule == "bp" and config.rms:
         return NormalisedBackprop()
-    return BlockBackprop({"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule])
+    parts = {"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule]
+    return (WrittenBackprop if written else BlockBackprop)(parts)
 
 
 def make_optimizer(config: SnapshotConfig, flat: FlatNetwork, parts: Sequence[str] | None = None) -> AdamW | PlainSgd:
