@@ -20,10 +20,10 @@ def data(seed: int, n: int = 60, d: int = 12, c: int = 5, common: float = 0.5) -
     return errors, gradients
 
 
-@given(st.integers(0, 1000), st.sampled_from([1e-30, 1.0, 1e20]))
-def test_batched_cosines_are_those_of_a_plain_loop_whatever_the_scale(seed: int, scale: float) -> None:
-    errors, gradients = data(seed)
-    matrices = torch.randn(3, 12, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+@given(st.integers(0, 1000), st.sampled_from([1e-30, 1.0, 1e20]), st.sampled_from([5, 40]))
+def test_batched_cosines_are_those_of_a_plain_loop_whatever_the_scale(seed: int, scale: float, classes: int) -> None:
+    errors, gradients = data(seed, c=classes)
+    matrices = torch.randn(3, 12, classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     found = Pairs.of(errors / scale, gradients * scale).mean_cosines(matrices)
     for matrix, value in zip(matrices, found, strict=True):
         cosines = torch.nn.functional.cosine_similarity(errors @ matrix.T, gradients, eps=0.0)

@@ -23,6 +23,7 @@ from torch import Tensor
 from kymograph.probes.measures import as_float64
 
 _CHUNK = 32
+_FEW_CLASSES = 32  # above, all products of two errors take more room than they save time
 
 
 @dataclass(frozen=True)
@@ -51,26 +52,27 @@ class Pairs:
         The products are taken in the precision of ``feedback`` and the mean in float64. Both sides are unit vectors, so
         float32 costs a mean cosine about 1e-8: enough for the thousands of draws of a null, at twice the speed.
         """
-        errors, gradients, squared = self._double if feedback.dtype == torch.float64 else self._single
+        errors, gradients = (self.errors, self.gradients) if feedback.dtype == torch.float64 else self._single
+        few = feedback.shape[2] <= _FEW_CLASSES
+        outer = (errors[:, :, None] * errors[:, None, :]).flatten(1) if few else None  # e_i e_i^T as rows
         parts = []
         for block in feedback.split(_CHUNK):
             k, d, c = block.shape
             stacked = block.permute(1, 0, 2).reshape(d, k * c)
             dots = torch.einsum("nkc,nc->nk", (gradients @ stacked).view(-1, k, c), errors)
-            grams = (block.transpose(1, 2) @ block).view(k, c * c)
-            parts.append((dots / (squared @ grams.T).sqrt_()).double().mean(0))
+            grams = block.transpose(1, 2) @ block
+            if outer is not None:
+                squares = outer @ grams.view(k, c * c).T
+            else:
+                turned = (errors @ grams.permute(1, 0, 2).reshape(c, k * c)).view(-1, k, c)
+                squares = torch.einsum("nkc,nc->nk", turned, errors)
+            parts.append((dots / squares.sqrt()).double().mean(0))
         return torch.cat(parts)
 
     @functools.cached_property
-    def _double(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Unit errors, unit gradients, and e_i e_i^T as rows (n, C * C), whose product with B^T B is ||B e_i||^2."""
-        return self.errors, self.gradients, (self.errors[:, :, None] * self.errors[:, None, :]).flatten(1)
-
-    @functools.cached_property
-    def _single(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The same in float32."""
-        errors, gradients, squared = (tensor.float() for tensor in self._double)
-        return errors, gradients, squared
+    def _single(self) -> tuple[Tensor, Tensor]:
+        """The unit vectors in float32."""
+        return self.errors.float(), self.gradients.float()
 
     def shuffled_cosines(self, feedback: Tensor, draws: int, draw: torch.Generator) -> Tensor:
         """Returns ``draws`` mean cosines of one B (d, C) with errors and gradients paired at random."""
