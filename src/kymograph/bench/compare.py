@@ -156,36 +156,10 @@ def comparisons() -> dict[str, Comparison]:
             lambda: _snapshot().our_pipeline(),
             "ours under 0.6 s",
         ),
-        "snapshot-bp": Comparison(
-            "`snapshot`, BP",
-            epoch,
-            lambda: _snapshot().script_epoch("bp"),
-            lambda: _snapshot().our_epoch("bp"),
-            "7x; at most 1.8x the products",
-            lambda: _snapshot().products("bp"),
-        ),
-        "snapshot-dfa": Comparison(
-            "`snapshot`, DFA",
-            epoch,
-            lambda: _snapshot().script_epoch("dfa"),
-            lambda: _snapshot().our_epoch("dfa"),
-            "7x; at most 2x the products",
-            lambda: _snapshot().products("dfa"),
-        ),
-        "snapshot-bp-sweep": Comparison(
-            "BP in a sweep: a run on every core, each on one thread; the script trains one run after the other",
-            epoch,
-            lambda: _snapshot().script_epoch("bp"),
-            lambda: _snapshot().sweep_epoch("bp"),
-            "",
-        ),
-        "snapshot-dfa-sweep": Comparison(
-            "DFA in a sweep, likewise",
-            epoch,
-            lambda: _snapshot().script_epoch("dfa"),
-            lambda: _snapshot().sweep_epoch("dfa"),
-            "",
-        ),
+        "snapshot-bp": _epoch("bp", "1.8x"),
+        "snapshot-dfa": _epoch("dfa", "2x"),
+        "snapshot-bp-sweep": _epoch_in_a_sweep("bp"),
+        "snapshot-dfa-sweep": _epoch_in_a_sweep("dfa"),
         "calibration": Comparison(
             "`calibration`, one fresh-B draw on 2,048 images; the script computes the gradients anew, we have them",
             "s a draw",
@@ -202,6 +176,28 @@ def comparisons() -> dict[str, Comparison]:
             "ours under 3 s",
         ),
     }
+
+
+def _epoch(rule: str, most: str) -> Comparison:
+    return Comparison(
+        f"`snapshot`, {rule.upper()}",
+        "s an epoch",
+        lambda: _snapshot().script_epoch(rule),
+        lambda: _snapshot().our_epoch(rule),
+        f"7x; at most {most} the products",
+        lambda: _snapshot().products(rule),
+    )
+
+
+def _epoch_in_a_sweep(rule: str) -> Comparison:
+    return Comparison(
+        f"{rule.upper()} in a sweep: a run on every core, each on one thread; "
+        "the script trains one run after the other",
+        "s an epoch",
+        lambda: _snapshot().script_epoch(rule),
+        lambda: _snapshot().sweep_epoch(rule),
+        "",
+    )
 
 
 def _calibration() -> ModuleType:

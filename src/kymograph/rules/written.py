@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from kymograph.models.resmlp import MlpBlock, ResidualMLP
 from kymograph.rules.baselines import BlockBackprop
 from kymograph.rules.credit import Credit
+from kymograph.rules.direct import output_error
 
 _norm_back = torch.ops.aten.native_layer_norm_backward
 _gelu_back = torch.ops.aten.gelu_backward
@@ -61,10 +62,9 @@ def _readout(net: ResidualMLP, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Fills the gradients of head and terminal LayerNorm; returns the mean loss and its gradient at h_L."""
     normed = _norm(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
     read = h if normed is None else normed[0]
-    log_odds = net.head(read).log_softmax(-1)
-    places = y[:, None]
-    loss = -log_odds.gather(1, places).mean()
-    error = log_odds.exp_().scatter_add_(1, places, log_odds.new_full(places.shape, -1.0)).div_(len(y))
+    logits = net.head(read)
+    loss = nn.functional.cross_entropy(logits, y)
+    error = output_error(logits, y).div_(len(y))
     _linear(net.head, read, error)
     signal = error @ net.head.weight
     if normed is not None and isinstance(net.norm, nn.LayerNorm):
