@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,9 @@ def _ours(path: Path, need_feedback: bool) -> Trained:
 def _scripts(path: Path) -> Trained:
     """Reads ``state_dict``, ``Bs`` and ``test_acc`` as torch's own loader for plain tensors gives them."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the file's format; what is wrong with it is said below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError, KeyError, AttributeError, TypeError):
         raise KymographError(f"{path} is cut off, or holds more than tensors; nothing in it was run") from None
     if not isinstance(content, dict) or not isinstance(content.get("state_dict"), Mapping):
