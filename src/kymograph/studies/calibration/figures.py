@@ -15,7 +15,10 @@ from kymograph.runs.store import Store
 
 @styled
 def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequence[float]]]) -> LabFigure:
-    """Draws one panel per (title, null draws by name, observed values): densities, and a line per observed value."""
+    """Draws one panel per (title, null draws by name, observed values): densities, and a line per observed value.
+
+    Each density is scaled to its own peak: some nulls are so much narrower than others that they would flatten them.
+    """
     columns = current_look().columns(min(len(panels), 3), least=2.2)
     rows = -(-len(panels) // columns)
     figure = sheet((4.4, 3.2), rows, columns)
@@ -24,16 +27,21 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
         axes.set_visible(False)
     for axes, (title, nulls, observed) in zip(grid.flat, panels, strict=False):
         for (name, values), colour in zip(nulls.items(), COLOURS[2:], strict=False):
-            axes.hist(values, bins=40, density=True, histtype="stepfilled", alpha=0.35, color=colour,
-                      label=f"null: {name} (n = {len(values):,} draws)")  # fmt: skip
+            heights, edges = np.histogram(values, bins=40)
+            axes.stairs(heights / heights.max(), edges, fill=True, alpha=0.35, color=colour,
+                        label=f"null: {name} (n = {len(values):,} draws)")  # fmt: skip
             figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
         for place, value in enumerate(observed):
             label = f"training B (n = {len(observed)})" if place == 0 else None
             axes.axvline(value, color=COLOURS[1], linewidth=stroke(), label=label)
             figure.note(("panel", "what", "value"), [(title, "observed", value)])
+        shown = np.concatenate([*nulls.values(), np.asarray(observed)])
+        axes.update_datalim([(shown.min(), 0.0), (shown.max(), 1.0)])  # a line alone would end up on the frame
+        axes.autoscale_view()
+        axes.set_ylim(0.0, 1.05)
         axes.set_title(title)
         axes.set_xlabel("mean cosine of credit and gradient")
-        axes.set_ylabel("density")
+        axes.set_ylabel("density / its peak")
     legends(figure, grid.flat, inside=False)
     return figure
 
