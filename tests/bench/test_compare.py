@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.bench import compare, naive, snapshot
+from kymograph.bench import compare, naive, snapshot, watching
 from kymograph.errors import KymographError
 
 
@@ -65,6 +65,14 @@ def test_the_scripts_pictures_are_cropped_and_normalised_like_ours(monkeypatch: 
     picture, _ = snapshot.PictureFiles(task)[0]
     expected = snapshot.Batches(task, 4).normalise(task.train[:1])[0]
     torch.testing.assert_close(picture, expected, atol=1e-5, rtol=0)
+
+
+def test_a_watched_loop_learns_the_same_bits_and_reads_every_layer_at_every_step() -> None:
+    _, plain, nothing = watching.train(watched=False, steps=3)
+    _, watched, readings = watching.train(watched=True, steps=3)
+    assert all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
+    assert nothing.numel() == 0 and readings.shape == (3, 2 * (watching.DEPTH + 1))
+    assert bool((readings > 0).all()) and len(readings.unique(dim=0)) == 3
 
 
 def test_a_process_that_dies_is_told_in_a_sentence() -> None:
