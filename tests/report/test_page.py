@@ -25,6 +25,7 @@ from kymograph.report.evidence import dot_plot, evidence_of, measured
 from kymograph.report.heatmap import kymograph_chart
 from kymograph.report.looks import Look, panels_of, settings_of
 from kymograph.report.page import build_page, data_block, write_page
+from kymograph.report.sections import Cell, section_of
 from kymograph.report.svg import Scale, labels, linear_ticks, log_ticks, number
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
@@ -374,3 +375,20 @@ def test_runs_that_had_not_ended_and_records_that_are_damaged_are_told(
         main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")])
     assert exit_.value.code == 0 and "left out: " in capsys.readouterr().err
     assert "2 planned runs had not ended" in (tmp_path / "r.html").read_text()
+
+
+def test_every_setting_in_which_arms_differ_is_shown_and_none_of_the_others(tmp_path: Path) -> None:
+    make_runs(tmp_path, arms=["calm"], config={"lr": 0.1, "clip": 1.0})
+    make_runs(tmp_path, arms=["wild"], config={"lr": 0.3, "clip": 1.0})
+    store = make_runs(tmp_path, arms=["odd"], config={"lr": 0.1, "clip": 1.0, "momentum": 0.9})
+    setting = section_of(store, "own").settings[0]
+    assert setting.apart.header == ("lr", "momentum") and setting.shared == (("clip", "1.0"),)
+    assert dict(setting.apart.rows) == {
+        "calm": (Cell("", "0.1"), Cell("", "–")),
+        "odd": (Cell("", "0.1"), Cell("0.9")),
+        "wild": (Cell("0.3"), Cell("", "–")),
+    }, "what most arms have is the lesser text; a setting that an arm does not have is no value"
+    assert "What sets the arms apart" in build_page(store, Verdicts(()), now=NOW)
+    alone = store.select(arms=["calm"])
+    assert section_of(alone, "own").settings[0].apart.rows == ()
+    assert "sets the arms apart" not in build_page(alone, Verdicts(()), now=NOW)

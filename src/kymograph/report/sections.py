@@ -61,6 +61,8 @@ class Setting:
     arms: tuple[ArmRow, ...]
     seeds: str
     """The seeds, if all arms have the same."""
+    apart: Table
+    """Settings in which the arms differ; what most arms have stands behind, as lesser."""
     headlines: Table
     audit: Table
     shared: tuple[tuple[str, str], ...]
@@ -109,6 +111,7 @@ def _setting(base: str, fields: Mapping[str, Any], store: Store, name: str, stud
         ", ".join(f"{field}: {value}" for field, value in fields.items()),
         rows,
         rows[0].seeds if len({row.seeds for row in rows}) == 1 else "",
+        _apart(store, arms),
         _table(store.finished, arms, {key: text for key, text in chosen.items() if key in numeric}),
         _table(store.finished, arms, audits),
         _shared(store),
@@ -157,10 +160,25 @@ def _cell(values: Sequence[Any]) -> Cell:
 
 
 def _shared(store: Store) -> tuple[tuple[str, str], ...]:
+    return tuple((name, values[0]) for name, values in _values(store).items() if len(set(values)) == 1)
+
+
+def _apart(store: Store, arms: Sequence[str]) -> Table:
+    columns = {name: values for name, values in _values(store).items() if len(set(values)) > 1}
+    usual = {name: max(values, key=values.count) for name, values in columns.items()}
+    rows = []
+    for arm in arms:
+        place = next(place for place, run in enumerate(store) if run.arm == arm)  # all its runs have the same settings
+        own = ((values[place], usual[name]) for name, values in columns.items())
+        rows.append((arm, tuple(Cell("", value) if value == most else Cell(value) for value, most in own)))
+    return Table(tuple(columns), tuple(rows) if columns else ())
+
+
+def _values(store: Store) -> dict[str, list[str]]:
+    """Returns every setting's value in each run, as text."""
     configs = [run.config for run in store]
     names = sorted({name for config in configs for name in config})
-    same = [name for name in names if len({repr(config.get(name)) for config in configs}) == 1]
-    return tuple((name, str(configs[0][name])) for name in same)
+    return {name: [str(config[name]) if name in config else "–" for config in configs] for name in names}
 
 
 def _charts(base: str, store: Store, name: str) -> tuple[tuple[Chart, ...], tuple[str, ...]]:
