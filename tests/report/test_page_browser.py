@@ -140,6 +140,17 @@ def test_data_are_saved_as_csv(browser: Any, address: str, tmp_path: Path, chart
         assert all(float(row["value"]) > 0 for row in table)
 
 
+def test_no_arm_becomes_a_formula_in_a_spreadsheet(browser: Any, tmp_path: Path) -> None:
+    store = make_runs(tmp_path / "runs", arms=("-1+cmd", "=SUM(1)", "-0.5"))
+    (tmp_path / "report.html").write_text(build_page(store, make_verdicts(), now="2030-01-02 03:04 UTC"))
+    with Visit(browser, (tmp_path / "report.html").as_uri()) as visit:
+        with visit.page.expect_download() as download:
+            visit.page.locator("#study-own-loss-curves .csv").click()
+        download.value.save_as(tmp_path / "data.csv")
+    with (tmp_path / "data.csv").open() as file:
+        assert {row["arm"] for row in csv.DictReader(file)} == {"'-1+cmd", "'=SUM(1)", "-0.5"}
+
+
 def test_the_theme_follows_the_system_until_the_reader_chooses(browser: Any, address: str) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     with Visit(browser, address, color_scheme="dark") as visit:

@@ -270,7 +270,8 @@
   function quoted(cell) {
     if (cell === null || cell === undefined) return "";
     if (typeof cell === "number") return String(cell);
-    const text = /^[=+@\t\r]/.test(cell) ? "'" + cell : String(cell);  // a spreadsheet must not take a name for a formula
+    const formula = /^[=+\-@\t\r]/.test(cell) && Number.isNaN(Number(cell));
+    const text = formula ? "'" + cell : String(cell);  // a spreadsheet must not take a name for a formula
     return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   }
   all("button.csv").forEach((button) => button.addEventListener("click", (event) => {
