@@ -107,14 +107,14 @@ def run(words: list[str]) -> int:
     both = dataclasses.make_dataclass(
         "Run",
         [
-            ("options", RunOptions, dataclasses.field(default=RunOptions())),
-            ("config", study.config_type, dataclasses.field(default=study.config_type())),
+            ("sweep", RunOptions, dataclasses.field(default=RunOptions())),  # the help's headings are these names
+            ("study", study.config_type, dataclasses.field(default=study.config_type())),
         ],
         frozen=True,
     )
     parsed: Any = parse(both, words[1:], program)
-    options: RunOptions = parsed.options
-    fields = {name: getattr(parsed.config, name) for name in given(study.config_type, words[1:])}
+    options: RunOptions = parsed.sweep
+    fields = {name: getattr(parsed.study, name) for name in given(study.config_type, words[1:])}
     if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
     if options.data_dir is not None:
