@@ -23,6 +23,7 @@ A laboratory for the dynamics of neural-network training.
   audit NETWORK        scale, reference and depth of a trained network: PASS or FAIL, with the numbers
   judge DIR            verdicts on the registered claims, over seeds; --claims FILE for your own
   register DIR FILE    register claims of your own with a directory before its runs exist
+  rules                what every part of a network learns from under each rule, proved beside autograd
   selftest             how often the judge supports what is not there, and finds what is
   figure [NAME ...]    draw figures from stored runs, as PNG, PDF, SVG and CSV
   report DIR           stored runs and their verdicts as one self-contained HTML page
@@ -309,6 +310,16 @@ def selftest(words: list[str]) -> int:
     return 1 if failed else 0
 
 
+def rules(words: list[str]) -> int:
+    """Proves the learning rules."""
+    options = _parse("RulesOptions", words, "kymograph rules")
+    from kymograph.studies.snapshot.proof import tell
+
+    text, holds = tell(options.model, options.seed)
+    print(text)
+    return 0 if holds else 1
+
+
 def audit(words: list[str]) -> int:
     """Audits a trained network; exits with 0 whatever the answers are, unless --strict is given."""
     options = _parse("AuditOptions", words, "kymograph audit")
@@ -370,6 +381,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "calibrate": calibrate,
     "judge": judge,
     "register": register,
+    "rules": rules,
     "selftest": selftest,
     "audit": audit,
     "export": export,

@@ -41,6 +41,16 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class RulesOptions:
+    """The credit plan of every learning rule, each line put to the test beside autograd's gradients."""
+
+    model: Literal["resmlp", "vit", "conv"] = "resmlp"
+    """The network."""
+    seed: int = 42
+    """Seed of the weights and the feedback matrices."""
+
+
+@dataclass(frozen=True)
 class SelectOptions:
     """Which of the stored runs."""
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, CutModule, FlatNetwork
 from kymograph.models.resmlp import ResidualMLP, initialise
 from kymograph.models.vision import ConvNet, ViTMini
@@ -164,11 +165,22 @@ def test_feedback_has_its_law_and_its_hash_and_is_drawn_in_order() -> None:
     assert feedback_hash(one) == feedback_hash(again) != feedback_hash(two)
 
 
-def test_the_credit_plan_names_every_part() -> None:
+def test_the_credit_plan_names_every_part_and_the_rules_own_settings() -> None:
     net = resmlp()
+    feedback = draw_feedback(torch.Generator().manual_seed(5), [12] * 3, 10)
     parts = ["embed", "blocks.0", "blocks.1", "blocks.2", "readout"]
-    for rule in ("bp", "dfa", "shallow", "frozen"):
+    kinds = {
+        BlockBackprop(): ["exact"] * 5,
+        NormalisedBackprop(): ["other"] * 4 + ["exact"],
+        DirectFeedback(feedback): ["other"] * 4 + ["exact"],
+        BlockBackprop("readout"): ["nothing"] * 4 + ["exact"],
+        BlockBackprop("no blocks"): ["exact"] + ["nothing"] * 3 + ["exact"],
+    }
+    for rule, expected in kinds.items():
         plan = credit_plan(net, rule)
-        assert [part for part, _ in plan] == parts and dict(plan)["readout"] == "exact gradient of the loss"
-    assert "B_1 e" in dict(credit_plan(net, "dfa"))["blocks.1"] and "cut" in dict(credit_plan(net, "dfa"))["embed"]
-    assert "||f||^2" in dict(credit_plan(net, "dfa", penalty=0.01))["blocks.0"]
+        assert [line.part for line in plan] == parts and [line.kind for line in plan] == expected
+    vanilla, bare = credit_plan(net, DirectFeedback(feedback)), credit_plan(net, DirectFeedback(feedback, False, 0.01))
+    assert "B_1 e" in vanilla[2].signal and "RMS" in vanilla[2].signal and "cut" in vanilla[0].signal
+    assert "RMS" not in bare[1].signal and "0.01 ||f||^2" in bare[1].signal and "||f||" not in bare[0].signal
+    with pytest.raises(KymographError, match="a rule of the kind object has no credit plan"):
+        credit_plan(net, object())  # type: ignore[arg-type]

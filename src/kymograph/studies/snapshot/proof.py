@@ -1,0 +1,190 @@
+"""Proof that a learning rule is at work: its gradients beside autograd's, part by part, and what the plan says of them.
+
+A rule that is backpropagation in disguise trains well and proves nothing. So every line of a rule's credit plan is
+put to the test, in float64, on the networks and by the very code that the study trains with.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from kymograph import streams
+from kymograph.data.batches import Batches
+from kymograph.models.blocks import BlockNetwork, CutModule, FlatNetwork
+from kymograph.probes.measures import cosine
+from kymograph.rules.credit import Rule
+from kymograph.rules.direct import DirectFeedback, draw_feedback
+from kymograph.rules.plan import Line, credit_plan
+from kymograph.studies.snapshot import Snapshot, SnapshotConfig
+from kymograph.studies.snapshot.train import draw_network, load_task, make_feedback, make_rule
+
+IMAGES = 256
+CLOSE = 1e-6
+"""Gradients are taken for equal if their difference is at most this share of autograd's length."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part's line of the credit plan, and its gradient set beside autograd's."""
+
+    line: Line
+    difference: float
+    """||g - autograd's|| / ||autograd's||."""
+    cosine: float
+    """NaN if the gradient is zero."""
+    zero: bool
+    """Whether every number of the gradient is exactly zero."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the plan's line is true."""
+        if self.line.kind == "nothing":
+            return self.zero
+        return (self.difference <= CLOSE) == (self.line.kind == "exact") and not self.zero
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Two gradients that must be one."""
+
+    about: str
+    difference: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether they are."""
+        return self.difference <= CLOSE
+
+
+def prove(model: str, seed: int = 42) -> Iterator[tuple[str, list[Part]]]:
+    """Yields every arm of ``model`` whose rule differs from those before, with its parts, at the first weights."""
+    batches = Batches(load_task("digits"), IMAGES)
+    x, y = batches.test(IMAGES)
+    known: set[tuple[object, ...]] = set()
+    for arm in Snapshot().arms():
+        config = SnapshotConfig(**{**arm.preset, **arm.treatment})
+        kind = (config.rule, config.rms, config.penalty)
+        if config.model != model or kind in known:
+            continue
+        known.add(kind)
+        draw = streams.script_generator(seed)
+        net = draw_network(config, batches.task, draw)
+        feedback = [matrix.double() for matrix in make_feedback(config, net, batches, draw)]
+        yield arm.name, _parts(net.double(), make_rule(config, feedback, "cpu"), x.double(), y)
+
+
+def identities(seed: int = 42) -> list[Identity]:
+    """Returns what must be equal: DFA with the true chain and backpropagation; the fast forms and the plain ones."""
+    draw = streams.script_generator(seed)
+    x, y = torch.randn(IMAGES, 20, generator=draw).double(), torch.randint(0, 10, (IMAGES,), generator=draw)
+    net, chain = _linear_network(draw)
+    expected = autograd(net, x, y)
+    found = gradients(net, DirectFeedback(chain, normalise=False), x, y)
+    rows = [Identity("DFA with the true chain in place of every B, and autograd (linear blocks)",
+                     max(_difference(found[part], expected[part]) for part in expected))]  # fmt: skip
+    task = load_task("digits")
+    config = SnapshotConfig(rule="dfa", rms=True, penalty=0.01)
+    mlp = draw_network(config, task, draw).double()
+    images, labels = (
+        part.double() if part.is_floating_point() else part for part in Batches(task, IMAGES).test(IMAGES)
+    )
+    feedback = [matrix.double() for matrix in draw_feedback(draw, [config.width] * config.depth, task.classes)]
+    for penalty in (0.0, 0.01):
+        fast = make_rule(SnapshotConfig(rule="dfa", rms=True, penalty=penalty), feedback, "cpu")
+        plain = gradients(mlp, DirectFeedback(feedback, True, penalty), images, labels)
+        quick = gradients(mlp, fast, images, labels)
+        name = "penalised DFA" if penalty else "DFA"
+        rows.append(Identity(f"{name} of the residual MLP from one stack of blocks, and block by block",
+                             max(_difference(quick[part], plain[part]) for part in plain)))  # fmt: skip
+    return rows
+
+
+def autograd(net: BlockNetwork, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Returns the gradient of the mean cross-entropy by part, each as one vector, from autograd and nothing else."""
+    twin = copy.deepcopy(net)
+    names = FlatNetwork(twin).groups
+    twin.zero_grad()
+    nn.functional.cross_entropy(twin(x), y).backward()
+    return {part: _vector(twin, own) for part, own in names.items()}
+
+
+def gradients(net: BlockNetwork, rule: Rule, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Returns what ``rule`` fills in by part, each as one vector."""
+    flat = FlatNetwork(copy.deepcopy(net))
+    rule.backward(flat, x, y)
+    return {part: _vector(flat.net, own) for part, own in flat.groups.items()}
+
+
+def _parts(net: BlockNetwork, rule: Rule, x: Tensor, y: Tensor) -> list[Part]:
+    expected, found = autograd(net, x, y), gradients(net, rule, x, y)
+    return [
+        Part(
+            line,
+            _difference(found[line.part], expected[line.part]),
+            float(cosine(found[line.part], expected[line.part])),
+            not bool(found[line.part].any()),
+        )
+        for line in credit_plan(net, rule)
+    ]
+
+
+def _linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
+    """Returns a network of linear blocks without skips, and the matrix from each block's output to the logits.
+
+    The first block starts as the identity, so that the matrix it shares with the embed is right for both.
+    """
+    blocks, head = [nn.Linear(16, 16) for _ in range(4)], nn.Linear(16, 10)
+    net = CutModule(nn.Linear(20, 16), blocks, nn.Identity(), head).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=draw) * parameter.shape[-1] ** -0.5)
+        blocks[0].weight.copy_(torch.eye(16))
+    chain = [head.weight.detach().T]
+    for block in reversed(blocks[1:]):
+        chain.insert(0, block.weight.detach().T @ chain[0])
+    return net, chain
+
+
+def _difference(found: Tensor, expected: Tensor) -> float:
+    return float(torch.linalg.vector_norm(found - expected) / torch.linalg.vector_norm(expected))
+
+
+def _vector(net: nn.Module, names: Sequence[str]) -> Tensor:
+    parameters = dict(net.named_parameters())
+    found = [parameters[name].grad for name in names]
+    return torch.cat([gradient.flatten() for gradient in found if gradient is not None])
+
+
+def tell(model: str, seed: int) -> tuple[str, bool]:
+    """Returns the plans and proofs of all rules on ``model`` as text, and whether everything holds."""
+    lines, holds = [f"{model} at its first weights, seed {seed}, {IMAGES} images of digits, float64"], True
+    for arm, parts in prove(model, seed):
+        lines += ["", arm]
+        width = max(len(part.line.part) for part in parts)
+        for part in parts:
+            holds &= part.holds
+            mark = "ok" if part.holds else "WRONG"
+            lines.append(f"  {mark:<5} {part.line.part:<{width}}  {_measured(part):<31}  {part.line.signal}")
+    lines += ["", "must be equal"]
+    for identity in identities(seed):
+        holds &= identity.holds
+        mark = "ok" if identity.holds else "WRONG"
+        lines.append(f"  {mark:<5} {identity.about}: {_apart(identity.difference)}")
+    return "\n".join(lines), holds
+
+
+def _measured(part: Part) -> str:
+    if part.zero:
+        return "exactly zero"
+    if part.difference <= CLOSE:
+        return f"autograd's ({_apart(part.difference)})"
+    return f"cosine {part.cosine:+.3f} with autograd's"
+
+
+def _apart(difference: float) -> str:
+    return "to the bit" if difference == 0 else f"apart by {difference:.0e}"

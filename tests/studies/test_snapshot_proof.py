@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from kymograph.cli import main
+from kymograph.rules.baselines import BlockBackprop
+from kymograph.rules.direct import DirectFeedback
+from kymograph.studies.snapshot import proof
+
+
+def ends_with(code: int, *words: str) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["rules", *words])
+    assert exit_.value.code == code
+
+
+@pytest.mark.parametrize("model", ["resmlp", "vit", "conv"])
+def test_every_line_of_every_plan_holds(model: str, capsys: pytest.CaptureFixture) -> None:
+    ends_with(0, "--model", model)
+    text = capsys.readouterr().out
+    assert "WRONG" not in text and f"{model}/dfa" in text and "cosine " in text
+    assert ("exactly zero" in text) == (model == "resmlp")
+
+
+def test_backpropagation_in_disguise_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    class Disguised(DirectFeedback):
+        def backward(self, *batch: object) -> object:  # type: ignore[override]
+            return BlockBackprop().backward(*batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(proof, "make_rule", lambda config, feedback, device: Disguised(feedback, config.rms))
+    ends_with(1)
+    text = capsys.readouterr().out
+    assert text.count("WRONG block") >= 4 and "one stack of blocks" in text
+
+
+def test_a_rule_that_trains_what_it_should_not_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leaking(BlockBackprop):
+        def backward(self, flat: object, x: object, y: object) -> object:  # type: ignore[override]
+            return BlockBackprop("all").backward(flat, x, y)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(proof, "make_rule", lambda config, feedback, device: Leaking("readout"))
+    parts = dict(proof.prove("resmlp"))["resmlp/shallow"]
+    assert [part.holds for part in parts] == [False] * 5 + [True]
+
+
+def test_the_true_chain_is_needed_for_the_equality(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = proof.identities()
+    assert all(row.holds and row.difference < 1e-12 for row in right) and len(right) == 3
+    network, chain = proof._linear_network(proof.streams.script_generator(1))
+    monkeypatch.setattr(proof, "_linear_network", lambda draw: (network, chain[::-1]))
+    assert not proof.identities()[0].holds
