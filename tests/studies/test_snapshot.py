@@ -337,6 +337,8 @@ ENTRY = {"hidden_norms": [1.0, 2.0], "bp_grad_norms_per_sample_med": [1.0, 1.0],
         (b'{"bp_log": 3}', "not a log"),
         (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, float("nan")]}]}).encode(), "no finite number"),
         (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": ["a", 1]}]}).encode(), "no finite number"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, 10**400]}]}).encode(), "no finite number"),
+        (json.dumps({"dfa_log": [{**ENTRY, "epoch": 10**400}]}).encode(), "no epoch"),
         (json.dumps({"dfa_log": [ENTRY, {**ENTRY, "hidden_norms": [1.0]}]}).encode(), "same length"),
         (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": {}}]}).encode(), "list of the same length"),
         (json.dumps({"dfa_log": [{"epoch": 1}]}).encode(), "has neither"),
@@ -358,11 +360,76 @@ def test_missing_logs_and_rules_are_named(tmp_path: Path, capsys: pytest.Capture
     assert call("figure", "snapshot-resmlp", "--from", str(tmp_path / "a.json"), str(tmp_path / "b.json")) == 1
     assert "there is no log" in capsys.readouterr().err
     (tmp_path / "only.json").write_text(json.dumps({"dfa_log": [ENTRY]}))
-    assert call("figure", "snapshot-vit", "--from", str(tmp_path)) == 1
-    assert "vit/bp" in capsys.readouterr().err
+    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path)) == 1
+    assert "resmlp/bp" in capsys.readouterr().err
     os.truncate(tmp_path / "only.json", 3 * 2**30)
     assert call("figure", "snapshot-vit", "--from", str(tmp_path / "only.json")) == 1
     assert "larger than any log" in capsys.readouterr().err
+
+
+def log(directory: Path, name: str, points: int = 3, key: str = "hidden_norms", **config: object) -> str:
+    """Writes a script's log of BP and DFA and returns its path."""
+    gradient = "bp_grad_norms_per_sample_med" if key == "hidden_norms" else "bp_grad_per_sample_l2_med"
+    rows = [{key: [1.0 + epoch] * points, gradient: [1.0] * points, "epoch": epoch} for epoch in range(3)]
+    path = directory / f"{name}.json"
+    path.write_text(json.dumps({"config": config, "bp_log": rows, "dfa_log": rows}))
+    return str(path)
+
+
+def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    def refused(figure: str, *logs: str) -> str:
+        assert call("figure", figure, "--from", *logs, "--out", str(tmp_path / "out")) == 1
+        return capsys.readouterr().err
+
+    plain = log(tmp_path, "plain", seed=42, epochs=2)
+    twin = log(tmp_path, "twin", seed=42, epochs=2)
+    assert "both hold BP at seed 42" in refused("snapshot-resmlp", plain, twin)
+    assert "both hold BP at seed 42" in refused("snapshot-resmlp", plain, plain)
+    longer = log(tmp_path, "longer", seed=123, epochs=9)
+    assert "differ in epochs (2 and 9)" in refused("snapshot-resmlp", plain, longer)
+    bare = log(tmp_path, "bare", seed=123, epochs=2, no_residual_add=True)
+    straight = log(tmp_path, "straight", seed=456, epochs=2, no_residual_add=False)
+    assert "differ in no_residual_add (True and False)" in refused("snapshot-resmlp", bare, straight)
+    assert "of the network resmlp, and this figure is of vit" in refused("snapshot-vit", plain)
+    vit = log(tmp_path, "vit", key="hidden_norms_cls")
+    assert "of the network vit, and this figure is of resmlp" in refused("snapshot-resmlp", vit)
+    without = log(tmp_path, "vit_no_out_ln", key="hidden_norms_cls")
+    assert "with and without terminal LayerNorm" in refused("snapshot-vit", vit, without)
+    assert "has no h_2" in refused("snapshot-resmlp", log(tmp_path, "one_block", points=2))
+    for figure, logs in (("snapshot-resmlp", [plain, log(tmp_path, "s", seed=5, epochs=2), log(tmp_path, "noLN")]),
+                         ("snapshot-vit", [without]),
+                         ("snapshot-vit", [vit, log(tmp_path, "nameless", key="hidden_norms_cls")])):  # fmt: skip
+        assert call("figure", figure, "--from", *logs, "--out", str(tmp_path / "out")) == 0
+    capsys.readouterr()
+
+
+def test_runs_that_are_no_seeds_of_one_set_up_are_neither_exported_nor_averaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    arms = ["resmlp/bp", "resmlp/dfa"]
+    for epochs, width in ((1, 8), (2, 4)):
+        kymograph.run("snapshot", seeds=[42], arms=arms, out=tmp_path, quiet=True, epochs=epochs, width=width)
+    output = tmp_path / "log.json"
+    words = ("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output))
+    assert call(*words, "--arms", *arms) == 1 and "differ in" in capsys.readouterr().err and not output.exists()
+    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path)) == 1 and "differ in" in capsys.readouterr().err
+    assert call(*words, "--arms", *arms, "--where", "epochs=2") == 0
+    config = json.loads(output.read_text())["config"]
+    assert config["model"] == "resmlp" and config["data"] == "digits" and config["dfa"]["rms"] and config["epochs"] == 2
+
+
+def test_a_diverged_run_is_exported_with_its_gaps_and_drawn_from_them(tmp_path: Path) -> None:
+    kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, epochs=2, lr=1e30)
+    output = tmp_path / "log.json"
+    assert call("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output)) == 0
+    assert "null" in output.read_text()
+    assert any(np.isnan(trajectory.hidden).any() for trajectory in read_logs([output]))
+    assert call("figure", "snapshot-resmlp", "--from", str(output), "--out", str(tmp_path / "out")) == 0
+
+
+def test_a_network_of_one_block_has_no_gradient_at_h_2(tmp_path: Path) -> None:
+    store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp"], out=tmp_path, quiet=True, epochs=1, depth=1)
+    assert store.runs[0].summary["final_g_2"] is None and store.runs[0].summary["final_g_2_script"] is None
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from kymograph.figures.fit import legends
 from kymograph.figures.kymograph import kymograph
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
 from kymograph.runs.store import Store
-from kymograph.studies.snapshot.logs import Trajectory, from_store
+from kymograph.studies.snapshot.logs import Trajectory, from_store, one_setup
 
 _COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in shades that all eyes tell apart
 _BLOCK = 2  # the published gradient is that at the third point of the stream
@@ -51,18 +51,29 @@ def draw_resmlp(trajectories: Sequence[Trajectory]) -> LabFigure:
 def draw_vit(trajectories: Sequence[Trajectory]) -> LabFigure:
     """Draws one row: the last norm of the class token and the gradient at block 2."""
     _need(trajectories, "vit")
+    with_and_without = {trajectory.out_ln for trajectory in trajectories}
+    if len(with_and_without) > 1:
+        raise KymographError("these runs are with and without terminal LayerNorm, and the figure of vit has one row")
     figure = sheet((5.5, 4), columns=2)
     grid = figure.subplots(1, 2)
-    _panels(figure, grid, trajectories, "ViT-Mini, terminal LayerNorm", "^{cls}")
+    title = f"ViT-Mini, {'' if with_and_without == {True} else 'no '}terminal LayerNorm"
+    _panels(figure, grid, trajectories, title, "^{cls}")
     legends(figure, grid, inside=not figure.look.fixed)
     return figure
 
 
 def _need(trajectories: Sequence[Trajectory], model: str) -> None:
+    foreign = next((trajectory for trajectory in trajectories if trajectory.model != model), None)
+    if foreign is not None:
+        raise KymographError(f"{foreign.source} is of the network {foreign.model}, and this figure is of {model}")
     missing = {"BP", "DFA"} - {trajectory.rule for trajectory in trajectories}
     if missing:
         names = " and ".join(f"{model}/{rule.lower()}" for rule in sorted(missing))
         raise KymographError(f"this figure needs runs of {names}; make them with `kymograph run snapshot --arms ...`")
+    shallow = next((trajectory for trajectory in trajectories if trajectory.gradient.shape[1] <= _BLOCK), None)
+    if shallow is not None:
+        raise KymographError(f"{shallow.source} has no h_{_BLOCK}, at which this figure shows the gradient")
+    one_setup(trajectories)
 
 
 def _panels(
@@ -82,7 +93,7 @@ def _panels(
             values = np.full((len(mine), len(epochs)), np.nan)
             for row, trajectory in enumerate(mine):
                 table = trajectory.hidden if name == "h_L" else trajectory.gradient
-                column = table[:, -1] if name == "h_L" else table[:, min(_BLOCK, table.shape[1] - 1)]
+                column = table[:, -1] if name == "h_L" else table[:, _BLOCK]
                 values[row, np.searchsorted(epochs, trajectory.epochs)] = column
             seeds = tuple(t.seed for t in mine)
             seed_curves(figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True)

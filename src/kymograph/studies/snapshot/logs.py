@@ -8,8 +8,8 @@ A log holds ``bp_log`` and ``dfa_log``, lists of one entry per measured epoch. T
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,28 +23,34 @@ from kymograph.runs.store import Store, StoredRun
 _HIDDEN = ("hidden_norms", "hidden_norms_cls")
 _GRADIENT = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
 _LARGEST_FILE = 256 * 2**20
+_SETUP = ("epochs", "lr", "wd", "depth", "d_hidden", "no_residual_add", "w2_std", "random_targets", "model", "data",
+          "batch_size", "expansion", "dfa")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Trajectory:
     """One run's norms over epochs, on the script's scale."""
 
+    source: str  # the file or the run
+    model: str  # "resmlp", "vit" or "conv"
     rule: str  # "BP" or "DFA"
     seed: int
     out_ln: bool
+    setup: Mapping[str, Any]  # settings that runs of one curve have in common
     epochs: np.ndarray  # (epochs,)
-    hidden: np.ndarray  # (epochs, L + 1)
+    hidden: np.ndarray  # (epochs, L + 1); NaN where nothing was measured
     gradient: np.ndarray  # (epochs, L + 1)
 
 
 def to_script(store: Store) -> dict[str, Any]:
     """Returns the BP and the DFA run of one seed and one network in the script's layout; BP may be missing."""
-    runs = {run.arm: run for run in store.select("snapshot").finished}
     pairs: dict[str, dict[str, StoredRun]] = {}
-    for arm, run in runs.items():
-        parts = arm.split("/")
+    for run in store.select("snapshot").finished:
+        parts = run.arm.split("/")
         if len(parts) > 1 and parts[1] in ("bp", "dfa"):
-            pairs.setdefault("/".join([parts[0], "*", *parts[2:]]), {})[parts[1]] = run
+            pair = pairs.setdefault("/".join([parts[0], "*", *parts[2:]]), {})
+            one_setup([_trajectory(other) for other in pair.values()] + [_trajectory(run)])
+            pair[parts[1]] = run
     pairs = {name: pair for name, pair in pairs.items() if "dfa" in pair}
     if len(pairs) != 1:
         found = ", ".join(sorted(pairs)) or "none"
@@ -52,27 +58,23 @@ def to_script(store: Store) -> dict[str, Any]:
     (pair,) = pairs.values()
     dfa, bp = pair["dfa"], pair.get("bp")
     config = dfa.config
+    own = {name: config[name] for name in ("rms", "clip", "optimizer", "penalty")}
     return {
-        "config": {
-            "epochs": config["epochs"],
-            "lr": config["lr"],
-            "wd": config["wd"],
-            "seed": dfa.seed,
-            "depth": config["depth"],
-            "d_hidden": config["width"],
-            "log_every": config["log_every"],
-            "no_residual_add": not config["skip"],
-            "w2_std": config["w2_std"],
-            "random_targets": config["random_targets"],
-            "skip_bp": bp is None,
-            "out_ln": config["out_ln"],
-        },
+        "config": {**_setup(dfa), "seed": dfa.seed, "out_ln": config["out_ln"], "skip_bp": bp is None, "dfa": own},
         "depth": config["depth"],
         "d_hidden": config["width"],
         "num_classes": dfa.summary["classes"],
         "bp_log": None if bp is None else _entries(bp),
         "dfa_log": _entries(dfa),
     }
+
+
+def _setup(run: StoredRun) -> dict[str, Any]:
+    """Returns the settings that BP and DFA of one network share, those of the script under its names."""
+    config = run.config
+    script = {name: config[name] for name in ("epochs", "lr", "wd", "depth", "log_every", "w2_std", "random_targets")}
+    script |= {"d_hidden": config["width"], "no_residual_add": not config["skip"]}
+    return script | {name: config[name] for name in ("model", "data", "batch_size", "expansion")}
 
 
 def _entries(run: StoredRun) -> list[dict[str, Any]]:
@@ -108,10 +110,29 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
             files.append(given)
         else:
             raise KymographError(f"there is no log {given}")
-    return [trajectory for path in files for trajectory in _read(path)]
+    return [trajectory for place, path in enumerate(files) for trajectory in _read(path, unknown_seed=-1 - place)]
 
 
-def _read(path: Path) -> list[Trajectory]:
+def one_setup(trajectories: Sequence[Trajectory]) -> None:
+    """Raises unless the trajectories, with and without LayerNorm apart, are seeds of one set-up, each there once."""
+    firsts: dict[bool, Trajectory] = {}
+    places: dict[tuple[str, bool, int], Trajectory] = {}
+    for mine in trajectories:
+        first = firsts.setdefault(mine.out_ln, mine)
+        for name in mine.setup.keys() & first.setup.keys():
+            if mine.setup[name] != first.setup[name]:
+                values = f"{first.setup[name]} and {mine.setup[name]}"
+                raise KymographError(
+                    f"{first.source} and {mine.source} differ in {name} ({values}); choose runs of one set-up"
+                )
+        other = places.setdefault((mine.rule, mine.out_ln, mine.seed), mine)
+        if other is not mine:
+            raise KymographError(
+                f"{other.source} and {mine.source} both hold {mine.rule} at seed {mine.seed}; give one"
+            )
+
+
+def _read(path: Path, unknown_seed: int) -> list[Trajectory]:
     foreign = KymographError(f"{path} is not a log of the snapshot script (it needs bp_log or dfa_log)")
     try:
         if path.stat().st_size > _LARGEST_FILE:
@@ -134,9 +155,12 @@ def _read(path: Path) -> list[Trajectory]:
             raise foreign
         found.append(
             Trajectory(
+                str(path),
+                _model(config, rows[0]),
                 rule,
-                _seed(config, path),
+                _seed(config, path, unknown_seed),
                 _has_out_ln(config, path),
+                {name: config[name] for name in _SETUP if name in config},
                 np.array([_number(row, "epoch", path) for row in rows]),
                 _table(rows, _HIDDEN, path),
                 _table(rows, _GRADIENT, path),
@@ -148,7 +172,7 @@ def _read(path: Path) -> list[Trajectory]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], keys: tuple[str, str], path: Path) -> np.ndarray:
-    """Returns a list of numbers per row as an array; every row must have as many, all finite."""
+    """Returns a list of numbers per row as an array; every row must have as many, all finite or missing (null)."""
     key = next((name for name in keys if name in rows[0]), None)
     if key is None:
         raise KymographError(f"{path} has neither {keys[0]} nor {keys[1]}")
@@ -157,24 +181,39 @@ def _table(rows: Sequence[Mapping[str, Any]], keys: tuple[str, str], path: Path)
         raise KymographError(f"{path}: {key} must be a list of the same length in every epoch")
     for values in lists:
         for value in values or ():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise KymographError(f"{path}: {key} holds {str(value)[:20]!r}, which is no finite number")
+            if value is not None and not _is_number(value):
+                raise KymographError(f"{path}: {key} holds {_short(value)}, which is no finite number")
     return np.array(lists, dtype=np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _short(value: Any) -> str:
+    return "a huge number" if isinstance(value, int) else repr(str(value)[:20])
 
 
 def _number(row: Mapping[str, Any], key: str, path: Path) -> float:
     value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not _is_number(value):
         raise KymographError(f"{path}: an entry has no {key}")
+    assert isinstance(value, int | float)
     return value
 
 
-def _seed(config: Mapping[str, Any], path: Path) -> int:
+def _model(config: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Returns the network: from the settings, or by the keys in use."""
+    stated = config.get("model")
+    return stated if isinstance(stated, str) else "vit" if _HIDDEN[1] in row else "resmlp"
+
+
+def _seed(config: Mapping[str, Any], path: Path, unknown: int) -> int:
     """Returns the seed from the log's settings, or from a file name such as ``snapshot_vit_s42.json``."""
     if isinstance(config.get("seed"), int):
         return config["seed"]
     number = re.search(r"_s(\d+)$", path.stem)
-    return int(number[1]) if number else 0
+    return int(number[1]) if number else unknown
 
 
 def _has_out_ln(config: Mapping[str, Any], path: Path) -> bool:
@@ -187,21 +226,20 @@ def _has_out_ln(config: Mapping[str, Any], path: Path) -> bool:
 
 def from_store(store: Store, model: str) -> list[Trajectory]:
     """Returns the trajectories of the plain BP and DFA arms of ``model``, with and without the LayerNorm."""
-    found = []
-    for run in store.select("snapshot").finished:
-        parts = run.arm.split("/")
-        if parts[0] != model or parts[1] not in ("bp", "dfa") or parts[2:] not in ([], ["no_out_ln"]):
-            continue
-        norm, gradient = run.series["stream_norm"], run.series["stream_grad"]
-        scale = run.summary["buffer_size"]
-        found.append(
-            Trajectory(
-                parts[1].upper(),
-                run.seed,
-                bool(run.config["out_ln"]),
-                norm.step.astype(float),
-                norm.value,
-                gradient.value / scale,
-            )
-        )
-    return found
+    names = {f"{model}/{rule}{tail}" for rule in ("bp", "dfa") for tail in ("", "/no_out_ln")}
+    return [_trajectory(run) for run in store.select("snapshot").finished if run.arm in names]
+
+
+def _trajectory(run: StoredRun) -> Trajectory:
+    norm, gradient = run.series["stream_norm"], run.series["stream_grad"]
+    return Trajectory(
+        f"{run.arm} at seed {run.seed}",
+        run.config["model"],
+        run.arm.split("/")[1].upper(),
+        run.seed,
+        bool(run.config["out_ln"]),
+        _setup(run) | {"version": run.spec.version},
+        norm.step.astype(float),
+        norm.value,
+        gradient.value / run.summary["buffer_size"],
+    )

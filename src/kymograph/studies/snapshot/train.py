@@ -221,7 +221,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         series |= {name: RunSeries(epochs, _column(rows, key), blocks) for key, name in PER_BLOCK.items()}
     last = rows[-1]
     buffer = min(BUFFER, len(task.test))
-    second = min(2, config.depth)
+    at_2 = last["grad_norms"][2] if config.depth >= 2 else None  # a network of one block has no h_2
     summary = {
         "test_accuracy": last["test_accuracy"],
         "acc_eval": last["acc_eval"],
@@ -229,8 +229,8 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "train_loss": last["train_loss"],
         "initial_h_L": rows[0]["hidden_norms"][-1],
         "final_h_L": last["hidden_norms"][-1],
-        "final_g_2": last["grad_norms"][second],
-        "final_g_2_script": last["grad_norms"][second] / buffer,
+        "final_g_2": at_2,
+        "final_g_2_script": None if at_2 is None else at_2 / buffer,
         "final_g_L": last["grad_norms"][-1],
         "final_sensitivity": last["grad_norms"][-1] / last["error_norm"] if last.get("error_norm") else None,
         "final_gamma": last.get("gamma"),
