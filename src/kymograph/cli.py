@@ -105,11 +105,15 @@ def run(words: list[str]) -> int:
     from kymograph.selection import whole_numbers
     from kymograph.studies.table import headline_table
 
+    # Settings are checked when an arm has set its own: what makes no sense with the defaults may do so with the arm's.
+    settings = type(
+        "Settings", (study.config_type,), {"__post_init__": lambda _: None, "__doc__": study.config_type.__doc__}
+    )
     both = dataclasses.make_dataclass(
         "Run",
         [
             ("sweep", RunOptions, dataclasses.field(default=RunOptions())),  # the help's headings are these names
-            ("study", study.config_type, dataclasses.field(default=study.config_type())),
+            ("study", settings, dataclasses.field(default=settings())),
         ],
         frozen=True,
     )
@@ -136,13 +140,14 @@ def run(words: list[str]) -> int:
     note = planning_note(study, done.store.arms, len(done.store.seeds))
     if note and not options.quiet:
         print(f"note: {note}", file=sys.stderr)
-    print(
-        f"{study.name}: {done.computed - failed} runs computed, {done.found} found, {failed} failed; in {options.out}"
-    )
+    computed = done.computed - failed
+    runs = "run" if computed == 1 else "runs"
+    print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed; in {options.out}")
     if done.store.finished.runs and not options.quiet:
         print(headline_table(study, done.store.finished))
+    names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}
     for failure in done.failures[:5]:
-        print(f"  failed: {failure.run}: {failure.reason}", file=sys.stderr)
+        print(f"  failed: {names.get(failure.run, failure.run)}: {failure.reason}", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import os
 import pickle
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import kymograph
 from kymograph.data import cifar10_files
 from kymograph.data.cifar10 import cifar10
 from kymograph.errors import KymographError
@@ -70,6 +72,9 @@ def hostile(kind: str, target: Path) -> bytes:
         "a gigabyte announced": b"\x80\x02}(U\x04dataT\xff\xff\xff\x7fabc",
         "8 bytes of length": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7fabc",
         "persistent id": b"P1\n.",
+        "something kept under a huge number": b"\x80\x02}r" + (2**31 - 1).to_bytes(4, "little") + b".",
+        "writing to a function": b"c_codecs\nencode\n(N}V__defaults__\n(Vutf8\ntstb.",
+        "writing to a class": b"cnumpy\ndtype\n(N}V__init__\nNstb.",
     }[kind]
 
 
@@ -77,16 +82,42 @@ def hostile(kind: str, target: Path) -> bytes:
     "kind",
     ["code", "code in a list", "builtins", "numpy function", "calling ndarray", "objects", "wrong shape",
      "too few labels", "label 11", "cut off", "empty", "text", "not a dictionary", "labels that are no numbers",
-     "a gigabyte announced", "8 bytes of length", "persistent id"],
+     "a gigabyte announced", "8 bytes of length", "persistent id", "something kept under a huge number",
+     "writing to a function", "writing to a class"],
 )  # fmt: skip
 def test_a_hostile_batch_runs_nothing_and_gets_one_sentence(archive: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "owned"
     path = archive / "cifar-10-batches-py" / "data_batch_2"
+    sound = path.read_bytes()
     path.write_bytes(hostile(kind, target))
     with pytest.raises(KymographError) as error:
         cifar10(archive / "cifar-10-batches-py")
     assert "data_batch_2" in str(error.value) and "\n" not in str(error.value)
     assert not target.exists()
+    path.write_bytes(sound)
+    assert cifar10(archive / "cifar-10-batches-py").digest() == cifar10(archive).digest(), "the reader is as it was"
+
+
+@pytest.mark.parametrize(("layout", "suffix"), [("py", ""), ("bin", ".bin")])
+def test_a_pipe_in_a_batchs_place_is_not_waited_for(archive: Path, layout: str, suffix: str) -> None:
+    path = archive / f"cifar-10-batches-{layout}" / f"data_batch_1{suffix}"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(KymographError, match="is not a file"):
+        cifar10(path.parent)
+
+
+def test_a_small_cifar10_is_read_and_told_of(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("KYMOGRAPH_DATA", str(archive))
+    study = kymograph.load_study("snapshot")
+    study.prepare(study.specs([42], fields={"data": "cifar10"}))
+    assert "data_batch_1.bin holds fewer than CIFAR-10's 10,000 images" in capsys.readouterr().err
+    for batch in (archive / "cifar-10-batches-bin").iterdir():
+        os.truncate(batch, 30_730_000)  # sparse
+    study.prepare(study.specs([42], fields={"data": "cifar10"}))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_file_of_gigabytes_is_not_read(archive: Path) -> None:
@@ -160,6 +191,17 @@ def test_being_offline_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KymographError, match="cannot download CIFAR-10") as error:
         cifar10_files.fetch(tmp_path)
     assert cifar10_files.URL in str(error.value)
+
+    def break_off(*_: object, **__: object) -> None:
+        raise http.client.IncompleteRead(b"half")
+
+    monkeypatch.setattr(cifar10_files.urllib.request, "urlopen", break_off)
+    with pytest.raises(KymographError, match="cannot download CIFAR-10"):
+        cifar10_files.fetch(tmp_path)
+    (tmp_path / "file").touch()
+    for place in ("file", "file/below"):
+        with pytest.raises(KymographError, match="cannot make the directory"):
+            cifar10_files.fetch(tmp_path / place)
 
 
 @pytest.mark.cifar

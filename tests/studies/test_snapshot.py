@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from kymograph.rules.stacked import StackedFeedback
 from kymograph.rules.written import WrittenBackprop
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
+from kymograph.studies.calibration.checkpoints import load
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.studies.snapshot.diagnose import accuracy, diagnose
 from kymograph.studies.snapshot.logs import read_logs
@@ -250,6 +252,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         ({"penalty": 0.1, "rule": "bp"}, "penalty is a part of the rule dfa"),
         ({"model": "vit", "width": 30}, "multiple of its 4 heads"),
         ({"rule": "frozen", "rms": True}, "rms needs credit"),
+        ({"model": "vit", "expansion": 2}, "expansion is a setting of resmlp, not of vit"),
+        ({"model": "conv", "w2_std": 0.1}, "w2_std is a setting of resmlp, not of conv"),
     ):
         with pytest.raises(KymographError, match=message):
             SnapshotConfig(**fields)  # type: ignore[arg-type]
@@ -260,6 +264,28 @@ def call(*words: str) -> int:
     with pytest.raises(SystemExit) as exit_:
         main(words)
     return int(exit_.value.code or 0)
+
+
+def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = ("run", "snapshot", "--epochs", "1", "--width", "8", "--seeds", "42", "--out", str(tmp_path), "--quiet")
+    assert call(*words, "--arms", "resmlp/dfa", "--penalty", "0.5") == 0
+    assert "1 run computed" in capsys.readouterr().out
+    assert Store.open(tmp_path).runs[0].config["penalty"] == 0.5
+    for options, message in (
+        (("--arms", "resmlp/bp", "--penalty", "0.5"), "penalty is a part of the rule dfa, not of bp"),
+        (("--arms", "conv/bp", "--skip"), "arm 'conv/bp' is about skip = False"),
+        (("--arms", "vit/bp", "--expansion", "2"), "expansion is a setting of resmlp"),
+    ):
+        assert call(*words, *options) == 1 and message in capsys.readouterr().err
+
+
+def test_an_output_that_is_no_number_is_no_answer(store: Store) -> None:
+    net = load(store.runs[0].directory, need_feedback=False).net
+    x, y = torch.zeros(8, 1, 8, 8), torch.zeros(8, dtype=torch.long)
+    assert accuracy(net, x, y) in (0.0, 1.0)
+    with torch.no_grad():
+        net.head.bias[3] = float("nan")
+    assert math.isnan(accuracy(net, x, y)) and math.isnan(diagnose(net, x, y, None)["acc_eval"])
 
 
 @pytest.mark.parametrize(

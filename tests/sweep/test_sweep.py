@@ -92,7 +92,7 @@ def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "3 runs computed, 0 found, 1 failed" in done.stdout
-    assert "cursed" in done.stderr
+    assert "failed: raise, seed 2: " in done.stderr and "cursed" in done.stderr
 
 
 def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ numbers and text, and nothing else: no name in a file ever becomes a call to rea
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import os
 import pickle
+import pickletools
 import tarfile
 import urllib.error
 import urllib.request
@@ -25,7 +27,9 @@ MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 TEST = "test_batch"
 PIXELS = 3 * 32 * 32
+BATCH = 10_000
 _MAX_FILE = 64 * 2**20
+_MAX_MEMO = 2**20  # an unpickler makes a table as long as the largest number under which a file has something kept
 
 
 def find(directory: str | Path | None = None) -> tuple[Path, str]:
@@ -49,6 +53,12 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
     )
 
 
+def smaller(place: Path, suffix: str) -> Path | None:
+    """Returns the first batch that is too small for 10,000 images, if there is one; a whole CIFAR-10 has none."""
+    batches = (place / f"{name}{suffix}" for name in (*TRAIN, TEST))
+    return next((batch for batch in batches if batch.is_file() and batch.stat().st_size < BATCH * PIXELS), None)
+
+
 def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns training pixels (n, 3072) and labels (n,), then test pixels and labels, all uint8."""
     place, suffix = find(directory)
@@ -61,11 +71,14 @@ def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, n
 def fetch(directory: str | Path) -> Path:
     """Downloads the official binary archive into ``directory``, checks it, unpacks it; returns where it is."""
     root = Path(directory)
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KymographError(f"cannot make the directory {root}: {error.strerror}") from None
     try:
         with urllib.request.urlopen(URL, timeout=60) as response:
             content = response.read()
-    except (urllib.error.URLError, OSError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise KymographError(f"cannot download CIFAR-10 ({error}); fetch {URL} elsewhere and unpack it there") from None
     return unpack(content, root, MD5)
 
@@ -89,6 +102,8 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
 
 def _bytes(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise KymographError(f"{path} is not a file; CIFAR-10 is incomplete")
         size = path.stat().st_size
         if size > _MAX_FILE:
             raise KymographError(f"{path} has {size} bytes, more than any CIFAR-10 batch; it was not read")
@@ -108,7 +123,10 @@ def _binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def _python(path: Path) -> tuple[np.ndarray, np.ndarray]:
     foreign = KymographError(f"{path} is not a CIFAR-10 batch, or holds more than arrays; nothing in it was run")
     try:
-        batch = _ArraysOnly(io.BytesIO(_bytes(path)), encoding="bytes").load()
+        content = _bytes(path)
+        if any("PUT" in code.name and (argument or 0) > _MAX_MEMO for code, argument, _ in pickletools.genops(content)):
+            raise foreign
+        batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
     except KymographError:
         raise
     except Exception:  # a hostile pickle can fail in any way; none of them is worth telling apart
@@ -131,7 +149,14 @@ def _labels(labels: np.ndarray, path: Path) -> np.ndarray:
     return labels
 
 
-class _DType:
+class _Sealed(type):
+    """A class that nothing can be written to: a pickle may set attributes of whatever it can name."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        raise pickle.UnpicklingError("a file does not change what reads it")
+
+
+class _DType(metaclass=_Sealed):
     """Stands for numpy's dtype and accepts unsigned bytes only."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -142,7 +167,7 @@ class _DType:
         """Ignores byte order and the like: a byte has none."""
 
 
-class _Array:
+class _Array(metaclass=_Sealed):
     """Stands for a numpy array and builds one of unsigned bytes from its state, and only from that."""
 
     def __init__(self) -> None:
@@ -156,17 +181,23 @@ class _Array:
         self.value = np.frombuffer(data, np.uint8).reshape(shape)
 
 
-def _reconstruct(*_: Any) -> _Array:
-    return _Array()
+class _Reconstruct(metaclass=_Sealed):
+    """Stands for the function with which numpy starts an array."""
+
+    def __new__(cls, *_: Any) -> Any:
+        return _Array()
 
 
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError("not bytes")
-    return text.encode("latin1")
+class _Encode(metaclass=_Sealed):
+    """Stands for the function that turns text into the bytes it was written for."""
+
+    def __new__(cls, text: Any, encoding: Any = "latin1") -> Any:
+        if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+            raise pickle.UnpicklingError("not bytes")
+        return text.encode("latin1")
 
 
-class _Marker:
+class _Marker(metaclass=_Sealed):
     """Stands for numpy's array type, which a pickle names and never needs to call."""
 
     def __init__(self) -> None:
@@ -177,11 +208,11 @@ class _ArraysOnly(pickle.Unpickler):
     """An unpickler in which the five names that an array of bytes needs mean stand-ins, and no other name exists."""
 
     _known = {  # noqa: RUF012
-        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy.core.multiarray", "_reconstruct"): _Reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): _Reconstruct,
         ("numpy", "ndarray"): _Marker,
         ("numpy", "dtype"): _DType,
-        ("_codecs", "encode"): _encode,
+        ("_codecs", "encode"): _Encode,
     }
 
     def find_class(self, module: str, name: str) -> Any:

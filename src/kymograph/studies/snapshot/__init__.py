@@ -5,6 +5,7 @@ One network per run, measured on a fixed buffer of test images before training a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -85,6 +86,9 @@ class SnapshotConfig:
             raise KymographError(f"penalty is a part of the rule dfa, not of {self.rule}")
         if self.rms and self.rule not in ("bp", "dfa"):
             raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not give")
+        for name in ("expansion", "w2_std"):
+            if self.model != "resmlp" and getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise KymographError(f"{name} is a setting of resmlp, not of {self.model}")
         if self.model == "conv" and self.skip:
             object.__setattr__(self, "skip", False)
 
@@ -93,6 +97,7 @@ _DFA: dict[str, Any] = {"rule": "dfa", "rms": True, "clip": True}
 _BP: dict[str, Any] = {"rule": "bp"}
 _VIT: dict[str, Any] = {"width": 128}
 _CONV: dict[str, Any] = {"width": 64, "out_ln": False}
+_PLAIN: dict[str, Any] = {"model": "conv", "skip": False}
 
 
 class ImageStudy(Study):
@@ -110,11 +115,17 @@ class ImageStudy(Study):
         return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
 
     def prepare(self, specs: Sequence[RunSpec]) -> None:
-        """Raises if CIFAR-10 is asked for and is not there."""
+        """Raises if CIFAR-10 is asked for and is not there; says so if it is not whole."""
         if any(spec.config["data"] == "cifar10" for spec in specs):
-            from kymograph.data.cifar10_files import find
+            from kymograph.data.cifar10_files import find, smaller
 
-            find()
+            cut = smaller(*find())
+            if cut is not None:
+                print(
+                    f"note: {cut} holds fewer than CIFAR-10's 10,000 images; keep runs that learn from it in a "
+                    "directory of their own",
+                    file=sys.stderr,
+                )
 
 
 class Snapshot(ImageStudy):
@@ -141,8 +152,8 @@ class Snapshot(ImageStudy):
             ("resmlp/dfa/no_out_ln", "without the LayerNorm before the head", {**_DFA, "out_ln": False}, {}),
             ("vit/bp", "ViT-Mini", {**_BP, "model": "vit"}, _VIT),
             ("vit/dfa", "ViT-Mini, credit spread over the tokens", {**_DFA, "model": "vit"}, _VIT),
-            ("conv/bp", "a plain convolutional network", {**_BP, "model": "conv"}, _CONV),
-            ("conv/dfa", "the same, credit spread over the places", {**_DFA, "model": "conv"}, _CONV),
+            ("conv/bp", "a plain convolutional network", {**_BP, **_PLAIN}, _CONV),
+            ("conv/dfa", "the same, credit spread over the places", {**_DFA, **_PLAIN}, _CONV),
             ("resmlp/bp/no_skip", "h = f instead of h + f", {**_BP, "skip": False}, no_skip),
             ("resmlp/dfa/no_skip", "h = f instead of h + f", {**_DFA, "skip": False}, no_skip),
             ("resmlp/dfa/random_targets", "fresh random labels", {**_DFA, "random_targets": True}, {}),

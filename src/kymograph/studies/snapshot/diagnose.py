@@ -56,7 +56,7 @@ def diagnose(
         "hidden_norms": [_median(torch.linalg.vector_norm(vectors.double(), dim=-1)) for vectors in hidden],
         "grad_norms": [_median(norm) for norm in norms],
         "grad_norms_F": [float(norm.square().sum().sqrt()) for norm in norms],
-        "acc_eval": float((logits.argmax(-1) == y).double().mean()),
+        "acc_eval": float(_hits(logits, y).mean()),
         "loss_eval": float(losses.detach().double().mean()),
     }
     error = output_error(logits, y)
@@ -84,10 +84,15 @@ def diagnose(
 
 @torch.no_grad()
 def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
-    """Returns the share of images whose class is the network's first choice."""
+    """Returns the share of images whose class is the network's first choice; NaN if some output is not finite."""
     with untouched(net), torch.no_grad():
-        hits = sum(int((net(a).argmax(-1) == b).sum()) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True))
-    return hits / len(y)
+        return float(torch.cat([_hits(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)]).mean())
+
+
+def _hits(logits: Tensor, y: Tensor) -> Tensor:
+    """Returns 1 or 0 for each image, NaN where there is no first choice: `argmax` would name class 0."""
+    hits = (logits.argmax(-1) == y).to("cpu", torch.float64)
+    return hits.masked_fill(~logits.isfinite().all(-1).cpu(), float("nan"))
 
 
 def _median(values: Tensor) -> float:
