@@ -187,14 +187,32 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path: Pat
             np.testing.assert_array_equal(series.value, resumed.series[name].value, err_msg=name)
 
 
-def test_a_damaged_checkpoint_fails_the_run_in_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (None, "cut off or not a checkpoint"),
+        ({"schema": "new"}, "cut off or not a checkpoint"),
+        ({"epoch": "one", "rows": "[]"}, "does not tell how far"),
+        ({"epoch": 99, "rows": "[]"}, "does not tell how far"),
+        ({"epoch": 1, "rows": "[1,"}, "does not tell how far"),
+        ({"epoch": 1}, "does not tell how far"),
+        ({"epoch": 1, "rows": "[]"}, "values is missing or of another shape"),
+    ],
+)
+def test_a_damaged_checkpoint_fails_the_run_in_one_sentence(tmp_path: Path, facts: dict | None, message: str) -> None:
     (spec,) = Snapshot().specs([9], ["resmlp/bp"], QUICK)
     part = tmp_path / f"{spec.directory}.part"
     part.mkdir(parents=True)
-    (part / RESUME).write_bytes(b"\xff" * 100)
+    content = b"\xff" * 100 if facts is None else checkpoint.pack({"x": torch.zeros(1)}, {"run": spec.id, **facts})
+    (part / RESUME).write_bytes(content)
     store = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path, quiet=True, **QUICK)
     (run,) = store.failed
-    assert RESUME in (run.reason or "") and "cut off or not a checkpoint" in (run.reason or "")
+    reason = run.reason or ""
+    assert RESUME in reason and message in reason and reason.endswith("delete it to start this run over")
+    (part / RESUME).unlink(missing_ok=True)
+    assert (
+        len(kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path, quiet=True, **QUICK).finished) == 1
+    )
 
 
 def test_the_checkpoint_holds_the_network_and_its_feedback(store: Store) -> None:

@@ -33,7 +33,7 @@ def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         facts = json.loads(header["__metadata__"]["kymograph"])
-        schema = facts["schema"]
+        schema = int(facts["schema"])
     except (SafetensorError, KeyError, ValueError, TypeError, UnicodeDecodeError):
         raise KymographError(f"{path} is cut off or not a checkpoint of kymograph") from None
     if schema > SCHEMA:

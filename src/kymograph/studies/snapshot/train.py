@@ -18,6 +18,7 @@ from kymograph import streams
 from kymograph.data.batches import Batches
 from kymograph.data.cifar10 import cifar10
 from kymograph.data.images import ImageTask, digits, synthetic
+from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, FlatNetwork
 from kymograph.models.resmlp import ResidualMLP, initialise
 from kymograph.models.vision import ConvNet, ViTMini
@@ -80,7 +81,7 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
 
     state = {"values": flat.values, **optimizer.state()}
     directory = work.directory(spec) if config.checkpoint_every else None
-    first, rows = _resume(directory, spec, state)
+    first, rows = _resume(directory, spec, config.epochs, state)
 
     def measure(epoch: int, train_loss: float) -> None:
         row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
@@ -198,15 +199,25 @@ def _labelled(
         yield x, torch.randint(0, 10, y.shape, generator=draw).to(y.device) if config.random_targets else y
 
 
-def _resume(directory: Path | None, spec: RunSpec, state: dict[str, Tensor]) -> tuple[int, list[dict[str, Any]]]:
+def _resume(
+    directory: Path | None, spec: RunSpec, epochs: int, state: dict[str, Tensor]
+) -> tuple[int, list[dict[str, Any]]]:
     """Puts back the state of a killed run; returns the epoch to go on with and the rows measured so far."""
     if directory is None or not (directory / RESUME).exists():
         return 0, []
-    tensors, facts = checkpoint.unpack(directory / RESUME)
-    if facts.get("run") != spec.id:
-        return 0, []
-    checkpoint.restore(state, tensors, directory / RESUME)
-    return facts["epoch"], json.loads(facts["rows"])
+    path = directory / RESUME
+    try:
+        tensors, facts = checkpoint.unpack(path)
+        if facts.get("run") != spec.id:
+            return 0, []
+        epoch, rows = facts.get("epoch"), json.loads(facts.get("rows", "null"))
+        if not isinstance(epoch, int) or not 0 < epoch < epochs or not isinstance(rows, list):
+            raise KymographError(f"{path} does not tell how far its run was")
+        checkpoint.restore(state, tensors, path)
+    except (KymographError, TypeError, ValueError) as error:
+        reason = error if isinstance(error, KymographError) else f"{path} does not tell how far its run was"
+        raise KymographError(f"{reason}; delete it to start this run over") from None
+    return epoch, rows
 
 
 def result(spec: RunSpec, fitted: Fitted) -> RunResult:
