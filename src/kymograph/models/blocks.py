@@ -84,38 +84,100 @@ class CutModule(BlockNetwork):
         return (h.shape[1], h.shape[2] * h.shape[3]) if h.dim() == 4 else (h.shape[-1], h[0].numel() // h.shape[-1])
 
 
-def cut(module: nn.Module, blocks: Sequence[str] | None = None) -> BlockNetwork:
-    """Returns ``module`` cut into embed, blocks, norm and head.
+_NAMES = {"embed": ("embed",), "norm": ("norm", "out_ln"), "head": ("head", "out_head")}
+
+
+def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = False) -> BlockNetwork:
+    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to none of them.
 
     Args:
-        module: a `BlockNetwork`; a module with attributes ``embed``, ``blocks``, ``norm`` and ``head`` (each but
-            ``blocks`` may be missing); or an ``nn.Sequential``, whose first and last parts are embed and head.
-        blocks: for an ``nn.Sequential``, the names of the children that are blocks; what comes before them is the
-            embed, what comes after them the head.
+        module: a `BlockNetwork`; an ``nn.Sequential``, whose first and last layers with parameters are embed and head
+            (layers without parameters go with the layer before them); or a module with the attributes ``embed``,
+            ``blocks``, ``norm`` or ``out_ln``, ``head`` or ``out_head`` (each but ``blocks`` may be missing).
+        blocks: the names of the submodules that are blocks, in order; in an ``nn.Sequential`` what comes before them is
+            the embed, what comes after them the head.
+        skip: whether each block's output is added to its input. What ``module`` itself does in its ``forward`` cannot
+            be known here.
     """
     if isinstance(module, BlockNetwork):
         return module
     if isinstance(module, nn.Sequential):
-        names = [name for name, _ in module.named_children()]
-        chosen = list(blocks) if blocks is not None else names[1:-1]
-        unknown = [name for name in chosen if name not in names]
-        if unknown or not chosen:
-            raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
-        first, last = names.index(chosen[0]), names.index(chosen[-1])
-        if names[first : last + 1] != chosen:
-            raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
-        children = list(module.children())
-        return CutModule(
-            nn.Sequential(*children[:first]),
-            children[first : last + 1],
-            nn.Identity(),
-            nn.Sequential(*children[last + 1 :]),
+        net = _cut_sequential(module) if blocks is None else _cut_at(module, list(blocks))
+    else:
+        net = _cut_by_name(module, blocks)
+    net.skip = skip
+    barren = next((number for number, block in enumerate(net.blocks) if not _learns(block)), None)
+    if barren is not None:
+        raise KymographError(f"block {barren} has no parameters and cannot learn; name blocks that have some")
+    there = {id(parameter) for parameter in net.parameters()}
+    lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in there), None)
+    if lost is not None:
+        raise KymographError(
+            f"{lost} belongs to no part of the cut network; call its parts embed, blocks, norm (or out_ln) and head "
+            "(or out_head), or make it an nn.Sequential"
         )
+    return net
+
+
+def _cut_sequential(module: nn.Sequential) -> CutModule:
+    layers = _with_followers(list(module.children()))
+    if len(layers) < 3:
+        raise KymographError(
+            f"this nn.Sequential has {len(layers)} layers with parameters; embed, block and head need 3"
+        )
+    embed, *blocks, head = layers
+    return CutModule(embed, blocks, nn.Identity(), head)
+
+
+def _with_followers(children: Sequence[nn.Module]) -> list[nn.Module]:
+    """Returns the layers that have parameters, each with those that have none and come after it (or before all)."""
+    groups: list[list[nn.Module]] = [[]]
+    for child in children:
+        if _learns(child) and any(map(_learns, groups[-1])):
+            groups.append([])
+        groups[-1].append(child)
+    return [group[0] if len(group) == 1 else nn.Sequential(*group) for group in groups]
+
+
+def _learns(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
+
+
+def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
+    names, children = [name for name, _ in module.named_children()], list(module.children())
+    unknown = [name for name in chosen if name not in names]
+    if unknown or not chosen:
+        raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
+    first, last = names.index(chosen[0]), names.index(chosen[-1])
+    if names[first : last + 1] != chosen:
+        raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
+    before, after = nn.Sequential(*children[:first]), nn.Sequential(*children[last + 1 :])
+    return CutModule(before, _with_followers(children[first : last + 1]), nn.Identity(), after)
+
+
+def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
     inner = getattr(module, "blocks", None)
-    if not isinstance(inner, nn.ModuleList | nn.Sequential):
-        raise KymographError("a network needs `.blocks` (an nn.ModuleList) to be cut, or must be an nn.Sequential")
-    parts = {name: getattr(module, name, None) or nn.Identity() for name in ("embed", "norm", "head")}
-    return CutModule(parts["embed"], list(inner), parts["norm"], parts["head"])
+    if blocks is not None:
+        known = dict(module.named_modules())
+        unknown = next((name for name in blocks if name not in known), None)
+        if unknown is not None or not blocks:
+            raise KymographError(
+                f"this network has no submodule {unknown!r} to be a block" if blocks else "name a block"
+            )
+        chosen = [known[name] for name in blocks]
+    elif isinstance(inner, nn.ModuleList | nn.Sequential):
+        chosen = list(inner)
+    else:
+        raise KymographError(
+            "a network needs `.blocks` (an nn.ModuleList) to be cut, or must be an nn.Sequential, or the names of its "
+            "blocks must be given"
+        )
+    parts = [
+        next((part for name in names if isinstance(part := getattr(module, name, None), nn.Module)), nn.Identity())
+        for names in _NAMES.values()
+    ]
+    embed, norm, head = parts
+    return CutModule(embed, chosen, norm, head)
 
 
 def parameter_names(net: BlockNetwork) -> dict[str, list[str]]:
