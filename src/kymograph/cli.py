@@ -184,6 +184,7 @@ def figure(words: list[str]) -> int:
 
     from kymograph.figures.looks import choose_look
     from kymograph.figures.save import save_figure
+    from kymograph.options import SelectOptions
     from kymograph.runs.record import STATUS
     from kymograph.selection import select
     from kymograph.studies.draw import figure as draw_figure
@@ -208,6 +209,8 @@ def figure(words: list[str]) -> int:
                 print(f"{name} was not drawn: {error}", file=sys.stderr)
         default = places[0] / "figures"
     else:
+        if options.select != SelectOptions():
+            raise KymographError("logs are drawn as they are: --study, --arms and --where choose among stored runs")
         figures = {name: figure_from_logs(name, options.from_, **look) for name in options.names}
         default = Path()
     for name, drawn in figures.items():

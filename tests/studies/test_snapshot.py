@@ -440,6 +440,7 @@ def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, c
     without = log(tmp_path, "vit_no_out_ln", key="hidden_norms_cls")
     assert "with and without terminal LayerNorm" in refused("snapshot-vit", vit, without)
     assert "has no h_2" in refused("snapshot-resmlp", log(tmp_path, "one_block", points=2))
+    assert "choose among stored runs" in refused("snapshot-resmlp", plain, "--arms", "resmlp/bp")
     for figure, logs in (("snapshot-resmlp", [plain, log(tmp_path, "s", seed=5, epochs=2), log(tmp_path, "noLN")]),
                          ("snapshot-vit", [without]),
                          ("snapshot-vit", [vit, log(tmp_path, "nameless", key="hidden_norms_cls")])):  # fmt: skip

@@ -57,7 +57,7 @@ class WeightTrace:
             return
         states = self._exact[: self._filled + 1].copy_(self._buffer[: self._filled + 1])
         change = torch.sub(states[1:], states[:-1], out=self._change[: self._filled])
-        self._norms.append(torch.linalg.vector_norm(states[1:], dim=-1).double().cpu())
-        self._moves.append(torch.linalg.vector_norm(change, dim=-1).double().cpu())
+        self._norms.append(torch.linalg.vector_norm(states[1:], dim=-1).cpu().double())
+        self._moves.append(torch.linalg.vector_norm(change, dim=-1).cpu().double())
         self._slots[0].copy_(self._slots[self._filled])
         self._filled = 0

@@ -74,8 +74,8 @@ def reference(
     """
     points, logits, gradients = flow(net, x, y)
     hidden = [_medians(net.measured(point)) for point in points]
-    sizes = [torch.linalg.vector_norm(net.measured(gradient).double(), dim=-1) for gradient in gradients]
-    errors = torch.linalg.vector_norm(output_error(logits, y).double(), dim=-1)
+    sizes = [torch.linalg.vector_norm(measures.as_float64(net.measured(gradient)), dim=-1) for gradient in gradients]
+    errors = torch.linalg.vector_norm(measures.as_float64(output_error(logits, y)), dim=-1)
     sensitivity = float((sizes[-1] / errors).nanmedian())
     raw = float(sizes[-1].median()) / len(y)
     exact = in_float64(net, x, y)[2]
@@ -223,4 +223,4 @@ def _beyond(feedback: Sequence[Tensor]) -> str:
 
 
 def _medians(vectors: Tensor) -> float:
-    return float(torch.linalg.vector_norm(vectors.double(), dim=-1).median())
+    return float(torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1).median())

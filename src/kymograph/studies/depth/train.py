@@ -145,8 +145,8 @@ def _result(
         "mean_last_50_loss": float(loss[-50:].astype(np.float64).mean()),
         "solved_at_start": bool(readings["probe_loss"][0] == 0),
         # What a network that answers 0 would lose, and the least that one whose last word is a ReLU can.
-        "null_loss": float(targets.double().square().mean()),
-        "floor_loss": 0.0 if config.skip else float(targets.double().clamp(max=0).square().mean()),
+        "null_loss": float(measures.as_float64(targets).square().mean()),
+        "floor_loss": 0.0 if config.skip else float(measures.as_float64(targets).clamp(max=0).square().mean()),
         "finite": bool(np.isfinite(loss).all()),
     }
     for name, parts in gains.items():

@@ -51,16 +51,16 @@ def diagnose(
     losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
     hidden = [net.measured(point.detach()) for point in points]
     measured = [net.measured(gradient) for gradient in gradients]
-    norms = [torch.linalg.vector_norm(vectors.double(), dim=-1) for vectors in measured]
+    norms = [torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1) for vectors in measured]
     result: dict[str, list[float] | float] = {
-        "hidden_norms": [_median(torch.linalg.vector_norm(vectors.double(), dim=-1)) for vectors in hidden],
+        "hidden_norms": [_median(torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1)) for vectors in hidden],
         "grad_norms": [_median(norm) for norm in norms],
         "grad_norms_F": [float(norm.square().sum().sqrt()) for norm in norms],
         "acc_eval": float(_hits(logits, y).mean()),
-        "loss_eval": float(losses.detach().double().mean()),
+        "loss_eval": float(measures.as_float64(losses).mean()),
     }
     error = output_error(logits, y)
-    result["error_norm"] = _median(torch.linalg.vector_norm(error.double(), dim=-1))
+    result["error_norm"] = _median(torch.linalg.vector_norm(measures.as_float64(error), dim=-1))
     if credit is not None:
         inside, outside, missing = [], [], 0
         for number in range(len(net.blocks)):
@@ -91,7 +91,7 @@ def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
 
 def _hits(logits: Tensor, y: Tensor) -> Tensor:
     """Returns 1 or 0 for each image, NaN where there is no first choice: `argmax` would name class 0."""
-    hits = (logits.argmax(-1) == y).to("cpu", torch.float64)
+    hits = (logits.argmax(-1) == y).cpu().double()
     return hits.masked_fill(~logits.isfinite().all(-1).cpu(), float("nan"))
 
 

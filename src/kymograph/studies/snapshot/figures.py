@@ -98,6 +98,7 @@ def _panels(
             seeds = tuple(t.seed for t in mine)
             seed_curves(figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True)
         axes.set_yscale("log")
+        axes.xaxis.get_major_locator().set_params(integer=True)  # nothing is measured within an epoch
         label_panel(axes, title, "epoch", label)
 
 

@@ -22,6 +22,7 @@ from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, FlatNetwork
 from kymograph.models.resmlp import ResidualMLP, initialise
 from kymograph.models.vision import ConvNet, ViTMini
+from kymograph.probes.measures import as_float64
 from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
 from kymograph.rules.credit import Rule
 from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
@@ -104,7 +105,7 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
         work.tick(len(losses))
         done = epoch + 1
         if done % config.log_every == 0 or done == config.epochs:
-            measure(done, float(torch.cat(losses).double().mean()))
+            measure(done, float(as_float64(torch.cat(losses)).mean()))
         if (
             directory is not None
             and config.checkpoint_every
