@@ -16,6 +16,7 @@ from kymograph.cli import main
 from kymograph.data.batches import Batches
 from kymograph.data.images import digits
 from kymograph.errors import KymographError
+from kymograph.figures.style import LabFigure
 from kymograph.models.blocks import FlatNetwork
 from kymograph.rules.direct import DirectFeedback, draw_feedback
 from kymograph.rules.stacked import StackedFeedback
@@ -23,6 +24,7 @@ from kymograph.rules.written import WrittenBackprop
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
 from kymograph.studies.calibration.checkpoints import load
+from kymograph.studies.draw import figure_from_logs
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.studies.snapshot.diagnose import accuracy, diagnose
 from kymograph.studies.snapshot.logs import read_logs
@@ -444,8 +446,8 @@ def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, c
     for figure, logs in (("snapshot-resmlp", [plain, log(tmp_path, "s", seed=5, epochs=2), log(tmp_path, "noLN")]),
                          ("snapshot-vit", [without]),
                          ("snapshot-vit", [vit, log(tmp_path, "nameless", key="hidden_norms_cls")])):  # fmt: skip
-        assert call("figure", figure, "--from", *logs, "--out", str(tmp_path / "out")) == 0
-    capsys.readouterr()
+        drawn = figure_from_logs(figure, logs)
+        assert isinstance(drawn, LabFigure) and drawn.rows
 
 
 def test_runs_that_are_no_seeds_of_one_set_up_are_neither_exported_nor_averaged(
@@ -469,7 +471,8 @@ def test_a_diverged_run_is_exported_with_its_gaps_and_drawn_from_them(tmp_path: 
     assert call("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output)) == 0
     assert "null" in output.read_text()
     assert any(np.isnan(trajectory.hidden).any() for trajectory in read_logs([output]))
-    assert call("figure", "snapshot-resmlp", "--from", str(output), "--out", str(tmp_path / "out")) == 0
+    drawn = figure_from_logs("snapshot-resmlp", [str(output)])
+    assert isinstance(drawn, LabFigure) and drawn.rows
 
 
 def test_a_network_of_one_block_has_no_gradient_at_h_2(tmp_path: Path) -> None:

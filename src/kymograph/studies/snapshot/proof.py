@@ -23,7 +23,7 @@ from kymograph.rules.plan import Line, credit_plan
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.studies.snapshot.train import draw_network, load_task, make_feedback, make_rule
 
-IMAGES = 256
+IMAGES = 64
 CLOSE = 1e-6
 """Gradients are taken for equal if their difference is at most this share of autograd's length."""
 
