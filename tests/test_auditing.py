@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,3 +177,12 @@ def test_feedback_that_had_no_part_in_training_passes_neither_functional_test_of
         passed[0] += bool(perturbation(net, feedback, x, y, seed).passed)
         passed[1] += bool(step(net, feedback, True, 0.0, x, y, seed).passed)
     assert max(passed) <= 3
+
+
+def test_a_diverged_network_is_audited_and_has_no_right_answers(tmp_path: Path) -> None:
+    options = {"arms": ["resmlp/dfa"], "epochs": 1, "lr": 1e30, "batch_size": 2000, "width": 8, "depth": 2}
+    (run,) = kymograph.run("snapshot", seeds=[42], out=tmp_path, quiet=True, **options).finished
+    assert run.summary["test_accuracy"] is None
+    found = kymograph.audit(run.directory, quiet=True)
+    utility = next(answer for answer in found.answers if answer.question == "depth utility")
+    assert utility.passed is False and utility.numbers["accuracy"] == 0 and utility.numbers["ladder"] == {}

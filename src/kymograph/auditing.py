@@ -158,17 +158,21 @@ def _ladder(
         what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
         print(f"{what}, is trained below {out} where it is missing; --no-ladder leaves it out", file=sys.stderr)
     mine = stored(rungs, frozen_fields if rule == "bp" else fields)
-    accuracies = {int(run.config["last"]): float(run.summary["test_accuracy"]) for run in mine}
+    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in mine}
+    accuracies = {
+        last: float(accuracy) for last, accuracy in found.items() if accuracy is not None
+    }  # None: it diverged
     baseline = stored(["bp/last0"], frozen_fields).runs[0]
     return _hits(load(baseline.directory, need_feedback=False).net, *tests), accuracies
 
 
 def _hits(net: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Returns whether each image's class is the network's first choice, (n,)."""
+    """Returns whether each image's class is the network's first choice, (n,); none if its outputs are no numbers."""
     import torch
 
     with torch.no_grad():
-        return torch.cat([net(a).argmax(-1) == b for a, b in zip(x.split(2000), y.split(2000), strict=True)])
+        outputs = torch.cat([net(part) for part in x.split(2000)])
+    return (outputs.argmax(-1) == y) & outputs.isfinite().all(-1)
 
 
 def _run_of(path: Path) -> StoredRun | None:

@@ -83,6 +83,9 @@ def test_any_sequential_or_module_with_blocks_can_be_cut() -> None:
     deep = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 3))
     net = cut(deep)
     assert len(net.blocks) == 2 and torch.equal(net(torch.ones(2, 4)), deep(torch.ones(2, 4)))
+    again = nn.ReLU()
+    reused = nn.Sequential(nn.Linear(4, 4), again, nn.Linear(4, 4), again, nn.Linear(4, 3), again)
+    assert torch.equal(cut(reused)(torch.ones(2, 4)), reused(torch.ones(2, 4)))
     flat = FlatNetwork(net)
     rule = DirectFeedback(draw_feedback(torch.Generator().manual_seed(0), [4, 4], 3))
     rule.backward(flat, torch.ones(2, 4), torch.tensor([0, 2]))
@@ -94,6 +97,9 @@ def test_any_sequential_or_module_with_blocks_can_be_cut() -> None:
             self.blocks = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 2)])
 
     assert cut(Own())(torch.ones(1, 4)).shape == (1, 2)
+    own = Own()
+    own.blocks = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))  # type: ignore[assignment]
+    assert len(cut(own).blocks) == 2 and torch.equal(cut(own)(torch.ones(1, 4)), own.blocks(torch.ones(1, 4)))
 
     class Scripts(nn.Module):  # the parts by the names that the scripts have for them
         def __init__(self) -> None:
@@ -137,3 +143,8 @@ def test_what_cannot_be_cut_is_said() -> None:
         cut(Odd(), ["blocks.0"])
     with pytest.raises(KymographError, match="no submodule 'entry'"):
         cut(Odd(), ["entry"])
+    tied = nn.Linear(2, 2)
+    with pytest.raises(KymographError, match="share parameters"):
+        cut(nn.Sequential(nn.Linear(2, 2), tied, tied, nn.Linear(2, 2)))
+    with pytest.raises(KymographError, match="share parameters"):
+        cut(Odd(), ["blocks.0", "blocks.0", "exit"])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from kymograph.errors import KymographError
 from kymograph.probes.sites import untouched, watching
 from kymograph.probes.trace import WeightTrace
 
@@ -21,6 +22,15 @@ def test_readings_are_the_activations_and_their_gradients_keyed_by_name() -> Non
     assert readings.outputs["first"]["min"] < 0, "taken before the in-place ReLU overwrote it"
     torch.testing.assert_close(readings.gradients["first"]["norm"], gradient.norm())
     assert list(readings.gradients) == ["last", "first"], "backward runs backward; names keep them apart"
+
+
+def test_an_output_that_is_no_tensor_is_named() -> None:
+    net = nn.LSTM(2, 2)
+    with (
+        watching({"memory": net}, {"sum": torch.sum}, {}),
+        pytest.raises(KymographError, match="memory puts out a tuple"),
+    ):
+        net(torch.ones(1, 2))
 
 
 def test_watching_ends_with_its_block() -> None:

@@ -379,7 +379,7 @@ def test_runs_that_had_not_ended_and_records_that_are_damaged_are_told(
 
 def test_every_setting_in_which_arms_differ_is_shown_and_none_of_the_others(tmp_path: Path) -> None:
     make_runs(tmp_path, arms=["calm"], config={"lr": 0.1, "clip": 1.0})
-    make_runs(tmp_path, arms=["wild"], config={"lr": 0.3, "clip": 1.0})
+    make_runs(tmp_path, arms=["wild"], config={"lr": 0.3, "clip": 1.0}, seeds=range(20))
     store = make_runs(tmp_path, arms=["odd"], config={"lr": 0.1, "clip": 1.0, "momentum": 0.9})
     setting = section_of(store, "own").settings[0]
     assert setting.apart.header == ("lr", "momentum") and setting.shared == (("clip", "1.0"),)
@@ -389,6 +389,8 @@ def test_every_setting_in_which_arms_differ_is_shown_and_none_of_the_others(tmp_
         "wild": (Cell("0.3"), Cell("", "–")),
     }, "what most arms have is the lesser text; a setting that an arm does not have is no value"
     assert "What sets the arms apart" in build_page(store, Verdicts(()), now=NOW)
+    pair = section_of(store.select(arms=["calm", "wild"]), "own").settings[0].apart
+    assert dict(pair.rows) == {"calm": (Cell("0.1"),), "wild": (Cell("0.3"),)}, "of two, neither is what most have"
     alone = store.select(arms=["calm"])
     assert section_of(alone, "own").settings[0].apart.rows == ()
     assert "sets the arms apart" not in build_page(alone, Verdicts(()), now=NOW)

@@ -272,8 +272,6 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         ({"penalty": 0.1, "rule": "bp"}, "penalty is a part of the rule dfa"),
         ({"model": "vit", "width": 30}, "multiple of its 4 heads"),
         ({"rule": "frozen", "rms": True}, "rms needs credit"),
-        ({"model": "vit", "expansion": 2}, "expansion is a setting of resmlp, not of vit"),
-        ({"model": "conv", "w2_std": 0.1}, "w2_std is a setting of resmlp, not of conv"),
     ):
         with pytest.raises(KymographError, match=message):
             SnapshotConfig(**fields)  # type: ignore[arg-type]
@@ -294,9 +292,11 @@ def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.C
     for options, message in (
         (("--arms", "resmlp/bp", "--penalty", "0.5"), "penalty is a part of the rule dfa, not of bp"),
         (("--arms", "conv/bp", "--skip"), "arm 'conv/bp' is about skip = False"),
-        (("--arms", "vit/bp", "--expansion", "2"), "expansion is a setting of resmlp"),
     ):
         assert call(*words, *options) == 1 and message in capsys.readouterr().err
+    assert call(*words, "--arms", "conv/bp", "--no-skip") == 0, "what agrees with the arm is no contradiction"
+    assert call(*words, "--arms", "vit/bp", "resmlp/bp", "--expansion", "2") == 0
+    assert "note: expansion is a setting of resmlp; vit has none" in capsys.readouterr().err
 
 
 def test_an_output_that_is_no_number_is_no_answer(store: Store) -> None:
@@ -430,9 +430,14 @@ def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, c
     plain = log(tmp_path, "plain", seed=42, epochs=2)
     twin = log(tmp_path, "twin", seed=42, epochs=2)
     assert "both hold BP at seed 42" in refused("snapshot-resmlp", plain, twin)
-    assert "both hold BP at seed 42" in refused("snapshot-resmlp", plain, plain)
+    assert "is given twice" in refused("snapshot-resmlp", plain, str(tmp_path / "." / "plain.json"))
     longer = log(tmp_path, "longer", seed=123, epochs=9)
     assert "differ in epochs (2 and 9)" in refused("snapshot-resmlp", plain, longer)
+    bare = log(tmp_path, "first")
+    assert "differ in epochs (2 and 9)" in refused("snapshot-resmlp", bare, plain, longer), "though the first is silent"
+    sgd = log(tmp_path, "sgd", seed=123, epochs=2, dfa={"optimizer": "sgd"})
+    adam = log(tmp_path, "adam", seed=456, epochs=2, dfa={"optimizer": "adamw"})
+    assert "differ in optimizer (adamw and sgd)" in refused("snapshot-resmlp", adam, sgd)
     bare = log(tmp_path, "bare", seed=123, epochs=2, no_residual_add=True)
     straight = log(tmp_path, "straight", seed=456, epochs=2, no_residual_add=False)
     assert "differ in no_residual_add (True and False)" in refused("snapshot-resmlp", bare, straight)
@@ -460,7 +465,14 @@ def test_runs_that_are_no_seeds_of_one_set_up_are_neither_exported_nor_averaged(
     words = ("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output))
     assert call(*words, "--arms", *arms) == 1 and "differ in" in capsys.readouterr().err and not output.exists()
     assert call("figure", "snapshot-resmlp", "--from", str(tmp_path)) == 1 and "differ in" in capsys.readouterr().err
+    options = {"arms": ["resmlp/dfa"], "out": tmp_path, "quiet": True, "epochs": 2, "width": 4}
+    kymograph.run("snapshot", seeds=[123], penalty=5.0, **options)
+    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path), "--where", "epochs=2") == 1
+    assert "differ in penalty (0.0 and 5.0)" in capsys.readouterr().err
+    kymograph.run("snapshot", seeds=[456], log_every=2, **options)
     assert call(*words, "--arms", *arms, "--where", "epochs=2") == 0
+    chosen = Store.open(tmp_path).where(epochs=2, penalty=0.0)
+    assert len(kymograph.figure("snapshot-resmlp", chosen).axes) == 4, "how often one measures is no set-up"
     config = json.loads(output.read_text())["config"]
     assert config["model"] == "resmlp" and config["data"] == "digits" and config["dfa"]["rms"] and config["epochs"] == 2
 

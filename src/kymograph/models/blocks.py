@@ -88,7 +88,7 @@ _NAMES = {"embed": ("embed",), "norm": ("norm", "out_ln"), "head": ("head", "out
 
 
 def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = False) -> BlockNetwork:
-    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to none of them.
+    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to none or two.
 
     Args:
         module: a `BlockNetwork`; an ``nn.Sequential``, whose first and last layers with parameters are embed and head
@@ -96,8 +96,8 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
             ``blocks``, ``norm`` or ``out_ln``, ``head`` or ``out_head`` (each but ``blocks`` may be missing).
         blocks: the names of the submodules that are blocks, in order; in an ``nn.Sequential`` what comes before them is
             the embed, what comes after them the head.
-        skip: whether each block's output is added to its input. What ``module`` itself does in its ``forward`` cannot
-            be known here.
+        skip: whether each block's output is added to its input. What else ``module`` does in its ``forward``, an
+            activation between its parts say, cannot be known here: compare the outputs.
     """
     if isinstance(module, BlockNetwork):
         return module
@@ -109,7 +109,10 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
     barren = next((number for number, block in enumerate(net.blocks) if not _learns(block)), None)
     if barren is not None:
         raise KymographError(f"block {barren} has no parameters and cannot learn; name blocks that have some")
-    there = {id(parameter) for parameter in net.parameters()}
+    owned = [id(own) for part in (net.embed, *net.blocks, net.norm, net.head) for own in part.parameters()]
+    there = set(owned)
+    if len(owned) > len(there):
+        raise KymographError("two parts of the cut network share parameters, which cannot learn from two credits")
     lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in there), None)
     if lost is not None:
         raise KymographError(
@@ -120,7 +123,7 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
 
 
 def _cut_sequential(module: nn.Sequential) -> CutModule:
-    layers = _with_followers(list(module.children()))
+    layers = _with_followers(list(module))  # `children()` would leave out a layer that comes again
     if len(layers) < 3:
         raise KymographError(
             f"this nn.Sequential has {len(layers)} layers with parameters; embed, block and head need 3"
@@ -144,7 +147,7 @@ def _learns(module: nn.Module) -> bool:
 
 
 def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
-    names, children = [name for name, _ in module.named_children()], list(module.children())
+    names, children = list(module._modules), list(module)  # a layer that comes again has a name for each time
     unknown = [name for name in chosen if name not in names]
     if unknown or not chosen:
         raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
@@ -165,7 +168,9 @@ def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
                 f"this network has no submodule {unknown!r} to be a block" if blocks else "name a block"
             )
         chosen = [known[name] for name in blocks]
-    elif isinstance(inner, nn.ModuleList | nn.Sequential):
+    elif isinstance(inner, nn.Sequential):
+        chosen = _with_followers(list(inner))
+    elif isinstance(inner, nn.ModuleList):
         chosen = list(inner)
     else:
         raise KymographError(

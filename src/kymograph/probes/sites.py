@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from kymograph.errors import KymographError
+
 Reduce = Callable[[Tensor], Tensor]
 
 
@@ -39,6 +41,9 @@ def watching(
 
     def attach(name: str) -> Callable[[nn.Module, tuple, Tensor], None]:
         def forward_hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+            if not isinstance(output, Tensor):
+                kind = type(output).__name__
+                raise KymographError(f"{name} puts out a {kind}, not a tensor; watch a module whose output is one")
             readings.outputs[name] = {key: reduce(output.detach()) for key, reduce in outputs.items()}
             if output.requires_grad and gradients:
                 output.register_hook(backward_hook)

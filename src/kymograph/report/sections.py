@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from kymograph.report.looks import Look, looks_of, settings_of, time_axis
 from kymograph.report.nulls import null_chart
 from kymograph.report.svg import number
 from kymograph.runs.spec import slug
-from kymograph.runs.store import Store
+from kymograph.runs.store import Store, StoredRun
 from kymograph.studies.study import BUILT_IN, Study, load_study
 
 MOST_HEADLINES = 6
@@ -164,19 +164,22 @@ def _shared(store: Store) -> tuple[tuple[str, str], ...]:
 
 
 def _apart(store: Store, arms: Sequence[str]) -> Table:
-    columns = {name: values for name, values in _values(store).items() if len(set(values)) > 1}
-    usual = {name: max(values, key=values.count) for name, values in columns.items()}
+    # All runs of an arm have the same settings here, and a row is one arm, however many seeds it has.
+    first = [next(run for run in store if run.arm == arm) for arm in arms]
+    columns = {name: values for name, values in _values(first).items() if len(set(values)) > 1}
+    usual = {
+        name: value for name, values in columns.items() for value in set(values) if 2 * values.count(value) > len(arms)
+    }
     rows = []
-    for arm in arms:
-        place = next(place for place, run in enumerate(store) if run.arm == arm)  # all its runs have the same settings
-        own = ((values[place], usual[name]) for name, values in columns.items())
+    for place, arm in enumerate(arms):
+        own = ((values[place], usual.get(name)) for name, values in columns.items())
         rows.append((arm, tuple(Cell("", value) if value == most else Cell(value) for value, most in own)))
     return Table(tuple(columns), tuple(rows) if columns else ())
 
 
-def _values(store: Store) -> dict[str, list[str]]:
+def _values(runs: Iterable[StoredRun]) -> dict[str, list[str]]:
     """Returns every setting's value in each run, as text."""
-    configs = [run.config for run in store]
+    configs = [run.config for run in runs]
     names = sorted({name for config in configs for name in config})
     return {name: [str(config[name]) if name in config else "–" for config in configs] for name in names}
 

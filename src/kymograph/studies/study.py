@@ -122,7 +122,7 @@ class Study(ABC):
 
     def _spec(self, arm: Arm, seed: int, fields: Mapping[str, Any]) -> RunSpec:
         for name in fields:
-            if name in arm.treatment:
+            if name in arm.treatment and fields[name] != arm.treatment[name]:
                 raise KymographError(
                     f"arm {arm.name!r} is about {name} = {arm.treatment[name]}; drop the arm or your own {name}"
                 )

@@ -86,9 +86,6 @@ class SnapshotConfig:
             raise KymographError(f"penalty is a part of the rule dfa, not of {self.rule}")
         if self.rms and self.rule not in ("bp", "dfa"):
             raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not give")
-        for name in ("expansion", "w2_std"):
-            if self.model != "resmlp" and getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise KymographError(f"{name} is a setting of resmlp, not of {self.model}")
         if self.model == "conv" and self.skip:
             object.__setattr__(self, "skip", False)
 
@@ -115,7 +112,12 @@ class ImageStudy(Study):
         return config["epochs"] * -(-TRAINING_IMAGES[config["data"]] // config["batch_size"])
 
     def prepare(self, specs: Sequence[RunSpec]) -> None:
-        """Raises if CIFAR-10 is asked for and is not there; says so if it is not whole."""
+        """Raises if CIFAR-10 is asked for and is not there; says so if it is not whole, or a setting does nothing."""
+        for name in ("expansion", "w2_std"):
+            usual = SnapshotConfig.__dataclass_fields__[name].default
+            idle = {str(spec.config["model"]) for spec in specs if spec.config.get(name, usual) != usual} - {"resmlp"}
+            if idle:
+                print(f"note: {name} is a setting of resmlp; {' and '.join(sorted(idle))} has none", file=sys.stderr)
         if any(spec.config["data"] == "cifar10" for spec in specs):
             from kymograph.data.cifar10_files import find, smaller
 

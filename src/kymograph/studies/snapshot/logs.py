@@ -24,7 +24,7 @@ _HIDDEN = ("hidden_norms", "hidden_norms_cls")
 _GRADIENT = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
 _LARGEST_FILE = 256 * 2**20
 _SETUP = ("epochs", "lr", "wd", "depth", "d_hidden", "no_residual_add", "w2_std", "random_targets", "model", "data",
-          "batch_size", "expansion", "dfa")  # fmt: skip
+          "batch_size", "expansion")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Trajectory:
     rule: str  # "BP" or "DFA"
     seed: int
     out_ln: bool
-    setup: Mapping[str, Any]  # settings that runs of one curve have in common
+    setup: Mapping[str, Any]  # settings that BP and DFA of all seeds have in common
+    own: Mapping[str, Any]  # settings that all seeds of its rule have in common
     epochs: np.ndarray  # (epochs,)
     hidden: np.ndarray  # (epochs, L + 1); NaN where nothing was measured
     gradient: np.ndarray  # (epochs, L + 1)
@@ -58,9 +59,9 @@ def to_script(store: Store) -> dict[str, Any]:
     (pair,) = pairs.values()
     dfa, bp = pair["dfa"], pair.get("bp")
     config = dfa.config
-    own = {name: config[name] for name in ("rms", "clip", "optimizer", "penalty")}
+    own = {key: _own(run) for key, run in (("bp", bp), ("dfa", dfa)) if run is not None}
     return {
-        "config": {**_setup(dfa), "seed": dfa.seed, "out_ln": config["out_ln"], "skip_bp": bp is None, "dfa": own},
+        "config": {**_setup(dfa), "seed": dfa.seed, "out_ln": config["out_ln"], "skip_bp": bp is None, **own},
         "depth": config["depth"],
         "d_hidden": config["width"],
         "num_classes": dfa.summary["classes"],
@@ -75,6 +76,10 @@ def _setup(run: StoredRun) -> dict[str, Any]:
     script = {name: config[name] for name in ("epochs", "lr", "wd", "depth", "log_every", "w2_std", "random_targets")}
     script |= {"d_hidden": config["width"], "no_residual_add": not config["skip"]}
     return script | {name: config[name] for name in ("model", "data", "batch_size", "expansion")}
+
+
+def _own(run: StoredRun) -> dict[str, Any]:
+    return {name: run.config[name] for name in ("rms", "clip", "optimizer", "penalty")}
 
 
 def _entries(run: StoredRun) -> list[dict[str, Any]]:
@@ -110,20 +115,26 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
             files.append(given)
         else:
             raise KymographError(f"there is no log {given}")
+    twice = next(
+        (path for place, path in enumerate(files) if path.resolve() in [f.resolve() for f in files[:place]]), None
+    )
+    if twice is not None:
+        raise KymographError(f"{twice} is given twice")
     return [trajectory for place, path in enumerate(files) for trajectory in _read(path, unknown_seed=-1 - place)]
 
 
 def one_setup(trajectories: Sequence[Trajectory]) -> None:
     """Raises unless the trajectories, with and without LayerNorm apart, are seeds of one set-up, each there once."""
-    firsts: dict[bool, Trajectory] = {}
+    firsts: dict[tuple[Any, ...], tuple[Any, str]] = {}
     places: dict[tuple[str, bool, int], Trajectory] = {}
     for mine in trajectories:
-        first = firsts.setdefault(mine.out_ln, mine)
-        for name in mine.setup.keys() & first.setup.keys():
-            if mine.setup[name] != first.setup[name]:
-                values = f"{first.setup[name]} and {mine.setup[name]}"
+        mine_by_key: dict[tuple[Any, ...], Any] = {(mine.out_ln, name): value for name, value in mine.setup.items()}
+        mine_by_key |= {(mine.out_ln, mine.rule, name): value for name, value in mine.own.items()}
+        for key, value in mine_by_key.items():
+            first, source = firsts.setdefault(key, (value, mine.source))
+            if value != first:
                 raise KymographError(
-                    f"{first.source} and {mine.source} differ in {name} ({values}); choose runs of one set-up"
+                    f"{source} and {mine.source} differ in {key[-1]} ({first} and {value}); choose runs of one set-up"
                 )
         other = places.setdefault((mine.rule, mine.out_ln, mine.seed), mine)
         if other is not mine:
@@ -161,6 +172,7 @@ def _read(path: Path, unknown_seed: int) -> list[Trajectory]:
                 _seed(config, path, unknown_seed),
                 _has_out_ln(config, path),
                 {name: config[name] for name in _SETUP if name in config},
+                own if isinstance(own := config.get(rule.lower()), dict) else {},
                 np.array([_number(row, "epoch", path) for row in rows]),
                 _table(rows, _HIDDEN, path),
                 _table(rows, _GRADIENT, path),
@@ -238,7 +250,8 @@ def _trajectory(run: StoredRun) -> Trajectory:
         run.arm.split("/")[1].upper(),
         run.seed,
         bool(run.config["out_ln"]),
-        _setup(run) | {"version": run.spec.version},
+        {name: value for name, value in _setup(run).items() if name in _SETUP} | {"version": run.spec.version},
+        _own(run),
         norm.step.astype(float),
         norm.value,
         gradient.value / run.summary["buffer_size"],
