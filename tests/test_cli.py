@@ -193,4 +193,5 @@ def test_help_and_list_answer_at_once(words: list[str]) -> None:
         return min(times)
 
     bare = fastest([sys.executable, "-c", "pass"])
-    assert fastest([sys.executable, "-m", "kymograph", *words]) - bare < 0.3
+    # torch alone takes more than a second; half of one leaves room for a slow machine.
+    assert fastest([sys.executable, "-m", "kymograph", *words]) - bare < 0.5

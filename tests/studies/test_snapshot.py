@@ -294,8 +294,10 @@ def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.C
         (("--arms", "conv/bp", "--skip"), "arm 'conv/bp' is about skip = False"),
     ):
         assert call(*words, *options) == 1 and message in capsys.readouterr().err
-    assert call(*words, "--arms", "conv/bp", "--no-skip") == 0, "what agrees with the arm is no contradiction"
-    assert call(*words, "--arms", "vit/bp", "resmlp/bp", "--expansion", "2") == 0
+    study = Snapshot()
+    agreeing = study.specs([42], ["conv/bp"], {"skip": False})
+    assert agreeing == study.specs([42], ["conv/bp"]), "what agrees with the arm is no contradiction"
+    study.prepare(study.specs([42], ["vit/bp", "resmlp/bp"], {"expansion": 2}))
     assert "note: expansion is a setting of resmlp; vit has none" in capsys.readouterr().err
 
 
