@@ -8,6 +8,7 @@ kept as its two factors, it turns the weight gradients of the embed and of every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from kymograph.models.blocks import FlatNetwork
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.rules.credit import Credit
 from kymograph.rules.direct import DirectFeedback, output_error
+from kymograph.rules.layers import linear_back, normalise, through_norm
 
 
 class StackedFeedback(DirectFeedback):
@@ -31,6 +33,7 @@ class StackedFeedback(DirectFeedback):
         super().__init__(self._matrices.unbind(), normalise, penalty)
         self._stack: _Stack | None = None
 
+    @torch.no_grad()
     def backward(self, flat: Any, x: Tensor, y: Tensor) -> Credit:
         """Fills the gradients of all parts from one forward pass."""
         if self._stack is None or self._stack.flat is not flat:
@@ -38,19 +41,15 @@ class StackedFeedback(DirectFeedback):
         stack, size = self._stack, len(y)
         x = x.flatten(1)
         last = stack.forward(x)
-        flat.gradients[0, flat.spans["readout"]] = 0.0
-        logits = stack.net.readout(last)
-        loss = nn.functional.cross_entropy(logits, y)
-        loss.backward()
-        with torch.no_grad():
-            error = output_error(logits, y)
-            coefficients = (error / size).expand(len(self._matrices), -1, -1)  # the mean over the batch
-            if self.normalise:
-                credit = error @ self._matrices.mT  # (L, B, width)
-                coefficients = coefficients / (credit.square_().mean(-1, keepdim=True).sqrt_() + 1e-6)  # as `unit_rms`
-            stack.embed_back(x, coefficients)
-            stack.blocks_back(coefficients, 2 * self.penalty / size)
-        return Credit(loss.detach()[None])
+        loss, logits = stack.readout_back(last, y)
+        error = output_error(logits, y)
+        coefficients = (error / size).expand(len(self._matrices), -1, -1)  # the mean over the batch
+        if self.normalise:
+            credit = error @ self._matrices.mT  # (L, B, width)
+            coefficients = coefficients / (credit.square_().mean(-1, keepdim=True).sqrt_() + 1e-6)  # as `unit_rms`
+        stack.embed_back(x, coefficients)
+        stack.blocks_back(coefficients, 2 * self.penalty / size)
+        return Credit(loss[None])
 
 
 class _Stack:
@@ -72,7 +71,6 @@ class _Stack:
         self.unit, self.output = self.w1.new_empty(2, depth, size, width)  # LayerNorm less its weights; the block's f
         self.inner, self.active = self.w1.new_empty(2, depth, size, inside)  # before and after the GELU
 
-    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Returns h_L, (B, width), from images (B, inputs)."""
         if self.unit.shape[1] != len(x):
@@ -84,16 +82,40 @@ class _Stack:
             unit.copy_(nn.functional.layer_norm(h, block.norm.normalized_shape, eps=block.norm.eps))
             normed = torch.addcmul(block.norm.bias, unit, block.norm.weight)
             torch.addmm(block.w1.bias, normed, block.w1.weight.t(), out=inner)
-            active.copy_(nn.functional.gelu(inner))
+            torch.ops.aten.gelu.out(inner, out=active)
             torch.addmm(block.w2.bias, active, block.w2.weight.t(), out=output)
             h = self.net.join(h, output)
         return h
+
+    def readout_back(self, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Fills the gradients of terminal LayerNorm and head; returns the mean loss and the logits, (B, classes).
+
+        In the very operations of autograd, without its bookkeeping, which takes longer than the operations do.
+        """
+        net, aten = self.net, torch.ops.aten
+        normed = normalise(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
+        read = h if normed is None else normed[0]
+        logits = net.head(read)
+        chances = logits.log_softmax(-1)
+        loss, weight = aten.nll_loss_forward(chances, y, None, 1, -100)  # 1: the mean
+        signal = aten.nll_loss_backward(loss.new_ones(()), chances, y, None, 1, -100, weight)
+        signal = aten._log_softmax_backward_data(signal, chances, -1, logits.dtype)
+        linear_back(net.head, read, signal)
+        if normed is not None and isinstance(net.norm, nn.LayerNorm):
+            through_norm(net.norm, h, normed, signal @ net.head.weight, fill=True)
+        return loss, logits
 
     def embed_back(self, x: Tensor, coefficients: Tensor) -> None:
         """Fills the gradients of the embed, which learns from the credit of block 0."""
         embed = self.net.embed_layer
         assert embed.weight.grad is not None and embed.bias.grad is not None
-        torch.mm(self.feedback[0], coefficients[0].t() @ x, out=embed.weight.grad)
+        factor = coefficients[0].t() @ x  # (classes, inputs)
+        rows = math.gcd(len(self.feedback[0]), 32)  # in pieces, which the cores share better than one flat product
+        pieces, gradient = (
+            self.feedback[0].view(-1, rows, len(factor)),
+            embed.weight.grad.view(-1, rows, factor.shape[1]),
+        )
+        torch.bmm(pieces, factor.expand(len(pieces), -1, -1), out=gradient)
         torch.mv(self.feedback[0], coefficients[0].sum(0), out=embed.bias.grad)
 
     def blocks_back(self, coefficients: Tensor, pull: float) -> None:

@@ -15,11 +15,9 @@ from kymograph.models.resmlp import MlpBlock, ResidualMLP
 from kymograph.rules.baselines import BlockBackprop
 from kymograph.rules.credit import Credit
 from kymograph.rules.direct import output_error
+from kymograph.rules.layers import Normed, linear_back, normalise, through_norm
 
-_norm_back = torch.ops.aten.native_layer_norm_backward
 _gelu_back = torch.ops.aten.gelu_backward
-Normed = tuple[Tensor, Tensor, Tensor]
-"""What a LayerNorm keeps: its output, and the mean and the inverse deviation of its inputs."""
 
 
 class WrittenBackprop(BlockBackprop):
@@ -39,7 +37,7 @@ class WrittenBackprop(BlockBackprop):
         h = net.embed_layer(x)
         kept: list[tuple[Tensor, Normed, Tensor, Tensor]] = []
         for block in net.mlp_blocks:
-            normed = _norm(block.norm, h)
+            normed = normalise(block.norm, h)
             inner = block.w1(normed[0])
             active = nn.functional.gelu(inner)
             kept.append((h, normed, inner, active))
@@ -50,25 +48,21 @@ class WrittenBackprop(BlockBackprop):
         for block, (point, normed, inner, active) in zip(reversed(net.mlp_blocks), reversed(kept), strict=True):
             at_input = _block(block, point, normed, inner, active, signal, fill)
             signal = at_input.add_(signal) if net.skip else at_input
-        _linear(net.embed_layer, x, signal)
+        linear_back(net.embed_layer, x, signal)
         return Credit(loss[None])
-
-
-def _norm(norm: nn.LayerNorm, h: Tensor) -> Normed:
-    return torch.native_layer_norm(h, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 def _readout(net: ResidualMLP, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Fills the gradients of head and terminal LayerNorm; returns the mean loss and its gradient at h_L."""
-    normed = _norm(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
+    normed = normalise(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
     read = h if normed is None else normed[0]
     logits = net.head(read)
     loss = nn.functional.cross_entropy(logits, y)
     error = output_error(logits, y).div_(len(y))
-    _linear(net.head, read, error)
+    linear_back(net.head, read, error)
     signal = error @ net.head.weight
     if normed is not None and isinstance(net.norm, nn.LayerNorm):
-        signal = _through_norm(net.norm, h, normed, signal, fill=True)
+        signal = through_norm(net.norm, h, normed, signal, fill=True)
     return loss, signal
 
 
@@ -78,28 +72,6 @@ def _block(
     """Returns the gradient at a block's input, less the skip's, from that at its output; fills its own if asked."""
     before = _gelu_back(signal @ block.w2.weight, inner)
     if fill:
-        _linear(block.w2, active, signal)
-        _linear(block.w1, normed[0], before)
-    return _through_norm(block.norm, h, normed, before @ block.w1.weight, fill)
-
-
-def _through_norm(norm: nn.LayerNorm, h: Tensor, normed: Normed, signal: Tensor, fill: bool) -> Tensor:
-    """Returns the gradient at a LayerNorm's input from that at its output; fills its own if asked."""
-    shape, (_, mean, rstd) = norm.normalized_shape, normed
-    at_input: Tensor
-    at_input, weight, bias = _norm_back(signal, h, shape, mean, rstd, norm.weight, norm.bias, [True, fill, fill])
-    if fill:
-        _place(norm.weight).copy_(weight)
-        _place(norm.bias).copy_(bias)
-    return at_input
-
-
-def _linear(layer: nn.Linear, inputs: Tensor, signal: Tensor) -> None:
-    """Fills the gradients of a linear layer from its inputs (B, in) and the gradient at its output (B, out)."""
-    torch.mm(signal.t(), inputs, out=_place(layer.weight))
-    torch.sum(signal, 0, out=_place(layer.bias))
-
-
-def _place(parameter: Tensor) -> Tensor:
-    assert parameter.grad is not None, "gradients have their place before training starts"
-    return parameter.grad
+        linear_back(block.w2, active, signal)
+        linear_back(block.w1, normed[0], before)
+    return through_norm(block.norm, h, normed, before @ block.w1.weight, fill)
