@@ -33,5 +33,6 @@ def linear_back(layer: nn.Linear, inputs: Tensor, signal: Tensor) -> None:
 
 
 def place(parameter: Tensor) -> Tensor:
+    """Returns the memory that a parameter's gradient is computed into."""
     assert parameter.grad is not None, "gradients have their place before training starts"
     return parameter.grad
