@@ -40,6 +40,27 @@ def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
     return filled
 
 
+def parse_with_settings(
+    kind: type[T], config_type: type, arguments: Sequence[str], program: str
+) -> tuple[T, dict[str, Any]]:
+    """Returns ``kind`` filled from ``arguments``, and those settings of a study that they give, not yet checked.
+
+    What makes no sense with the defaults may do so with what an arm sets, so that they are checked with the arm's.
+    """
+    unchecked = {"__post_init__": lambda _: None, "__doc__": config_type.__doc__}
+    settings = type("Settings", (config_type,), unchecked)
+    both = dataclasses.make_dataclass(
+        "Run",
+        [
+            ("sweep", kind, dataclasses.field(default=kind())),  # the help's headings are these names
+            ("study", settings, dataclasses.field(default=settings())),
+        ],
+        frozen=True,
+    )
+    parsed: Any = parse(both, arguments, program)
+    return parsed.sweep, {name: getattr(parsed.study, name) for name in given(config_type, arguments)}
+
+
 def given(kind: type, arguments: Sequence[str]) -> set[str]:
     """Returns the names of the fields of ``kind`` that ``arguments`` set, as opposed to those left at default."""
     words = {word.split("=")[0].replace("_", "-") for word in arguments if word.startswith("--")}

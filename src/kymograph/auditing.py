@@ -170,9 +170,10 @@ def _hits(net: Any, x: Tensor, y: Tensor) -> Tensor:
     """Returns whether each image's class is the network's first choice, (n,); none if its outputs are no numbers."""
     import torch
 
+    from kymograph.studies.snapshot.diagnose import hits
+
     with torch.no_grad():
-        outputs = torch.cat([net(part) for part in x.split(2000)])
-    return (outputs.argmax(-1) == y) & outputs.isfinite().all(-1)
+        return torch.cat([hits(net(a), b) for a, b in zip(x.split(2000), y.split(2000), strict=True)]) == 1
 
 
 def _run_of(path: Path) -> StoredRun | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -97,29 +96,14 @@ def run(words: list[str]) -> int:
     if ":" in words[0]:
         sys.path.append(os.getcwd())  # a user's own study is looked for here, after everything that is installed
     study = load_study(words[0])
-    program = f"kymograph run {words[0]}"
-    from kymograph.arguments import given, parse
+    from kymograph.arguments import given, parse_with_settings
     from kymograph.judging import planning_note
     from kymograph.lab import choose_seeds, sweep
     from kymograph.options import RunOptions
     from kymograph.selection import whole_numbers
     from kymograph.studies.table import headline_table
 
-    # Settings are checked when an arm has set its own: what makes no sense with the defaults may do so with the arm's.
-    settings = type(
-        "Settings", (study.config_type,), {"__post_init__": lambda _: None, "__doc__": study.config_type.__doc__}
-    )
-    both = dataclasses.make_dataclass(
-        "Run",
-        [
-            ("sweep", RunOptions, dataclasses.field(default=RunOptions())),  # the help's headings are these names
-            ("study", settings, dataclasses.field(default=settings())),
-        ],
-        frozen=True,
-    )
-    parsed: Any = parse(both, words[1:], program)
-    options: RunOptions = parsed.sweep
-    fields = {name: getattr(parsed.study, name) for name in given(study.config_type, words[1:])}
+    options, fields = parse_with_settings(RunOptions, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
     if options.data_dir is not None:

@@ -56,7 +56,7 @@ def diagnose(
         "hidden_norms": [_median(torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1)) for vectors in hidden],
         "grad_norms": [_median(norm) for norm in norms],
         "grad_norms_F": [float(norm.square().sum().sqrt()) for norm in norms],
-        "acc_eval": float(_hits(logits, y).mean()),
+        "acc_eval": float(hits(logits, y).mean()),
         "loss_eval": float(measures.as_float64(losses).mean()),
     }
     error = output_error(logits, y)
@@ -82,17 +82,16 @@ def diagnose(
     return result
 
 
-@torch.no_grad()
 def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
     """Returns the share of images whose class is the network's first choice; NaN if some output is not finite."""
     with untouched(net), torch.no_grad():
-        return float(torch.cat([_hits(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)]).mean())
+        return float(torch.cat([hits(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)]).mean())
 
 
-def _hits(logits: Tensor, y: Tensor) -> Tensor:
+def hits(logits: Tensor, y: Tensor) -> Tensor:
     """Returns 1 or 0 for each image, NaN where there is no first choice: `argmax` would name class 0."""
-    hits = (logits.argmax(-1) == y).cpu().double()
-    return hits.masked_fill(~logits.isfinite().all(-1).cpu(), float("nan"))
+    right = (logits.argmax(-1) == y).cpu().double()
+    return right.masked_fill(~logits.isfinite().all(-1).cpu(), float("nan"))
 
 
 def _median(values: Tensor) -> float:

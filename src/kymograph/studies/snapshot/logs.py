@@ -115,10 +115,8 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
             files.append(given)
         else:
             raise KymographError(f"there is no log {given}")
-    twice = next(
-        (path for place, path in enumerate(files) if path.resolve() in [f.resolve() for f in files[:place]]), None
-    )
-    if twice is not None:
+    if len({path.resolve() for path in files}) < len(files):
+        twice = next(path for path in files if [other.resolve() for other in files].count(path.resolve()) > 1)
         raise KymographError(f"{twice} is given twice")
     return [trajectory for place, path in enumerate(files) for trajectory in _read(path, unknown_seed=-1 - place)]
 
