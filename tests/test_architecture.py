@@ -14,16 +14,15 @@ import kymograph
 PACKAGE = Path(kymograph.__file__).parent
 # A room may import from itself and from rooms before it.
 ROOMS = [
-    "errors", "streams", "multiplicity", "progress", "data", "models", "rules", "probes", "training", "runs", "sweep",
-    "claims", "figures", "studies", "judging", "report", "bench", "lab", "auditing", "reproduce", "worker", "arguments",
-    "options", "selection", "cli", "__main__",
+    "errors", "streams", "registry", "shapes", "statistics", "data", "models", "rules", "probes", "training", "analysis",
+    "runs", "sweep", "claims", "figures", "studies", "report", "live", "lab", "bench", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = (
-    "runs", "figures", "cli", "lab", "auditing", "reproduce", "judging", "multiplicity", "studies.study",
+    "runs", "figures", "cli.main", "lab.run", "lab.audit", "lab.reproduce", "lab.judge", "statistics.multiplicity", "studies.base",
     "studies.clipping", "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit",
-    "studies.clipping.figures", "studies.depth.figures", "sweep.plan", "sweep.engines", "sweep.ledger", "sweep.beat",
-    "claims.paired", "claims.signflip", "claims.judge", "claims.selftest", "report.page", "report.terminal",
-    "report.web",
+    "studies.clipping.figures", "studies.depth.figures", "sweep.plan", "sweep.engines", "runs.ledger", "sweep.heartbeat",
+    "statistics.paired", "statistics.sign_flips", "claims.judge", "claims.selftest", "report.page", "live.terminal",
+    "live.web",
 )  # fmt: skip
 
 

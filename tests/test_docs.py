@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli import main
+from kymograph.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 QUICK = {

@@ -13,17 +13,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kymograph.auditing import audit as audit
     from kymograph.claims.claim import Check as Check
     from kymograph.claims.claim import Claim as Claim
     from kymograph.claims.claim import Measure as Measure
     from kymograph.claims.claim import Quantity as Quantity
-    from kymograph.claims.maps import difference_map as difference_map
+    from kymograph.claims.difference_map import difference_map as difference_map
     from kymograph.claims.verdict import Verdicts as Verdicts
     from kymograph.errors import KymographError as KymographError
-    from kymograph.judging import judge as judge
-    from kymograph.lab import run as run
-    from kymograph.runs.export import export as export
+    from kymograph.lab.audit import audit as audit
+    from kymograph.lab.figures import figure as figure
+    from kymograph.lab.judge import judge as judge
+    from kymograph.lab.run import run as run
+    from kymograph.runs.formats.export import export as export
     from kymograph.runs.record import RunResult as RunResult
     from kymograph.runs.record import RunSeries as RunSeries
     from kymograph.runs.spec import RunSpec as RunSpec
@@ -32,14 +33,13 @@ if TYPE_CHECKING:
     from kymograph.runs.store import StoredRun as StoredRun
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
-    from kymograph.studies.draw import figure as figure
-    from kymograph.studies.study import Arm as Arm
-    from kymograph.studies.study import Study as Study
-    from kymograph.studies.study import list_studies as list_studies
-    from kymograph.studies.study import load_study as load_study
+    from kymograph.studies.base import Arm as Arm
+    from kymograph.studies.base import Study as Study
+    from kymograph.studies.base import list_studies as list_studies
+    from kymograph.studies.base import load_study as load_study
 
 _HOMES = {
-    "Arm": "kymograph.studies.study",
+    "Arm": "kymograph.studies.base",
     "Check": "kymograph.claims.claim",
     "Claim": "kymograph.claims.claim",
     "KymographError": "kymograph.errors",
@@ -51,18 +51,18 @@ _HOMES = {
     "RunSpec": "kymograph.runs.spec",
     "Store": "kymograph.runs.store",
     "StoredRun": "kymograph.runs.store",
-    "Study": "kymograph.studies.study",
+    "Study": "kymograph.studies.base",
     "Verdicts": "kymograph.claims.verdict",
-    "audit": "kymograph.auditing",
-    "difference_map": "kymograph.claims.maps",
-    "export": "kymograph.runs.export",
-    "figure": "kymograph.studies.draw",
+    "audit": "kymograph.lab.audit",
+    "difference_map": "kymograph.claims.difference_map",
+    "export": "kymograph.runs.formats.export",
+    "figure": "kymograph.lab.figures",
     "fixed_seeds": "kymograph.streams",
     "generator": "kymograph.streams",
-    "judge": "kymograph.judging",
-    "list_studies": "kymograph.studies.study",
-    "load_study": "kymograph.studies.study",
-    "run": "kymograph.lab",
+    "judge": "kymograph.lab.judge",
+    "list_studies": "kymograph.studies.base",
+    "load_study": "kymograph.studies.base",
+    "run": "kymograph.lab.run",
 }
 
 __all__ = [*sorted(_HOMES)]

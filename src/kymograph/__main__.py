@@ -1,5 +1,5 @@
 """``python -m kymograph`` is the command ``kymograph``."""
 
-from kymograph.cli import main
+from kymograph.cli.main import main
 
 main()

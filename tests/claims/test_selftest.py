@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kymograph.claims.selftest import LAWS, SIZES, worlds
-from kymograph.cli import main
+from kymograph.cli.main import main
 
 
 def test_the_selftest_tells_every_law_and_size_a_family_and_the_power() -> None:

@@ -9,11 +9,11 @@ from scipy import stats
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.figures.curves import binned, interval
 from kymograph.figures.save import save_figure, save_stale
+from kymograph.figures.seed_curves import binned, interval
+from kymograph.lab.figures import figure_names
 from kymograph.runs.store import Store
-from kymograph.studies.draw import figure_names
-from kymograph.studies.study import load_study
+from kymograph.studies.base import load_study
 
 
 def test_the_interval_is_students_t_on_values_or_logs() -> None:

@@ -15,10 +15,10 @@ from kymograph.errors import KymographError
 from kymograph.figures.kymograph import kymograph as draw_kymograph
 from kymograph.figures.looks import LOOKS, choose_look, current_look, drawing_in
 from kymograph.figures.save import save_figure
+from kymograph.lab.figures import figure_names, list_figures
 from kymograph.runs.store import Store
-from kymograph.studies.draw import figure_names, list_figures
+from kymograph.studies.base import list_studies
 from kymograph.studies.drawing import Drawing, about
-from kymograph.studies.study import list_studies
 
 
 def test_a_venue_sets_width_and_font_sizes() -> None:
@@ -190,7 +190,7 @@ def test_the_list_names_every_figure_with_its_study_without_loading_it() -> None
             module, name = draw.home.split(":")
             assert callable(getattr(__import__(module, fromlist=[name]), name))
     code = (
-        "import sys; from kymograph.studies.draw import list_figures; list_figures(); "
+        "import sys; from kymograph.lab.figures import list_figures; list_figures(); "
         "sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

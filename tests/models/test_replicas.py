@@ -8,8 +8,8 @@ from torch import nn
 
 from kymograph.data.tokens import script_tokens
 from kymograph.models.flat import FlatParameters
+from kymograph.models.next_token import NextToken, initial_weights
 from kymograph.models.stacks import LayerStack, Wiring, initial_layers
-from kymograph.models.tokens import NextToken, initial_weights
 from kymograph.rules.backprop import ClosedForm, mean_squared_error
 from kymograph.studies.clipping.train import epoch_batches
 from tests.rules.autograd import Backprop

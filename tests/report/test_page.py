@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.cli import main
+from kymograph.cli.main import main
 from kymograph.report.chart import rounded
-from kymograph.report.curves import curve_chart
 from kymograph.report.evidence import dot_plot, evidence_of, measured
-from kymograph.report.heatmap import kymograph_chart
-from kymograph.report.looks import Look, panels_of, settings_of
+from kymograph.report.grouping import Look, panels_of, settings_of
 from kymograph.report.page import build_page, data_block, write_page
+from kymograph.report.panels.curves import curve_chart
+from kymograph.report.panels.kymograph import kymograph_chart
 from kymograph.report.sections import Cell, section_of
 from kymograph.report.svg import Scale, labels, linear_ticks, log_ticks, number
+from kymograph.runs.ledger import note_plan
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.sweep.ledger import note_plan
 from tests.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, PROVENANCE, add_failure, claim, make_runs, make_verdicts
 
 NOW = "2030-01-02 03:04:05 UTC"
@@ -273,7 +273,7 @@ def test_the_page_is_built_without_torch(depth_store: Store) -> None:
 import sys
 sys.modules["torch"] = None
 from kymograph.runs.store import Store
-from kymograph.judging import judge
+from kymograph.lab.judge import judge
 from kymograph.report.page import build_page
 store = Store.open({str(depth_store.root)!r})
 assert len(build_page(store, judge(store), now="now")) > 10_000
@@ -306,7 +306,7 @@ def test_two_hundred_runs_of_a_hundred_epochs_and_ten_sites_fit(tmp_path: Path) 
 def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
     make_runs(tmp_path, study="antigravity:nothing")
     code = (
-        "import sys; from kymograph.cli import main\n"
+        "import sys; from kymograph.cli.main import main\n"
         "for words in (['report', sys.argv[1], '-o', sys.argv[1] + '/r.html'], ['judge', sys.argv[1]],"
         " ['figure', '--from', sys.argv[1]]):\n"
         "    try: main(words)\n"

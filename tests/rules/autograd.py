@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kymograph.rules.credit import Credit
+from kymograph.rules.base import Credit
 
 
 class Backprop:

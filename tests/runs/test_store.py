@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import kymograph
+from kymograph.cli.options import SelectOptions
 from kymograph.errors import KymographError
-from kymograph.options import SelectOptions
-from kymograph.runs.export import export
+from kymograph.lab.select import select
+from kymograph.runs.formats.export import export
 from kymograph.runs.store import Store
-from kymograph.selection import select
 from kymograph.studies.clipping import Clipping
 from tests.conftest import QUICK_CLIPPING
 

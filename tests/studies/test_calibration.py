@@ -10,16 +10,16 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.cli import main
+from kymograph.analysis.calibration import NULLS, calibrate
+from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.images import digits
+from kymograph.lab.checkpoints import load
 from kymograph.models.resmlp import ResidualMLP, initialise
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
-from kymograph.studies.calibration.analysis import NULLS, calibrate
-from kymograph.studies.calibration.checkpoints import load
+from kymograph.studies.image_training import make_network
 from kymograph.studies.snapshot import SnapshotConfig
-from kymograph.studies.snapshot.train import make_network
 from kymograph.training import checkpoint
 
 QUICK = {"epochs": 2, "width": 16, "depth": 3, "draws": 99}

@@ -12,7 +12,7 @@ import torch
 import kymograph
 from kymograph.data.vectors import batch_indices, vector_task
 from kymograph.models.stacks import initial_layers
-from kymograph.runs.scripts import export_script
+from kymograph.runs.formats.script import export_script
 from kymograph.runs.store import Store
 from kymograph.studies.depth import Depth, DepthConfig
 from kymograph.studies.depth.train import diagnose, make_net

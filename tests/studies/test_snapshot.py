@@ -12,23 +12,23 @@ from torch import nn
 
 import kymograph
 from kymograph import streams
-from kymograph.cli import main
+from kymograph.analysis.flow import accuracy, diagnose
+from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.images import digits
 from kymograph.errors import KymographError
 from kymograph.figures.style import LabFigure
+from kymograph.lab.checkpoints import load
+from kymograph.lab.figures import figure_from_logs
 from kymograph.models.blocks import FlatNetwork
 from kymograph.rules.direct import DirectFeedback, draw_feedback
-from kymograph.rules.stacked import StackedFeedback
-from kymograph.rules.written import WrittenBackprop
+from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
+from kymograph.rules.fast.resmlp_direct import StackedFeedback
+from kymograph.runs.formats.script_logs import read_logs
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
-from kymograph.studies.calibration.checkpoints import load
-from kymograph.studies.draw import figure_from_logs
+from kymograph.studies.image_training import RESUME, draw_network, make_feedback, make_network, make_rule, train
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
-from kymograph.studies.snapshot.diagnose import accuracy, diagnose
-from kymograph.studies.snapshot.logs import read_logs
-from kymograph.studies.snapshot.train import RESUME, draw_network, make_feedback, make_network, make_rule, train
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
 

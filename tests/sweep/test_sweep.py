@@ -8,10 +8,10 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab import choose_seeds, sweep
+from kymograph.lab.run import choose_seeds, sweep
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
-from kymograph.studies.study import load_study
+from kymograph.studies.base import load_study
 from kymograph.sweep import engines
 from kymograph.sweep.engines import choose_engine
 from kymograph.sweep.plan import Stack, plan

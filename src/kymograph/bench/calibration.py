@@ -8,11 +8,11 @@ import time
 import torch
 from torch import Tensor
 
+from kymograph.analysis.calibration import calibrate
 from kymograph.bench.snapshot import CLASSES, DEPTH, WIDTH
 from kymograph.models.blocks import BlockNetwork
 from kymograph.models.resmlp import ResidualMLP, initialise
 from kymograph.rules.direct import draw_feedback
-from kymograph.studies.calibration.analysis import calibrate
 
 IMAGES, SCRIPT_DRAWS, FEW_DRAWS, OUR_DRAWS = 2048, 5, 19, 999
 

@@ -23,8 +23,8 @@ from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
 from kymograph.models.blocks import FlatNetwork
 from kymograph.models.resmlp import ResidualMLP
+from kymograph.studies.image_training import draw_network, make_feedback, make_optimizer, make_rule
 from kymograph.studies.snapshot import SnapshotConfig
-from kymograph.studies.snapshot.train import draw_network, make_feedback, make_optimizer, make_rule
 from kymograph.training.loop import train
 from kymograph.training.updates import ClipParts, Update
 

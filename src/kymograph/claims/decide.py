@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph.claims import paired
 from kymograph.claims.claim import Claim
-from kymograph.claims.signflip import sign_flip_p, smallest_p
 from kymograph.claims.verdict import Outcome
-from kymograph.multiplicity import holm
+from kymograph.statistics import paired
+from kymograph.statistics.multiplicity import holm
+from kymograph.statistics.sign_flips import sign_flip_p, smallest_p
 
 LEAST_SEEDS = paired.LEAST_SEEDS
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.claims import decide, paired
+from kymograph.claims import decide
 from kymograph.claims.claim import Check, Claim, Quantity
 from kymograph.claims.estimands import Run, measure
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.errors import KymographError
+from kymograph.statistics import paired
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.colors import LogNorm
 
-from kymograph.figures.curves import interval
 from kymograph.figures.looks import current_look
+from kymograph.figures.seed_curves import interval
 from kymograph.figures.style import MAP, MISSING, LabFigure, sheet, styled
 from kymograph.runs.store import LabelledArray
 

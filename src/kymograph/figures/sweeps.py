@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 import numpy as np
 from matplotlib.axes import Axes
 
-from kymograph.figures.curves import seed_curves
+from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import COLOURS, LabFigure
 from kymograph.runs.store import StoredRun
 

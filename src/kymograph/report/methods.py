@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.report.looks import in_order
+from kymograph.report.grouping import in_order
 from kymograph.report.svg import number
+from kymograph.runs.ledger import PlannedRun, read_plan
 from kymograph.runs.store import Store, StoredRun
-from kymograph.sweep.ledger import PlannedRun, read_plan
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.figures.style import COLOURS
 from kymograph.report import methods
 from kymograph.report.evidence import evidence_of
-from kymograph.report.looks import in_order
+from kymograph.report.grouping import in_order
 from kymograph.report.sections import section_of
 from kymograph.runs.record import make_directory, write_atomically
 from kymograph.runs.store import Store

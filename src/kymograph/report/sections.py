@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.figures.curves import interval
+from kymograph.figures.seed_curves import interval
 from kymograph.report.chart import Chart
-from kymograph.report.curves import curve_chart, profile_chart
-from kymograph.report.heatmap import kymograph_chart
-from kymograph.report.looks import Look, looks_of, settings_of, time_axis
-from kymograph.report.nulls import null_chart
+from kymograph.report.grouping import Look, looks_of, settings_of, time_axis
+from kymograph.report.panels.curves import curve_chart, profile_chart
+from kymograph.report.panels.kymograph import kymograph_chart
+from kymograph.report.panels.nulls import null_chart
 from kymograph.report.svg import number
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store, StoredRun
-from kymograph.studies.study import BUILT_IN, Study, load_study
+from kymograph.studies.base import BUILT_IN, Study, load_study
 
 MOST_HEADLINES = 6
 

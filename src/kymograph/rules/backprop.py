@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from kymograph.rules.credit import Credit
+from kymograph.rules.base import Credit
 
 
 class ClosedForm:

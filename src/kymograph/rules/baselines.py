@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kymograph.models.blocks import BlockNetwork
-from kymograph.rules.credit import Credit
+from kymograph.rules.base import Credit
 from kymograph.rules.direct import unit_rms
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from kymograph.models.blocks import BlockNetwork
-from kymograph.rules.credit import Credit
+from kymograph.rules.base import Credit
 
 LAW = "N(0, 1) / sqrt(classes)"
 

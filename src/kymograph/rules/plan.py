@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork
+from kymograph.rules.base import Rule
 from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
-from kymograph.rules.credit import Rule
 from kymograph.rules.direct import DirectFeedback
 
 EXACT = "exact gradient of the loss"

@@ -14,7 +14,7 @@ from kymograph.errors import KymographError
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import RunResult, make_directory, write_failure, write_record
 from kymograph.runs.spec import RunSpec
-from kymograph.sweep.beat import Heart
+from kymograph.sweep.heartbeat import Heart
 from kymograph.sweep.plan import Stack
 
 

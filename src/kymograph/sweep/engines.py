@@ -127,7 +127,7 @@ class _Hand(threading.Thread):
     def _compute(self, stack: Stack) -> list[Outcome]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kymograph.worker"],
+                [sys.executable, "-m", "kymograph.sweep.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from kymograph.rules.credit import Rule
+from kymograph.rules.base import Rule
 from kymograph.training.updates import Update
 
 

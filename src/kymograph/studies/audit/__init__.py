@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.base import Arm
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.snapshot import ImageStudy, SnapshotConfig
-from kymograph.studies.study import Arm
 from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:

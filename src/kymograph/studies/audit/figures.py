@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.curves import seed_curves
+from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, styled
 from kymograph.runs.store import Store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.audit import AuditConfig
-from kymograph.studies.snapshot.train import fit, result
+from kymograph.studies.image_training import fit, result
 from kymograph.sweep.compute import Workplace
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.base import Arm, above_zero, at_least
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.snapshot import ImageStudy
-from kymograph.studies.study import Arm, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from kymograph.analysis.calibration import Calibration, calibrate
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.calibration import CalibrationConfig
-from kymograph.studies.calibration.analysis import Calibration, calibrate
+from kymograph.studies.image_training import fit, make_network, result
 from kymograph.studies.snapshot import SnapshotConfig
-from kymograph.studies.snapshot.train import fit, make_network, result
 from kymograph.sweep.compute import Workplace
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.curves import Bin, interval, seed_curves
 from kymograph.figures.fit import legends, legends_above_data
 from kymograph.figures.looks import current_look
+from kymograph.figures.seed_curves import Bin, interval, seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.store import Store, StoredRun

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kymograph.data.tokens import RARE_CLASS, TokenTask, learnable_tokens, script_tokens
-from kymograph.models.tokens import NextToken, TokenBatch, TokenTargets, initial_weights
+from kymograph.models.next_token import NextToken, TokenBatch, TokenTargets, initial_weights
 from kymograph.probes import measures
 from kymograph.probes.trace import WeightTrace
 from kymograph.rules.backprop import ClosedForm

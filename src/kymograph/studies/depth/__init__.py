@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.base import Arm, Study, above_zero, at_least
 from kymograph.studies.drawing import Drawing
-from kymograph.studies.study import Arm, Study, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.base import Arm, Study, above_zero, at_least
 from kymograph.studies.drawing import Drawing
-from kymograph.studies.study import Arm, Study, above_zero, at_least
 from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Snapshot(ImageStudy):
 
     def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains the runs one after the other."""
-        from kymograph.studies.snapshot.train import train
+        from kymograph.studies.image_training import train
 
         return [train(spec, work) for spec in specs]
 
@@ -204,6 +204,6 @@ class Snapshot(ImageStudy):
 
     def to_script(self, store: Store) -> Mapping[str, Any]:
         """Returns one seed's BP and DFA run of one network in the layout of the script's JSON."""
-        from kymograph.studies.snapshot.logs import to_script
+        from kymograph.runs.formats.script_logs import to_script
 
         return to_script(store)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.curves import seed_curves
 from kymograph.figures.fit import legends
 from kymograph.figures.kymograph import kymograph
+from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
+from kymograph.runs.formats.script_logs import Trajectory, from_store, one_setup
 from kymograph.runs.store import Store
-from kymograph.studies.snapshot.logs import Trajectory, from_store, one_setup
 
 _COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in shades that all eyes tell apart
 _BLOCK = 2  # the published gradient is that at the third point of the stream

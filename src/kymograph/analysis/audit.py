@@ -1,0 +1,226 @@
+"""The questions an audit asks of a trained network, and how each is answered from numbers and a threshold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph import streams
+from kymograph.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
+from kymograph.analysis.credit import monte_carlo_p
+from kymograph.analysis.flow import flow, in_float64
+from kymograph.analysis.functional import descent, perturbation_correlation
+from kymograph.models.blocks import BlockNetwork
+from kymograph.probes import measures
+from kymograph.rules.base import Rule
+from kymograph.rules.baselines import BlockBackprop
+from kymograph.rules.direct import DirectFeedback, draw_feedback, output_error
+
+DRAWS = 19  # the fewest with which p can be 0.05
+ALPHA = 0.05
+LARGEST_MOVES = 2**20
+SAME_DIRECTION = 0.99
+"""Smallest cosine of the float32 gradient with the float64 one that counts as the same direction."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question's answer: passed, failed, or (None) not to be told."""
+
+    question: str
+    passed: bool | None
+    found: str
+    threshold: str
+    why: str = ""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        """PASS, FAIL or CANNOT TELL."""
+        return {True: "PASS", False: "FAIL", None: "CANNOT TELL"}[self.passed]
+
+
+def scale(norms: Sequence[float], start: float | None, alarm: int | None) -> Answer:
+    """Is the stream's scale stable from block to block, now and at every measured epoch?
+
+    Args:
+        norms: medians of ||h_l||, l = 0..L, of the network as it is.
+        start: ||h_L|| before training, if known.
+        alarm: the epoch at which the growth alarm first rang, if it did.
+    """
+    growth = growth_per_block(norms)
+    found = f"growth per block {growth:.3g}, ||h_L|| {norms[-1]:.3g}"
+    if start:
+        found += f" ({norms[-1] / start:.3g} times its start)"
+    passed = None if math.isnan(growth) else growth <= GROWTH and alarm is None
+    why = "" if alarm is None else f"growth alarm since epoch {alarm}"
+    numbers = {"growth_per_block": growth, "h_L": norms[-1], "h_L_start": start, "alarm_epoch": alarm}
+    return Answer("scale stability", passed, found, f"growth per block at most {GROWTH:g}", why, numbers)
+
+
+def reference(
+    net: BlockNetwork, x: Tensor, y: Tensor, alarms: Mapping[str, int | None] | None
+) -> tuple[Answer, list[float]]:
+    """Is the gradient that credit is compared with large enough, and is its direction more than rounding?
+
+    Returns the answer and the medians of ||h_l||. The published threshold, 1e-7 for the gradient of a mean loss over
+    1,024 images, also fires when a network is simply right; it is told beside, and decided is per unit of error.
+    """
+    points, logits, gradients = flow(net, x, y)
+    hidden = [_medians(net.measured(point)) for point in points]
+    sizes = [torch.linalg.vector_norm(measures.as_float64(net.measured(gradient)), dim=-1) for gradient in gradients]
+    errors = torch.linalg.vector_norm(measures.as_float64(output_error(logits, y)), dim=-1)
+    sensitivity = float((sizes[-1] / errors).nanmedian())
+    raw = float(sizes[-1].median()) / len(y)
+    exact = in_float64(net, x, y)[2]
+    agreement = [
+        float(measures.cosine(net.measured(g), net.measured(g64)).nanmedian())
+        for g, g64 in zip(gradients, exact, strict=True)
+    ]
+    worst = float(np.nanmin(agreement)) if not np.isnan(agreement).all() else math.nan
+    scale_free = [float((size / errors).nanmedian()) * norm for size, norm in zip(sizes, hidden, strict=True)]
+    found = (
+        f"||g_L||/||e|| {sensitivity:.2g}, float64 cosine {worst:.4f}, "
+        f"||h_L|| ||g_L||/||e|| {scale_free[-1]:.2g}, published ||g_L|| {raw:.2g}"
+    )
+    threshold = f"||g_L||/||e|| at least {SENSITIVITY:.2g}, float64 cosine at least {SAME_DIRECTION:g}"
+    rang = {name: epoch for name, epoch in (alarms or {}).items() if name != "growth" and epoch is not None}
+    passed = None if math.isnan(sensitivity) else sensitivity >= SENSITIVITY and worst >= SAME_DIRECTION
+    reasons = [f"{name} alarm since epoch {epoch}" for name, epoch in rang.items()]
+    if passed is False and worst >= SAME_DIRECTION:
+        reasons.append("float32 still has its direction: what is gone is its size")
+    if passed and raw < GRADIENT:
+        reasons.append("the published threshold of 1e-07 is undercut because the errors are small")
+    numbers = {
+        "g_L_per_error": sensitivity,
+        "g_L_published_scale": raw,
+        "published_threshold": GRADIENT,
+        "float64_cosines": agreement,
+        "scale_free": scale_free,
+        "alarm_epochs": dict(alarms or {}),
+    }
+    return Answer("reference validity", passed, found, threshold, "; ".join(reasons), numbers), hidden
+
+
+def depth_utility(hits: Tensor, frozen: Tensor | None, rungs: Mapping[int, float]) -> Answer:
+    """Does the network beat the same one with frozen blocks on the same test images?
+
+    Args:
+        hits: whether each test image was classified right, (n,).
+        frozen: the same of the network whose blocks never learned; None if there is none.
+        rungs: accuracy by the number of last blocks that learned, under the network's own rule.
+    """
+    question, threshold = (
+        "depth utility",
+        "95 % interval of the gain over frozen blocks, over test images of this seed, above 0",
+    )
+    accuracy = float(hits.double().mean())
+    if frozen is None:
+        why = "there is no frozen baseline; audit a run made by this version and leave --no-ladder away"
+        return Answer(question, None, f"accuracy {accuracy:.4f}", threshold, why, {"accuracy": accuracy})
+    difference = hits.double() - frozen.double()
+    gain = float(difference.mean())
+    error = float(difference.std()) / math.sqrt(len(difference))
+    low, high = gain - 1.96 * error, gain + 1.96 * error
+    found = (
+        f"accuracy {accuracy:.4f}, frozen blocks {float(frozen.double().mean()):.4f}: "
+        f"gain {gain:+.4f} [{low:+.4f}, {high:+.4f}]"
+    )
+    why = ""
+    if rungs:
+        best = max(rungs, key=lambda rung: rungs[rung])
+        steps = ", ".join(f"{rung}: {value:.3f}" for rung, value in sorted(rungs.items()))
+        why = f"accuracy by last blocks that learn: {steps}; the most at {best}"
+    numbers = {"accuracy": accuracy, "gain": gain, "interval": (low, high), "ladder": dict(rungs)}
+    return Answer(question, low > 0, found, threshold, why, numbers)
+
+
+def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Tensor, seed: int) -> Answer:
+    """Does the credit foretell how the loss changes when a point of the stream is moved, better than fresh matrices do?
+
+    Images share the matrices, so they are no replications: what such credit gives by luck is told by fresh ones.
+    A rule without matrices hands out the gradient; it is set against random vectors.
+    """
+    features = max(point[0].numel() for point in net.stream(x[:2]))
+    few = min(len(y), max(64, LARGEST_MOVES // features))  # moves of whole images of features would not fit in memory
+    x, y = x[:few], y[:few]
+    points, logits, gradients = flow(net, x, y)
+    error = output_error(logits, y)
+
+    def by_feedback(matrices: Sequence[Tensor]) -> Callable[[int], Tensor]:
+        rule = DirectFeedback([matrix.to(error) for matrix in matrices], normalise=False)
+        return lambda block: net.spread(rule.credit(error, block), points[block + 1])
+
+    def at_random(number: int) -> Callable[[int], Tensor]:
+        return lambda block: torch.randn(
+            gradients[block + 1].shape, generator=streams.generator(seed, "audit", "chance", str(number), str(block))
+        )
+
+    def exact(block: int) -> Tensor:
+        return gradients[block + 1]
+
+    nulls = [
+        by_feedback(fresh) if feedback else at_random(number)
+        for number, fresh in enumerate(_fresh(net, feedback, x, seed))
+    ]
+    mine = by_feedback(feedback) if feedback else exact
+    table = perturbation_correlation(net, x, y, [mine, exact, *nulls], streams.generator(seed, "audit", "moves"))
+    means = table.mean(1)  # over the blocks
+    rho, control, null = float(means[0]), float(means[1]), means[2:]
+    p = monte_carlo_p(rho, null)
+    spread = f"null {float(null.mean()):+.4f} +- {float(null.std()):.4f}"
+    found = f"rho {rho:+.4f} (the gradient itself {control:+.4f}), {spread}"
+    numbers = {"rho": rho, "by_point": table[0].tolist(), "gradient": control, "null": null.tolist(), "p": p}
+    passed = None if math.isnan(p) else p <= ALPHA
+    return Answer("perturbation correlation", passed, f"{found}, p = {p:.3f}", _beyond(feedback), "", numbers)
+
+
+def step(
+    net: BlockNetwork, feedback: Sequence[Tensor], rms: bool, penalty: float, x: Tensor, y: Tensor, seed: int
+) -> Answer:
+    """Does a short step of the blocks in the rule's direction lower the loss, more than fresh matrices would?"""
+
+    def rule(matrices: Sequence[Tensor]) -> Rule:
+        return DirectFeedback([matrix.cpu().double() for matrix in matrices], rms, penalty)
+
+    exact = BlockBackprop()
+    generator = streams.generator(seed, "audit", "step")
+    rules = [rule(feedback) if feedback else exact, exact]
+    if feedback:
+        rules += [rule(fresh) for fresh in _fresh(net, feedback, x, seed)]
+        changes = descent(net, rules, x, y, generator)
+        null = changes[2:-1]
+    else:
+        changes = descent(net, rules, x, y, generator)
+        null = [changes[-1], *(descent(net, [], x, y, generator)[-1] for _ in range(DRAWS - 1))]
+    mine, best, chance = changes[0], changes[1], changes[-1]
+    p = (1 + sum(value <= mine for value in null)) / (1 + len(null))
+    text = (
+        f"loss {mine:+.2e} (the gradient's own step of that length {best:+.2e}, a random one {chance:+.2e}), "
+        f"p = {p:.3f}"
+    )
+    numbers = {"change": mine, "exact": best, "random": chance, "null": null, "p": p}
+    return Answer("descent", mine < 0 and p <= ALPHA, text, f"the loss falls, {_beyond(feedback)}", "", numbers)
+
+
+def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) -> list[list[Tensor]]:
+    """Returns as many sets of fresh matrices as the functional tests draw; empty sets for a rule without any."""
+    if not feedback:
+        return [[] for _ in range(DRAWS)]
+    widths, classes = [len(matrix) for matrix in feedback], feedback[0].shape[1]
+    return [draw_feedback(streams.generator(seed, "audit", "fresh", str(n)), widths, classes) for n in range(DRAWS)]
+
+
+def _beyond(feedback: Sequence[Tensor]) -> str:
+    kind = "fresh matrices" if feedback else "random directions"
+    return f"p at most {ALPHA:g} against {DRAWS} draws of {kind}"
+
+
+def _medians(vectors: Tensor) -> float:
+    return float(torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1).median())

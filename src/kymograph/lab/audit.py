@@ -1,0 +1,199 @@
+"""What ``kymograph audit`` does: ask a trained network about scale, reference and depth, and say PASS or FAIL.
+
+The ladder of last-k trainable blocks is trained by the study `audit` where it is missing, beside the audited run, so
+that a second audit costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kymograph.errors import KymographError
+from kymograph.lab.run import sweep
+from kymograph.runs.record import STATUS, make_directory, plain, write_atomically
+from kymograph.runs.store import Store, StoredRun
+from kymograph.studies.audit import DEEPEST, Audit, AuditConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kymograph.analysis.audit import Answer
+    from kymograph.lab.checkpoints import Trained
+
+IMAGES = 1024
+THREE = ("scale stability", "reference validity", "depth utility")
+
+
+@dataclass(frozen=True)
+class Audited:
+    """The answers about one network."""
+
+    network: str
+    answers: tuple[Answer, ...]
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the three questions of the protocol are all answered with PASS; None if one cannot be told."""
+        words = [answer.passed for answer in self.answers if answer.question in THREE]
+        return False if False in words else None if None in words else True
+
+    def table(self) -> str:
+        """Returns the answers for people, one question a paragraph."""
+        lines = []
+        for answer in self.answers:
+            lines.append(f"{answer.word:<11} {answer.question}: {answer.found}")
+            lines.append(f"            threshold: {answer.threshold}" + (f"; {answer.why}" if answer.why else ""))
+        failed = [answer.question for answer in self.answers if answer.question in THREE and answer.passed is False]
+        verdict = {True: "PASS", False: f"FAIL ({', '.join(failed)})", None: "CANNOT TELL"}[self.passed]
+        return "\n".join([*lines, "", f"{self.network}: {verdict}"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the answers with all their numbers."""
+        answers = [{**vars(answer), "answer": answer.word} for answer in self.answers]
+        return plain({"schema": 1, "network": self.network, "passed": self.passed, "answers": answers})
+
+
+def audit(
+    path: str | Path,
+    *,
+    data: str | None = None,
+    images: int = IMAGES,
+    ladder: bool = True,
+    ladder_out: str | Path | None = None,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Audited:
+    """Audits a trained network: a run's directory, its checkpoint, or a ``.pt`` of the calibration script.
+
+    Args:
+        path: the network.
+        data: test images; default: those it was trained on, cifar10 for a ``.pt``.
+        images: how many test images the questions of scale and reference look at.
+        ladder: whether the frozen baseline and the ladder may be trained where they are missing.
+        ladder_out: where these runs are kept; default: beside the audited run.
+        seed: seed of the random moves.
+        quiet: shows no progress while the ladder trains.
+    """
+    from kymograph.analysis import audit as questions
+    from kymograph.analysis.alarms import first_epochs
+    from kymograph.data.batches import Batches
+    from kymograph.lab.checkpoints import load
+    from kymograph.studies.image_training import load_task
+
+    trained = load(path, need_feedback=False)
+    task = load_task(data or trained.data or "cifar10")
+    batches = Batches(task, 128)
+    x, y = batches.test(images)
+    run = _run_of(Path(path))
+    alarms = None if run is None else first_epochs(_rows(run), int(run.summary["buffer_size"]))
+    start = None if run is None else float(run.series["stream_norm"].value[0, -1])
+    try:
+        second, norms = questions.reference(trained.net, x, y, alarms)
+    except RuntimeError as error:
+        raise KymographError(f"{path} does not take images of {task.name}: {str(error).splitlines()[0]}") from None
+    first = questions.scale(norms, start, None if alarms is None else alarms["growth"])
+    tests = batches.test()
+    hits = _hits(trained.net, *tests)
+    frozen: Tensor | None = None
+    rungs: dict[int, float] = {}
+    if ladder and trained.config is not None and trained.seed is not None and trained.untrained is not None:
+        out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
+        frozen, rungs = _ladder(trained, out, tests, quiet)
+    rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)
+    answers = (
+        first,
+        second,
+        questions.depth_utility(hits, frozen, rungs),
+        questions.perturbation(trained.net, trained.feedback, x, y, seed),
+        questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
+    )
+    return Audited(str(path), answers)
+
+
+def audit_command(path: str, options: dict[str, Any], output: str | None) -> tuple[str, bool | None]:
+    """Audits, writes the JSON if asked, and returns the text to print and whether all three questions passed."""
+    found = audit(path, **options)
+    text = found.table()
+    if output is not None:
+        target = Path(output)
+        make_directory(target.parent)
+        write_atomically(target, (json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n").encode())
+        text += f"\n{target}"
+    return text, found.passed
+
+
+def _ladder(
+    trained: Trained, out: Path, tests: tuple[Tensor, Tensor], quiet: bool
+) -> tuple[Tensor | None, dict[int, float]]:
+    """Trains what is missing of the ladder; returns the frozen baseline's hits and the accuracy of every rung."""
+    from kymograph.lab.checkpoints import load
+
+    config, own_seed = trained.config, trained.seed
+    assert config is not None and own_seed is not None
+    known = AuditConfig.__dataclass_fields__
+    fields = {name: value for name, value in vars(config).items() if name in known}
+    rule = "dfa" if config.rule == "dfa" else "bp"
+    for name in ("rule", "last"):
+        fields.pop(name, None)
+    frozen_fields = {name: value for name, value in fields.items() if name not in ("rms", "clip", "penalty")}
+
+    def stored(arms: Sequence[str], settings: dict[str, Any]) -> Store:
+        done = sweep(
+            Audit(), "audit", [own_seed], arms=arms, out=out, engine="serial", workers=None, device="auto",
+            quiet=quiet, fields=settings,
+        )  # fmt: skip
+        if done.failures:
+            raise KymographError(f"the ladder could not be trained: {done.failures[0].reason}")
+        return done.store
+
+    if config.depth > DEEPEST:
+        raise KymographError(f"the ladder goes to {DEEPEST} blocks, not {config.depth}; audit with --no-ladder")
+    rungs = [f"{rule}/last{k}" for k in range(config.depth + 1)]
+    if not quiet:
+        what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
+        print(f"{what}, is trained below {out} where it is missing; --no-ladder leaves it out", file=sys.stderr)
+    mine = stored(rungs, frozen_fields if rule == "bp" else fields)
+    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in mine}
+    accuracies = {
+        last: float(accuracy) for last, accuracy in found.items() if accuracy is not None
+    }  # None: it diverged
+    baseline = stored(["bp/last0"], frozen_fields).runs[0]
+    return _hits(load(baseline.directory, need_feedback=False).net, *tests), accuracies
+
+
+def _hits(net: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Returns whether each image's class is the network's first choice, (n,); none if its outputs are no numbers."""
+    import torch
+
+    from kymograph.analysis.flow import hits
+
+    with torch.no_grad():
+        return torch.cat([hits(net(a), b) for a, b in zip(x.split(2000), y.split(2000), strict=True)]) == 1
+
+
+def _run_of(path: Path) -> StoredRun | None:
+    """Returns the stored run that the network belongs to, if it is one."""
+    directory = path if path.is_dir() else path.parent
+    return StoredRun(directory) if (directory / STATUS).exists() else None
+
+
+def _beside(path: Path) -> Path:
+    """Returns the directory of runs in which the audited run lies; for a lone file, the file's own directory."""
+    directory = (path if path.is_dir() else path.parent).resolve()
+    return directory.parent.parent if (directory / STATUS).exists() else directory
+
+
+def _rows(run: StoredRun) -> list[dict[str, Any]]:
+    """Returns what the alarms need of every measured epoch."""
+    norms, gradients = run.series["stream_norm"], run.series["stream_grad"]
+    errors = run.series.get("error_norm")
+    rows = []
+    for place, epoch in enumerate(norms.step.tolist()):
+        row = {"epoch": epoch, "hidden_norms": norms.value[place], "grad_norms": gradients.value[place]}
+        rows.append(row if errors is None else {**row, "error_norm": float(errors.value[place])})
+    return rows

@@ -1,0 +1,147 @@
+"""Trained networks from disk: our safetensors, and the script's ``.pt`` without running what is pickled in it."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kymograph.errors import KymographError
+from kymograph.models.blocks import BlockNetwork
+from kymograph.models.resmlp import ResidualMLP
+from kymograph.runs.record import CHECKPOINT
+from kymograph.studies.image_training import load_task, make_network
+from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.training import checkpoint
+
+FIRST_WITH_SCRIPTS_START = 2
+"""The version of the studies since which a seed's first weights are those of `make_network`."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network with its feedback matrices and what is known of its training."""
+
+    net: BlockNetwork
+    feedback: list[Tensor]
+    accuracy: float | None
+    data: str | None
+    untrained: BlockNetwork | None
+    config: SnapshotConfig | None = None
+    """How our own runs were trained; nobody knows it of a script's file."""
+    seed: int | None = None
+
+
+def load(path: str | Path, need_feedback: bool = True) -> Trained:
+    """Reads a run's directory, its ``checkpoint.safetensors``, or a script's ``.pt``; one sentence if it cannot be.
+
+    ``need_feedback`` refuses networks that were not trained by DFA.
+    """
+    place = Path(path)
+    if place.is_dir():
+        place = place / CHECKPOINT
+    if not place.is_file():
+        raise KymographError(f"there is no checkpoint {place}")
+    trained = _ours(place, need_feedback) if place.suffix == ".safetensors" else _scripts(place)
+    numbers = [*trained.net.parameters(), *trained.feedback]
+    if not all(bool(tensor.isfinite().all()) for tensor in numbers):
+        raise KymographError(f"{place} holds numbers that are not finite; nothing can be measured on such a network")
+    return trained
+
+
+def _ours(path: Path, need_feedback: bool) -> Trained:
+    tensors, facts = checkpoint.unpack(path)
+    identity = facts.get("identity")
+    if not isinstance(identity, dict) or identity.get("study") not in ("snapshot", "calibration", "audit"):
+        raise KymographError(f"{path} is not the network of a snapshot or calibration run")
+    known = SnapshotConfig.__dataclass_fields__
+    fields = {name: value for name, value in identity["config"].items() if name in known}
+    if identity["study"] == "calibration":
+        fields |= {"rule": "dfa", "rms": True, "clip": True}
+    config = SnapshotConfig(**fields)
+    task = load_task(config.data)
+    net = make_network(config, task, identity["seed"])
+    known_start = identity.get("version", 0) >= FIRST_WITH_SCRIPTS_START
+    untrained = make_network(config, task, identity["seed"]) if known_start else None
+    checkpoint.restore({f"net.{name}": p for name, p in net.named_parameters()}, tensors, path)
+    feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
+    if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):
+        raise KymographError(
+            f"{path} has {len(feedback)} feedback matrices for {config.depth} blocks; calibrate a DFA run"
+        )
+    accuracy = facts.get("test_accuracy")
+    matrices = _fitting(net, feedback, path)
+    return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
+
+
+def _scripts(path: Path) -> Trained:
+    """Reads ``state_dict``, ``Bs`` and ``test_acc`` as torch's own loader for plain tensors gives them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the file's format; what is wrong with it is said below
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError, KeyError, AttributeError, TypeError):
+        raise KymographError(f"{path} is cut off, or holds more than tensors; nothing in it was run") from None
+    if not isinstance(content, dict) or not isinstance(content.get("state_dict"), Mapping):
+        raise KymographError(f"{path} has no state_dict, so it is not a checkpoint of the calibration script")
+    net = _script_network(content["state_dict"], path)
+    matrices = content.get("Bs")
+    if isinstance(matrices, Mapping):
+        matrices = [matrices[key] for key in sorted(matrices)]
+    if not isinstance(matrices, list | tuple) or len(matrices) != len(net.blocks):
+        raise KymographError(f"{path} needs one feedback matrix in Bs for each of its {len(net.blocks)} blocks")
+    accuracy = content.get("test_acc")
+    return Trained(
+        net,
+        _fitting(net, list(matrices), path),
+        float(accuracy) if isinstance(accuracy, int | float) else None,
+        None,
+        None,
+    )
+
+
+def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:
+    """Builds the residual MLP that a state dict describes, whatever its layers inside a block are called."""
+    wrong = KymographError(f"{path} does not hold the script's residual MLP (embed, blocks, out_ln, out_head)")
+    if not all(isinstance(tensor, Tensor) for tensor in state.values()):
+        raise wrong
+    parts: dict[str, list[Tensor]] = {}
+    for name, tensor in state.items():
+        words = name.split(".")
+        key = ".".join(words[:2]) if words[0] == "blocks" else words[0]
+        parts.setdefault(key, []).append(tensor.float())
+    depth = sum(key.startswith("blocks.") for key in parts)
+    wanted = {"embed": 2, "out_ln": 2, "out_head": 2, **{f"blocks.{number}": 6 for number in range(depth)}}
+    if not depth or any(len(parts.get(key, [])) != count for key, count in wanted.items() if key != "out_ln"):
+        raise wrong
+    width, inputs = parts["embed"][0].shape if parts["embed"][0].dim() == 2 else (0, 0)
+    classes = len(parts["out_head"][1])
+    out_ln = "out_ln" in parts
+    expansion = max(1, parts["blocks.0"][2].shape[0] // width) if width else 1
+    net = ResidualMLP(inputs, classes, depth, width, expansion, out_ln=out_ln) if width else None
+    if net is None:
+        raise wrong
+    order = ["embed", *(f"blocks.{number}" for number in range(depth)), *(["out_ln"] if out_ln else []), "out_head"]
+    stored = [tensor for key in order for tensor in parts[key]]
+    ours = list(net.parameters())
+    if [tuple(t.shape) for t in stored] != [tuple(p.shape) for p in ours]:
+        raise wrong
+    with torch.no_grad():
+        for parameter, tensor in zip(ours, stored, strict=True):
+            parameter.copy_(tensor)
+    return net
+
+
+def _fitting(net: BlockNetwork, feedback: list[Any], path: Path) -> list[Tensor]:
+    """Returns the matrices if each is (width, classes) of the network."""
+    width, classes = net.head.weight.shape[1], net.head.weight.shape[0]  # type: ignore[index]
+    for number, matrix in enumerate(feedback):
+        if not isinstance(matrix, Tensor) or tuple(matrix.shape) != (width, classes):
+            raise KymographError(f"{path}: feedback matrix {number} is not {width} x {classes}")
+    return [matrix.float() for matrix in feedback]

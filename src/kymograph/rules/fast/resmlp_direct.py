@@ -1,0 +1,144 @@
+"""DFA of the residual MLP, all blocks at once.
+
+Two facts that autograd cannot know make a DFA step cheaper than backpropagation's. Nothing flows between blocks, so the
+way back is the same few batched products for all of them. And the credit e B^T has no more rank than there are classes:
+kept as its two factors, it turns the weight gradients of the embed and of every block's last layer (rank 10 instead of
+256 on CIFAR-10) into products that cost next to nothing. The numbers are `DirectFeedback`'s, to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.models.blocks import FlatNetwork
+from kymograph.models.resmlp import ResidualMLP
+from kymograph.rules.base import Credit
+from kymograph.rules.direct import DirectFeedback, output_error
+from kymograph.rules.fast.layers import linear_back, normalise, through_norm
+
+
+class StackedFeedback(DirectFeedback):
+    """`DirectFeedback` on a `ResidualMLP`, from one stack of all its blocks; arguments as there.
+
+    The blocks are computed here and not by calling them, so forward hooks on them do not fire.
+    """
+
+    def __init__(self, feedback: Sequence[Tensor], normalise: bool = True, penalty: float = 0.0) -> None:
+        self._matrices = torch.stack(list(feedback))  # (L, width, classes)
+        super().__init__(self._matrices.unbind(), normalise, penalty)
+        self._stack: _Stack | None = None
+
+    @torch.no_grad()
+    def backward(self, flat: Any, x: Tensor, y: Tensor) -> Credit:
+        """Fills the gradients of all parts from one forward pass."""
+        if self._stack is None or self._stack.flat is not flat:
+            self._stack = _Stack(flat, self._matrices)
+        stack, size = self._stack, len(y)
+        x = x.flatten(1)
+        last = stack.forward(x)
+        loss, logits = stack.readout_back(last, y)
+        error = output_error(logits, y)
+        coefficients = (error / size).expand(len(self._matrices), -1, -1)  # the mean over the batch
+        if self.normalise:
+            credit = error @ self._matrices.mT  # (L, B, width)
+            coefficients = coefficients / (credit.square_().mean(-1, keepdim=True).sqrt_() + 1e-6)  # as `unit_rms`
+        stack.embed_back(x, coefficients)
+        stack.blocks_back(coefficients, 2 * self.penalty / size)
+        return Credit(loss[None])
+
+
+class _Stack:
+    """The parameters, gradients and last forward pass of all blocks, each as one tensor with a leading axis of L."""
+
+    def __init__(self, flat: FlatNetwork, feedback: Tensor) -> None:
+        assert isinstance(flat.net, ResidualMLP), "other networks learn through autograd"
+        self.flat, self.net, self.feedback = flat, flat.net, feedback  # feedback: (L, width, classes)
+        self.w1, self.w1_grad = flat.stacked("w1.weight")  # (L, inside, width)
+        self.w2, self.w2_grad = flat.stacked("w2.weight")  # (L, width, inside)
+        self.scale, self.scale_grad = flat.stacked("norm.weight")  # (L, width)
+        self.shift, self.shift_grad = flat.stacked("norm.bias")
+        self.b1_grad, self.b2_grad = flat.stacked("w1.bias")[1], flat.stacked("w2.bias")[1]
+        self._room_for(0)
+
+    def _room_for(self, size: int) -> None:
+        """Makes room for what the way back needs of a forward pass, a row per block and sample."""
+        depth, inside, width = self.w1.shape
+        self.unit, self.output = self.w1.new_empty(2, depth, size, width)  # LayerNorm less its weights; the block's f
+        self.inner, self.active = self.w1.new_empty(2, depth, size, inside)  # before and after the GELU
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns h_L, (B, width), from images (B, inputs)."""
+        if self.unit.shape[1] != len(x):
+            self._room_for(len(x))
+        h = self.net.embed_layer(x)
+        for block, unit, inner, active, output in zip(
+            self.net.mlp_blocks, self.unit, self.inner, self.active, self.output, strict=True
+        ):
+            unit.copy_(nn.functional.layer_norm(h, block.norm.normalized_shape, eps=block.norm.eps))
+            normed = torch.addcmul(block.norm.bias, unit, block.norm.weight)
+            torch.addmm(block.w1.bias, normed, block.w1.weight.t(), out=inner)
+            torch.ops.aten.gelu.out(inner, out=active)
+            torch.addmm(block.w2.bias, active, block.w2.weight.t(), out=output)
+            h = self.net.join(h, output)
+        return h
+
+    def readout_back(self, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Fills the gradients of terminal LayerNorm and head; returns the mean loss and the logits, (B, classes).
+
+        In the very operations of autograd, without its bookkeeping, which takes longer than the operations do.
+        """
+        net, aten = self.net, torch.ops.aten
+        normed = normalise(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
+        read = h if normed is None else normed[0]
+        logits = net.head(read)
+        chances = logits.log_softmax(-1)
+        loss, weight = aten.nll_loss_forward(chances, y, None, 1, -100)  # 1: the mean
+        signal = aten.nll_loss_backward(loss.new_ones(()), chances, y, None, 1, -100, weight)
+        signal = aten._log_softmax_backward_data(signal, chances, -1, logits.dtype)
+        linear_back(net.head, read, signal)
+        if normed is not None and isinstance(net.norm, nn.LayerNorm):
+            through_norm(net.norm, h, normed, signal @ net.head.weight, fill=True)
+        return loss, logits
+
+    def embed_back(self, x: Tensor, coefficients: Tensor) -> None:
+        """Fills the gradients of the embed, which learns from the credit of block 0."""
+        embed = self.net.embed_layer
+        assert embed.weight.grad is not None and embed.bias.grad is not None
+        factor = coefficients[0].t() @ x  # (classes, inputs)
+        rows = math.gcd(len(self.feedback[0]), 32)  # in pieces, which the cores share better than one flat product
+        pieces, gradient = (
+            self.feedback[0].view(-1, rows, len(factor)),
+            embed.weight.grad.view(-1, rows, factor.shape[1]),
+        )
+        torch.bmm(pieces, factor.expand(len(pieces), -1, -1), out=gradient)
+        torch.mv(self.feedback[0], coefficients[0].sum(0), out=embed.bias.grad)
+
+    def blocks_back(self, coefficients: Tensor, pull: float) -> None:
+        """Fills the gradients of all blocks.
+
+        The signal at a block's output is c B^T, plus ``pull`` times that output if its size is penalised; only then is
+        it of full rank and written out. LayerNorm's own gradients need no further product: with M the product of the
+        signal before the GELU and ``unit``, the gradient of W1 is M times LayerNorm's weights (and shifted by its
+        bias), and theirs is W1 * M summed over the outputs of W1.
+        """
+        if pull:
+            signal = torch.baddbmm(self.output, coefficients, self.feedback.mT, beta=pull)  # (L, B, width)
+            torch.bmm(signal.mT, self.active, out=self.w2_grad)
+            self.b2_grad.copy_(signal.sum(1))
+            at_active = signal @ self.w2
+        else:
+            torch.bmm(self.feedback, coefficients.mT @ self.active, out=self.w2_grad)
+            self.b2_grad.copy_((self.feedback @ coefficients.sum(1)[..., None])[..., 0])
+            at_active = coefficients @ (self.feedback.mT @ self.w2)
+        before = torch.ops.aten.gelu_backward(at_active, self.inner)
+        sums = before.sum(1)  # (L, inside)
+        torch.bmm(before.mT, self.unit, out=self.w1_grad)  # M
+        self.scale_grad.copy_((self.w1 * self.w1_grad).sum(1))
+        self.shift_grad.copy_((sums[:, None] @ self.w1)[:, 0])
+        self.w1_grad.mul_(self.scale[:, None]).addcmul_(sums[..., None], self.shift[:, None])
+        self.b1_grad.copy_(sums)

@@ -1,0 +1,164 @@
+"""Stored runs in an MLflow database: an SQLite file that `mlflow ui` opens."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sqlite3
+import warnings
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
+from kymograph.runs.store import Store, StoredRun
+
+_BATCH = 1000  # the most metrics that MLflow takes in one call
+_FACTS = 100  # the most parameters or tags in one call
+_STATUS = {"finished": "FINISHED", "failed": "FAILED"}
+
+
+def write_mlflow(store: Store, path: Path) -> None:
+    """Writes every run of ``store`` into the database at ``path``, an experiment per study.
+
+    A run that is there already, by its id, is left as it is; one that was cut off, or that failed then and is
+    finished now, is written anew. Infinities become the largest double, which is what MLflow keeps for them.
+    """
+    _check(path)
+    with _quiet():
+        client_type, errors = _require()
+        try:
+            with _without_waiting():
+                client = client_type(tracking_uri=f"sqlite:///{path.resolve()}")
+                for study in store.studies:
+                    experiment = _experiment(client, study, path)
+                    known = _known(client, experiment)
+                    for run in store.select(study):
+                        _write(client, experiment, run, known)
+        except errors as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise KymographError(f"MLflow could not write {path}: {reason}") from None
+
+
+def _require() -> tuple[Any, tuple[type[Exception], ...]]:
+    """Returns MLflow's client and the errors it raises; loading it must not send anything anywhere."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    try:
+        import alembic  # noqa: F401
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError:
+        raise KymographError(
+            "an MLflow database needs mlflow-skinny; install it with `pip install 'kymograph[mlflow]'`"
+        ) from None
+    return MlflowClient, (MlflowException, SQLAlchemyError)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps MLflow's notes on its tables, and its libraries' warnings to it, off the screen."""
+    logger = logging.getLogger("mlflow.store.db.utils")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.WARNING)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _without_waiting() -> Iterator[None]:
+    """Spares the wait for the disk after each of many small writes; a cut-off run is written anew in any case."""
+    from sqlalchemy import Engine, event
+
+    def connected(connection: Any, _: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("pragma synchronous = off")
+
+    event.listen(Engine, "connect", connected)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", connected)
+
+
+def _check(path: Path) -> None:
+    """Raises if ``path`` is a file that is no MLflow database, before anything is written to it."""
+    if not path.exists():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True)) as connection:
+            tables = {row[0] for row in connection.execute("select name from sqlite_master")}
+    except sqlite3.Error:
+        tables = set()
+    if "experiments" not in tables:
+        raise KymographError(f"{path} is there and is no MLflow database; choose another file")
+
+
+def _experiment(client: Any, study: str, path: Path) -> str:
+    """Returns the id of the study's experiment, made if there is none; its artifacts would go beside the database."""
+    found = client.get_experiment_by_name(study)
+    if found is not None:
+        return found.experiment_id
+    return client.create_experiment(study, artifact_location=path.resolve().with_suffix(".artifacts").as_uri())
+
+
+def _known(client: Any, experiment: str) -> dict[str, tuple[str, str]]:
+    """Returns MLflow's id and status of every run in the experiment, by our id."""
+    known: dict[str, tuple[str, str]] = {}
+    token = None
+    while True:
+        page = client.search_runs([experiment], max_results=1000, page_token=token)
+        for entry in page:
+            if "run" in entry.data.tags:
+                known[entry.data.tags["run"]] = (entry.info.run_id, entry.info.status)
+        token = page.token
+        if not token:
+            return known
+
+
+def _write(client: Any, experiment: str, run: StoredRun, known: Mapping[str, tuple[str, str]]) -> None:
+    from mlflow.entities import Metric, Param, RunTag
+
+    if run.id in known:
+        other, status = known[run.id]
+        if status == _STATUS[run.status]:
+            return
+        client.delete_run(other)
+    at = int(1000 * written_at(run))
+    began = at - int(1000 * (run.seconds or 0.0))
+    tags = {"study": run.study, "arm": run.arm, "seed": str(run.seed), "run": run.id, **summary_words(run)}
+    if run.reason is not None:
+        tags["reason"] = run.reason[:5000]
+    new = client.create_run(experiment, start_time=began, run_name=f"{run.arm} s{run.seed}").info.run_id
+    params = [Param(name, str(value)) for name, value in run.config.items()]
+    labels = [RunTag(name, value) for name, value in tags.items()]
+    for place in range(0, max(len(params), len(labels)), _FACTS):
+        end = place + _FACTS
+        client.log_batch(new, params=params[place:end], tags=labels[place:end])
+    last = max((int(scalar.step[-1]) for scalar in scalars(run) if len(scalar.step)), default=0)
+
+    def metrics() -> Iterator[Any]:
+        for scalar in scalars(run):
+            key = _key(scalar.tag)
+            for step, value in zip(scalar.step.tolist(), scalar.value.tolist(), strict=True):
+                yield Metric(key, value, at, step)
+        for name, value in summary_numbers(run).items():
+            yield Metric(_key(f"summary/{name}"), value, at, last)
+
+    everything = metrics()
+    while batch := list(islice(everything, _BATCH)):
+        client.log_batch(new, metrics=batch)
+    client.set_terminated(new, _STATUS[run.status], end_time=at)  # last: a run without it was cut off
+
+
+def _key(tag: str) -> str:
+    """Returns ``tag`` with what MLflow does not allow in a name written as its code, so that no two become one."""
+    return re.sub(r"[^/\w.\- ]", lambda found: f"-{ord(found[0]):x}-", tag)

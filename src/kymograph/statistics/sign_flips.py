@@ -1,0 +1,141 @@
+"""The sign-flip test: exact over seeds, without assuming a shape for the differences.
+
+If the two arms do not differ, each seed's difference is as likely to have come out with the opposite sign. The
+statistic is the sum of the differences; its null law is that over all 2^n patterns of signs, which is why n seeds
+cannot give less than 2/2^n two-sided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kymograph.statistics.paired import Alternative, check_alternative, finite
+
+EXACT_UP_TO = 20
+"""The largest number of seeds whose patterns are all counted."""
+_TIE = 1e-12
+"""Sums closer than this, relative to the sum of sizes, are ties: the same numbers added in another order."""
+_ENTRIES = 2**20
+"""How many numbers a block of patterns may hold."""
+_WORTHWHILE = 2**24
+"""Up to how many numbers (patterns times columns) a map is enumerated even where drawing would be cheaper."""
+
+
+def smallest_p(n: int, alternative: Alternative = "two-sided") -> float:
+    """Returns the smallest p-value that n seeds can give: 2/2^n two-sided, 1/2^n one-sided, and never above 1."""
+    check_alternative(alternative)
+    return min(1.0, (2 if alternative == "two-sided" else 1) / 2**n)
+
+
+def sign_flip_p(
+    values: ArrayLike,
+    against: float = 0.0,
+    alternative: Alternative = "two-sided",
+    draws: int = 100_000,
+    seed: int = 0,
+) -> float:
+    """Returns the p-value of the sign-flip test that the differences are symmetric about ``against``.
+
+    Exact to 20 seeds; above, (1 + b)/(1 + m) from m = ``draws`` patterns (Phipson and Smyth, 2010). Never zero. Ties
+    count against the claim, so differences that are all exactly zero give 1.
+    """
+    check_alternative(alternative)
+    differences = np.subtract(values, against)
+    # Sorted after the change of sign, so that "less" is bit for bit "greater" of the negated values.
+    differences = _scaled(finite(-differences if alternative == "less" else differences))
+    observed, slack = float(differences.sum()), _TIE * float(np.abs(differences).sum())
+    if alternative == "two-sided":
+        observed = abs(observed)
+        if observed <= slack:
+            return 1.0
+    threshold = observed - slack
+    n = len(differences)
+    if n <= EXACT_UP_TO:
+        share = _count_at_least(differences, threshold) / 2**n
+        return min(1.0, 2 * share) if alternative == "two-sided" else share
+    reached = 0
+    for signs in _drawn_signs(n, draws, seed, max(1, _ENTRIES // n)):
+        sums = signs @ differences
+        reached += int(((np.abs(sums) if alternative == "two-sided" else sums) >= threshold).sum())
+    return (1 + reached) / (1 + draws)
+
+
+def max_t(values: ArrayLike, draws: int = 9_999, seed: int = 0) -> np.ndarray:
+    """Returns two-sided p-values of a map over layers or steps, adjusted by the largest |t| under joint sign flips.
+
+    ``values`` (seeds, m) holds one difference per seed and place. A seed's sign is flipped at all places at once, which
+    keeps their correlation; a place's adjusted p-value is the share of patterns whose largest |t| anywhere reaches that
+    place's (Westfall and Young, 1993, single step). All patterns are counted while they are few: always if they are no
+    more than ``draws``, and to 20 seeds if patterns times places stay below 2^24. Otherwise (1 + b)/(1 + draws).
+
+    A column with a NaN stays NaN and takes no part. Columns without variance are no special case: a constant one has an
+    infinite t, which only the patterns of equal signs reach, and one of zeros has p = 1.
+    """
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2:
+        raise ValueError(f"a map has the axes (seeds, places), not {matrix.ndim} of them")
+    if np.isinf(matrix).any():
+        raise ValueError("statistics over seeds need finite values; put NaN where a place has no number in a seed")
+    adjusted = np.full(matrix.shape[1], np.nan)
+    known = ~np.isnan(matrix).any(axis=0)
+    if not known.any():
+        return adjusted
+    n, m = len(matrix), int(known.sum())
+    # A column's sum of squares is the same under every pattern, so |t| = r sqrt((n-1)/(n-r^2)) rises with
+    # r = |sum|/sqrt(sum of squares), by the same law in every column: the largest |t| is that of the largest r.
+    # Rows are sorted, so that Monte Carlo does not depend on the order of the seeds either.
+    columns = _scaled(matrix[:, known])
+    columns = columns[np.lexsort(columns.T[::-1])]
+    lengths = np.sqrt((columns**2).sum(axis=0))
+    units = np.divide(columns, lengths, out=np.zeros_like(columns), where=lengths > 0)
+    thresholds = np.abs(units.sum(axis=0)) - _TIE * np.sqrt(n)
+    rows = max(1, _ENTRIES // max(m, n))
+    exact = n <= EXACT_UP_TO and 2**n <= max(draws, _WORTHWHILE // m)
+    patterns = _all_signs(n, rows) if exact else _drawn_signs(n, draws, seed, rows)
+    largest = np.sort(np.concatenate([np.abs(signs @ units).max(axis=1) for signs in patterns]))
+    reached = len(largest) - np.searchsorted(largest, thresholds, "left")
+    adjusted[known] = reached / len(largest) if exact else (1 + reached) / (1 + draws)
+    return adjusted
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """Returns every column (or the vector) over a power of two near its largest size, so that no sum overflows."""
+    _, exponents = np.frexp(np.abs(values).max(axis=0, initial=0.0))
+    return np.ldexp(values, -exponents)
+
+
+def _count_at_least(differences: np.ndarray, threshold: float) -> int:
+    """Counts the patterns of signs whose sum is at least ``threshold``, all 2^n of them, in 2^(n/2) memory.
+
+    Every sum is one of the first half of the seeds plus one of the second; with the second half's sums sorted, each of
+    the first half's needs one search.
+    """
+    half = len(differences) // 2
+    first, second = _signed_sums(differences[:half]), np.sort(_signed_sums(differences[half:]))
+    return int((len(second) - np.searchsorted(second, threshold - first, "left")).sum())
+
+
+def _signed_sums(differences: np.ndarray) -> np.ndarray:
+    """Returns the sums of the differences under all patterns of signs, (2^n,)."""
+    sums = np.zeros(1)
+    for difference in differences:
+        sums = np.concatenate([sums + difference, sums - difference])
+    return sums
+
+
+def _all_signs(n: int, rows: int) -> Iterator[np.ndarray]:
+    """Yields blocks of at most ``rows`` patterns, (k, n) of ±1, that together are all patterns up to a common sign."""
+    free = max(n - 1, 0)  # the last sign stays +: |sum| is the same under a pattern and its opposite
+    for start in range(0, 2**free, rows):
+        codes = np.arange(start, min(start + rows, 2**free), dtype=np.int64)
+        yield 1.0 - 2.0 * ((codes[:, None] >> np.arange(n)) & 1)
+
+
+def _drawn_signs(n: int, draws: int, seed: int, rows: int) -> Iterator[np.ndarray]:
+    """Yields blocks of at most ``rows`` random patterns, (k, n) of ±1, that together are ``draws``."""
+    draw = np.random.default_rng(seed)
+    for start in range(0, draws, rows):
+        yield 1.0 - 2.0 * draw.integers(0, 2, size=(min(rows, draws - start), n), dtype=np.int8)

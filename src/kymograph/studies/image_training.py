@@ -1,0 +1,269 @@
+"""Training one `snapshot` run and measuring it epoch by epoch."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph import streams
+from kymograph.analysis.alarms import first_epochs, growth_per_block, ringing
+from kymograph.analysis.flow import BUFFER, accuracy, diagnose
+from kymograph.data.batches import Batches
+from kymograph.data.cifar10 import cifar10
+from kymograph.data.images import ImageTask, digits, synthetic
+from kymograph.errors import KymographError
+from kymograph.models.blocks import BlockNetwork, FlatNetwork
+from kymograph.models.resmlp import ResidualMLP, initialise
+from kymograph.models.vision import ConvNet, ViTMini
+from kymograph.probes.measures import as_float64
+from kymograph.rules.base import Rule
+from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
+from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
+from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
+from kymograph.rules.fast.resmlp_direct import StackedFeedback
+from kymograph.runs.record import RunResult, RunSeries, write_atomically
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.sweep.compute import Workplace
+from kymograph.training import checkpoint
+from kymograph.training.loop import train as training
+from kymograph.training.updates import AdamW, ClipParts, PlainSgd, Update, cosine_to_zero
+
+RESUME = "resume.safetensors"
+PER_POINT = {"hidden_norms": "stream_norm", "grad_norms": "stream_grad", "grad_norms_F": "stream_grad_F"}
+PER_BLOCK = {"cos_in": "cos_in", "cos_out": "cos_out"}
+PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below_floor", "error_norm")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained network and everything that was measured on its way."""
+
+    config: SnapshotConfig
+    task: ImageTask
+    batches: Batches
+    net: BlockNetwork
+    feedback: list[Tensor]
+    rows: list[dict[str, Any]]
+
+
+def train(spec: RunSpec, work: Workplace) -> RunResult:
+    """Trains one run; returns its series, summary and network."""
+    return result(spec, fit(spec, SnapshotConfig(**spec.config), work))  # type: ignore[arg-type]
+
+
+def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[str] | None = None) -> Fitted:
+    """Trains the network of ``config`` at the spec's seed, from its start or from where it was killed.
+
+    ``parts`` names what is trained (``embed``, ``blocks.0``, ..., ``readout``); default: all that the rule trains.
+    """
+    task = load_task(config.data)
+    batches = Batches(task, config.batch_size, work.device)
+    draw = streams.script_generator(spec.seed)
+    net = draw_network(config, task, draw).to(work.device)
+    flat = FlatNetwork(net)
+    feedback = make_feedback(config, net, batches, draw)
+    optimizer = make_optimizer(config, flat, parts)
+    clips = [ClipParts([span for name, span in flat.spans.items() if name.startswith("blocks.")], 1.0)]
+    update = Update(optimizer, clips if config.clip else [])
+    rule = make_rule(config, feedback, work.device)
+    buffer = batches.test(BUFFER)
+    tests = batches.test()
+    credit = DirectFeedback(feedback, normalise=False).credit if feedback else None
+
+    state = {"values": flat.values, **optimizer.state()}
+    directory = work.directory(spec) if config.checkpoint_every else None
+    first, rows = _resume(directory, spec, config.epochs, state)
+
+    def measure(epoch: int, train_loss: float) -> None:
+        row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
+        row["test_accuracy"] = accuracy(net, *tests)
+        rows.append(row)
+        told = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
+        words = f"{told}accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
+        alarms = ringing(row, len(buffer[1]))
+        work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
+
+    if first == 0:
+        measure(0, float("nan"))
+    else:
+        work.tick(first * batches.per_epoch)
+    for epoch in range(first, config.epochs):
+        optimizer.lr = cosine_to_zero(config.lr, epoch, config.epochs)
+        losses = []
+        for step in training(flat, _labelled(config, batches.epoch(spec.seed, epoch), spec.seed, epoch), rule, update):
+            losses.append(step.loss)
+        work.tick(len(losses))
+        done = epoch + 1
+        if done % config.log_every == 0 or done == config.epochs:
+            measure(done, float(as_float64(torch.cat(losses)).mean()))
+        if (
+            directory is not None
+            and config.checkpoint_every
+            and done % config.checkpoint_every == 0
+            and done < config.epochs
+        ):
+            facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
+            write_atomically(directory / RESUME, checkpoint.pack(state, facts))
+    return Fitted(config, task, batches, net, feedback, rows)
+
+
+@functools.lru_cache(maxsize=1)
+def load_task(name: str) -> ImageTask:
+    """Returns the images of that name; kept, so that the runs of one process read them once."""
+    return {"digits": digits, "cifar10": cifar10, "synthetic": synthetic}[name]()
+
+
+def make_network(config: SnapshotConfig, task: ImageTask, seed: int) -> BlockNetwork:
+    """Returns the network with the initial weights of its seed; arms of one architecture start alike."""
+    return draw_network(config, task, streams.script_generator(seed))
+
+
+def draw_network(config: SnapshotConfig, task: ImageTask, draw: torch.Generator) -> BlockNetwork:
+    """Returns the network with initial weights from ``draw``.
+
+    With a generator seeded with the seed itself, they are the weights that the script's network has on a CPU after
+    `torch.manual_seed`, and the feedback matrices drawn next are its matrices. So much hangs on the matrices that other
+    ones make another experiment.
+    """
+    channels, size, _ = task.shape
+    shared = {"depth": config.depth, "width": config.width, "out_ln": config.out_ln}
+    net: BlockNetwork
+    with torch.device("meta"):  # torch's own initialisation would draw from the global generator
+        if config.model == "resmlp":
+            net = ResidualMLP(
+                channels * size * size,
+                task.classes,
+                expansion=config.expansion,
+                w2_std=config.w2_std,
+                skip=config.skip,
+                **shared,  # type: ignore[arg-type]
+            )
+        elif config.model == "vit":
+            net = ViTMini(channels, size, task.classes, skip=config.skip, **shared)  # type: ignore[arg-type]
+        else:
+            net = ConvNet(channels, size, task.classes, **shared)  # type: ignore[arg-type]
+    net = net.to_empty(device="cpu")
+    initialise(net, draw)
+    return net
+
+
+def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> list[Tensor]:
+    """Returns the feedback matrices of a DFA run, on the network's device; none for other rules."""
+    if config.rule != "dfa":
+        return []
+    x, _ = batches.test(2)
+    with torch.no_grad():
+        widths = [net.credit_shape(point)[0] for point in net.stream(x)[1:]]
+    return [matrix.to(x.device) for matrix in draw_feedback(draw, widths, batches.task.classes)]
+
+
+def make_rule(config: SnapshotConfig, feedback: list[Tensor], device: str) -> Rule:
+    """Returns the learning rule that the configuration names."""
+    # Writing into strided views is not to be relied on everywhere; autograd serves the other devices.
+    written = config.model == "resmlp" and device.split(":")[0] in ("cpu", "cuda")
+    if config.rule == "dfa":
+        return (StackedFeedback if written else DirectFeedback)(feedback, config.rms, config.penalty)
+    if config.rule == "bp" and config.rms:
+        return NormalisedBackprop()
+    parts = {"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule]
+    return (WrittenBackprop if written else BlockBackprop)(parts)
+
+
+def make_optimizer(config: SnapshotConfig, flat: FlatNetwork, parts: Sequence[str] | None = None) -> AdamW | PlainSgd:
+    """Returns the optimizer over ``parts``, or over those that the rule trains; the others keep their first values."""
+    by_rule = {"shallow": ["readout"], "frozen": ["embed", "readout"]}.get(config.rule, list(flat.spans))
+    trained = by_rule if parts is None else [name for name in flat.spans if name in parts]
+    spans = [flat.spans[name] for name in trained]
+    if len(trained) == len(flat.spans):
+        spans = [slice(0, flat.values.shape[1])]  # one part is one call
+    if config.optimizer == "sgd":
+        return PlainSgd(config.lr, config.wd, spans)
+    return AdamW(flat, config.lr, config.wd, spans)
+
+
+def _labelled(
+    config: SnapshotConfig, batches: Iterable[tuple[Tensor, Tensor]], seed: int, epoch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields the batches, with fresh random labels if the configuration asks for them."""
+    draw = streams.generator(seed, "random targets", str(epoch))
+    for x, y in batches:
+        yield x, torch.randint(0, 10, y.shape, generator=draw).to(y.device) if config.random_targets else y
+
+
+def _resume(
+    directory: Path | None, spec: RunSpec, epochs: int, state: dict[str, Tensor]
+) -> tuple[int, list[dict[str, Any]]]:
+    """Puts back the state of a killed run; returns the epoch to go on with and the rows measured so far."""
+    if directory is None or not (directory / RESUME).exists():
+        return 0, []
+    path = directory / RESUME
+    try:
+        tensors, facts = checkpoint.unpack(path)
+        if facts.get("run") != spec.id:
+            return 0, []
+        epoch, rows = facts.get("epoch"), json.loads(facts.get("rows", "null"))
+        if not isinstance(epoch, int) or not 0 < epoch < epochs or not isinstance(rows, list):
+            raise KymographError(f"{path} does not tell how far its run was")
+        checkpoint.restore(state, tensors, path)
+    except (KymographError, TypeError, ValueError) as error:
+        reason = error if isinstance(error, KymographError) else f"{path} does not tell how far its run was"
+        raise KymographError(f"{reason}; delete it to start this run over") from None
+    return epoch, rows
+
+
+def result(spec: RunSpec, fitted: Fitted) -> RunResult:
+    """Returns a trained run's series, summary and checkpoint."""
+    config, task, net, feedback, rows = fitted.config, fitted.task, fitted.net, fitted.feedback, fitted.rows
+    epochs = np.array([row["epoch"] for row in rows])
+    points = tuple(f"h_{number}" for number in range(config.depth + 1))
+    blocks = tuple(f"block_{number}" for number in range(config.depth))
+    series = {name: RunSeries(epochs, _column(rows, key), points) for key, name in PER_POINT.items()}
+    series |= {name: RunSeries(epochs, _column(rows, key)) for name in PLAIN if (key := name) in rows[0]}
+    if "cos_in" in rows[0]:
+        series |= {name: RunSeries(epochs, _column(rows, key), blocks) for key, name in PER_BLOCK.items()}
+    last = rows[-1]
+    buffer = min(BUFFER, len(task.test))
+    at_2 = last["grad_norms"][2] if config.depth >= 2 else None  # a network of one block has no h_2
+    summary = {
+        "test_accuracy": last["test_accuracy"],
+        "acc_eval": last["acc_eval"],
+        "loss_eval": last["loss_eval"],
+        "train_loss": last["train_loss"],
+        "initial_h_L": rows[0]["hidden_norms"][-1],
+        "final_h_L": last["hidden_norms"][-1],
+        "final_g_2": at_2,
+        "final_g_2_script": None if at_2 is None else at_2 / buffer,
+        "final_g_L": last["grad_norms"][-1],
+        "final_sensitivity": last["grad_norms"][-1] / last["error_norm"] if last.get("error_norm") else None,
+        "final_gamma": last.get("gamma"),
+        "final_below_floor": last.get("below_floor"),
+        "largest_growth_per_block": growth_per_block(last["hidden_norms"]),
+        **{f"alarm_{name}_epoch": epoch for name, epoch in first_epochs(rows, buffer).items()},
+        "buffer_size": buffer,
+        "data_digest": task.digest(),
+        "classes": task.classes,
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "finite": bool(np.isfinite(_column(rows, "hidden_norms")).all()),
+    }
+    tensors: dict[str, Tensor] = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
+    facts: dict[str, Any] = {"identity": spec.identity, "test_accuracy": last["test_accuracy"]}
+    if feedback:
+        tensors |= {f"feedback.{number}": matrix for number, matrix in enumerate(feedback)}
+        marks = {"feedback_law": LAW, "feedback_seed": spec.seed, "feedback_hash": feedback_hash(feedback)}
+        summary |= {**marks, "feedback_of_embed": "shared with block 0"}
+        facts |= marks
+    return RunResult(series, summary, checkpoint.pack(tensors, facts))
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> np.ndarray:
+    return np.array([row[key] for row in rows], dtype=np.float64)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from kymograph.analysis.credit import Pairs, closed_form_sd, monte_carlo_p
+
+
+def data(seed: int, n: int = 60, d: int = 12, c: int = 5, common: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
+    """Errors and gradients that share a direction, as those of a trained network do."""
+    draw = torch.Generator().manual_seed(seed)
+    errors = torch.randn(n, c, generator=draw, dtype=torch.float64) + common * torch.randn(1, c, generator=draw)
+    gradients = torch.randn(n, d, generator=draw, dtype=torch.float64) + common * torch.randn(1, d, generator=draw)
+    return errors, gradients
+
+
+@given(st.integers(0, 1000), st.sampled_from([1e-30, 1.0, 1e20]), st.sampled_from([5, 40]))
+def test_batched_cosines_are_those_of_a_plain_loop_whatever_the_scale(seed: int, scale: float, classes: int) -> None:
+    errors, gradients = data(seed, c=classes)
+    matrices = torch.randn(3, 12, classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    found = Pairs.of(errors / scale, gradients * scale).mean_cosines(matrices)
+    for matrix, value in zip(matrices, found, strict=True):
+        cosines = torch.nn.functional.cosine_similarity(errors @ matrix.T, gradients, eps=0.0)
+        assert float(value) == pytest.approx(float(cosines.mean()), rel=1e-9, abs=1e-12)
+
+
+def test_rows_without_a_direction_are_left_out_and_counted() -> None:
+    errors, gradients = data(1)
+    gradients[3], gradients[5, 0], errors[7] = 0.0, math.nan, 0.0
+    pairs = Pairs.of(errors, gradients)
+    assert pairs.below_floor == 3 and len(pairs.errors) == 57
+
+
+@pytest.mark.parametrize(("seed", "common"), [(1, 0.0), (2, 0.5), (3, 3.0)])
+def test_the_closed_form_agrees_with_two_thousand_draws(seed: int, common: float) -> None:
+    pairs = Pairs.of(*data(seed, n=200, d=128, c=10, common=common))
+    fresh = torch.randn(2000, 128, 10, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    sampled = float(pairs.mean_cosines(fresh).std())
+    assert closed_form_sd([pairs.alignment()]) == pytest.approx(sampled, rel=0.08)
+
+
+def test_the_closed_form_is_the_double_sum_over_pairs_of_images() -> None:
+    pairs = Pairs.of(*data(4))
+    e, g = pairs.errors, pairs.gradients
+    double_sum = float(((e @ e.T) * (g @ g.T)).mean()) / 12
+    assert closed_form_sd([pairs.alignment()]) == pytest.approx(math.sqrt(double_sum), rel=1e-12)
+
+
+def test_points_that_share_a_matrix_add_before_they_are_squared() -> None:
+    one, two = (Pairs.of(*data(seed, n=200, d=64, c=10, common=2.0)) for seed in (5, 6))
+    fresh = torch.randn(2000, 64, 10, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    sampled = float(((one.mean_cosines(fresh) + two.mean_cosines(fresh)) / 2).std())
+    assert closed_form_sd([one.alignment(), two.alignment()]) == pytest.approx(sampled, rel=0.08)
+
+
+def test_shuffling_samples_breaks_the_pairing_and_nothing_else() -> None:
+    errors, _ = data(7, n=300, d=12, c=5, common=0.0)
+    matrix = torch.randn(12, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    pairs = Pairs.of(errors, errors @ matrix.T)  # the credit is the gradient: cosine 1
+    assert float(pairs.mean_cosines(matrix[None])[0]) == pytest.approx(1.0)
+    null = pairs.shuffled_cosines(matrix, 200, torch.Generator().manual_seed(2))
+    assert abs(float(null.mean())) < 0.1 and float(null.max()) < 0.5
+
+
+def test_random_directions_have_the_law_of_random_directions() -> None:
+    pairs = Pairs.of(*data(8, n=1, d=6))
+    drawn = pairs.direction_cosines(4000, np.random.default_rng(0)).numpy()
+    vectors = np.random.default_rng(1).normal(size=(4000, 6))
+    true = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
+    assert stats.ks_2samp(drawn, true).pvalue > 0.01
+
+
+def test_p_values_are_never_zero_and_missing_stays_missing() -> None:
+    null = torch.arange(99) / 100
+    assert monte_carlo_p(5.0, null) == 0.01 and monte_carlo_p(-1.0, null) == 1.0
+    assert monte_carlo_p(0.5, null) == pytest.approx((1 + 49) / 100)
+    assert math.isnan(monte_carlo_p(math.nan, null))
+
+
+@pytest.mark.parametrize("model", ["resmlp", "vit", "conv"])
+def test_the_closed_form_agrees_with_two_thousand_draws_on_three_networks(model: str) -> None:
+    """Trained a little, so that errors and gradients have structure: without it any form would do."""
+    from kymograph.analysis.calibration import errors_and_gradients
+    from kymograph.data.batches import Batches
+    from kymograph.data.images import digits
+    from kymograph.models.blocks import FlatNetwork
+    from kymograph.rules.baselines import BlockBackprop
+    from kymograph.studies.image_training import make_network, make_optimizer
+    from kymograph.studies.snapshot import SnapshotConfig
+    from kymograph.training.loop import train
+    from kymograph.training.updates import Update
+
+    config = SnapshotConfig(model=model, width=64 if model == "resmlp" else 16, depth=2, out_ln=model != "conv")  # type: ignore[arg-type]
+    net = make_network(config, digits(), 1)
+    flat = FlatNetwork(net)
+    batches = Batches(digits(), 128)
+    for _ in train(flat, batches.epoch(1, 0), BlockBackprop(), Update(make_optimizer(config, flat), [])):
+        pass
+    error, gradients = errors_and_gradients(net, *batches.test(128))
+    draw = torch.Generator().manual_seed(0)
+    for gradient in gradients:
+        pair = Pairs.of(error, gradient)
+        draws = torch.randn(2000, gradient.shape[1], 10, generator=draw) / 10**0.5
+        sampled = float(pair.mean_cosines(draws).std())
+        assert closed_form_sd([pair.alignment()]) == pytest.approx(sampled, rel=0.05)
+
+
+def test_draws_in_float32_give_what_float64_gives() -> None:
+    draw = torch.Generator().manual_seed(0)
+    pair = Pairs.of(torch.randn(300, 10, generator=draw), torch.randn(300, 64, generator=draw) * 1e-25)
+    stack = torch.randn(40, 64, 10, generator=draw)
+    single, double = pair.mean_cosines(stack), pair.mean_cosines(stack.double())
+    assert single.dtype == torch.float64
+    assert float((single - double).abs().max()) < 1e-7

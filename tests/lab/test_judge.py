@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kymograph
+from kymograph.claims import registration
+from kymograph.claims.verdict import Outcome, Verdicts
+from kymograph.cli.main import main
+from kymograph.lab.judge import judge, judge_csv, register_file
+from kymograph.runs.store import Store
+from kymograph.studies.base import list_studies
+from kymograph.studies.clipping import claims as clipping_claims
+from tests.conftest import QUICK_CLIPPING
+
+ARMS = ["extreme/no_clip", "extreme/clip", "moderate/no_clip", "moderate/clip"]
+OWN = """
+[[claim]]
+name = "the largest gradient is larger without clipping"
+study = "clipping"
+arm = "extreme/no_clip"
+against = "extreme/clip"
+summary = "weight_change_max"
+direction = "greater"
+scale = "log ratio"
+margin = 1.5
+"""
+
+
+def call(*words: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    return int(exit_.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight seeds of the script's arms of `clipping`, cut short."""
+    out = tmp_path_factory.mktemp("judged")
+    kymograph.run("clipping", n_seeds=8, arms=ARMS, out=out, quiet=True, **QUICK_CLIPPING)
+    return out
+
+
+@pytest.fixture
+def runs(finished: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(finished, tmp_path / "runs"))
+
+
+def by_name(verdicts: Verdicts) -> Mapping[str, kymograph.claims.verdict.Verdict]:  # type: ignore[name-defined]
+    return {verdict.claim.name: verdict for verdict in verdicts}
+
+
+SPIKES = "gradient spikes sit at rare samples"
+RARE = "rare accuracy is not worse under clipping"
+
+
+def test_a_directory_is_judged_on_the_claims_registered_with_it(finished: Path) -> None:
+    verdicts = judge(finished)
+    found = by_name(verdicts)
+    assert len(verdicts) == 4 and len(verdicts.facts["not_asked"]) == 4, "the repaired arms were never run"
+    assert found[SPIKES].outcome is Outcome.SUPPORTED
+    assert found[RARE].outcome is Outcome.INVALID and "rare class can be learned" in found[RARE].reason
+    assert {verdict.registration for verdict in verdicts} == {"registered"}
+    assert "SUPPORTED" in verdicts._repr_html_() and verdicts.markdown().count("\n") == 6
+
+
+def test_a_store_is_judged_as_it_is(finished: Path) -> None:
+    store = Store.open(finished)
+    assert by_name(judge(store))[SPIKES].outcome is Outcome.SUPPORTED
+    few = store.select(seeds=store.seeds[:5])
+    assert all(verdict.outcome is Outcome.INVALID for verdict in judge(few))
+
+
+def test_a_dropped_seed_shows(runs: Path) -> None:
+    shutil.rmtree(next((runs / "clipping").glob("extreme__no_clip-s42-*")))
+    verdict = by_name(judge(runs))[SPIKES]
+    assert verdict.outcome is Outcome.INVALID and "1 of 8 planned runs" in verdict.reason and "42" in verdict.reason
+
+
+def test_an_arm_that_was_deleted_whole_shows(runs: Path) -> None:
+    for directory in (runs / "clipping").glob("extreme__*"):
+        shutil.rmtree(directory)
+    assert "8 of 8 planned runs" in by_name(judge(runs))[SPIKES].reason
+
+
+def test_an_edited_record_shows(runs: Path) -> None:
+    path = next((runs / "clipping").glob("extreme__no_clip-s42-*")) / "summary.json"
+    path.write_text(path.read_text().replace('"rare_grad_norm": ', '"rare_grad_norm": 1'))
+    verdict = by_name(judge(runs))[SPIKES]
+    assert verdict.outcome is Outcome.INVALID and "seed 42" in verdict.reason and "edited" in verdict.reason
+    assert by_name(judge(runs))[RARE].reason.startswith("it does not hold"), "other arms are judged as before"
+
+
+def test_a_margin_changed_after_the_runs_shows(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    plain = clipping_claims.claims()
+    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in plain]
+    monkeypatch.setattr(clipping_claims, "claims", lambda: changed)
+    verdict = by_name(judge(runs))[SPIKES]
+    assert verdict.registration == "changed after runs existed (margin)"
+    # Running again does not paper over it.
+    kymograph.run("clipping", n_seeds=8, arms=ARMS, out=runs, quiet=True, **QUICK_CLIPPING)
+    assert by_name(judge(runs))[SPIKES].registration == "changed after runs existed (margin)"
+    assert "changed after runs existed" in json.dumps(judge(runs).rows())
+
+
+def test_a_failed_run_shows(tmp_path: Path) -> None:
+    kymograph.run("clipping", n_seeds=6, arms=ARMS[:2], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
+    verdicts = judge(tmp_path)
+    assert verdicts and all(verdict.outcome is Outcome.INVALID for verdict in verdicts)
+
+
+def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(OWN)
+    (verdict,) = judge(finished, path)
+    assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
+    fresh = tmp_path / "fresh"
+    register_file(fresh, path)
+    kymograph.run("clipping", n_seeds=6, arms=ARMS[:2], out=fresh, quiet=True, **QUICK_CLIPPING)
+    assert judge(fresh, path)[0].registration == "registered"
+    register_file(fresh, path)
+    path.write_text(OWN.replace("1.5", "1.6"))
+    register_file(fresh, path)
+    assert judge(fresh, path)[0].registration == "changed after runs existed (margin)"
+
+
+def test_the_verb_prints_one_table_and_writes_files(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    claims, rows, table = tmp_path / "claims.toml", tmp_path / "v.json", tmp_path / "v.md"
+    claims.write_text(OWN)
+    assert call("judge", str(finished), "--json", str(rows), "--markdown", str(table)) == 0
+    out = capsys.readouterr().out
+    for word in ("claim", "origin", "verdict", "effect [95 % interval]", "SUPPORTED", "INVALID", "4 claims:"):
+        assert word in out
+    content = json.loads(rows.read_text())
+    assert [set(row) >= {"claim", "study", "setup", "origin", "verdict", "reason", "effect", "interval", "p", "n"}
+            for row in content] == [True] * 4  # fmt: skip
+    assert table.read_text().startswith("| claim |")
+    assert call("judge", str(finished), "--claims", str(claims)) == 0
+    assert "post hoc" in capsys.readouterr().out
+    assert call("register", str(tmp_path / "new"), str(claims)) == 0
+    assert "registered: the largest" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("absent",), "there is no directory absent"),
+        ((), "judge one directory"),
+        (("a", "b"), "judge one directory"),
+        (("a", "--csv"), "compares two directories"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence(words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture) -> None:
+    assert call("judge", *words) == 1
+    assert error in capsys.readouterr().err
+
+
+def test_runs_are_judged_without_torch(finished: Path) -> None:
+    code = f"""
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ImportError("there is no torch")
+sys.meta_path.insert(0, NoTorch())
+from kymograph.cli.main import main
+main(["judge", {str(finished)!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0 and "4 claims" in done.stdout, done.stderr
+
+
+def test_csv_files_from_elsewhere_are_judged(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    for arm, shift in (("ours", 1.0), ("theirs", 0.0)):
+        (tmp_path / arm).mkdir()
+        lines = [f"{seed},{step},{shift + step + 0.1 * draw.random():.4f}" for seed in range(8) for step in range(3)]
+        (tmp_path / arm / "accuracy.csv").write_text("\n".join(["seed,step,value", *lines]) + "\n")
+    (verdict,) = judge_csv(tmp_path / "ours", tmp_path / "theirs")
+    assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
+    assert verdict.effect == pytest.approx(1.0, abs=0.1)
+    (other,) = judge_csv(tmp_path / "theirs", tmp_path / "ours")
+    assert other.outcome is Outcome.REFUTED
+    claims = tmp_path / "claims.toml"
+    claims.write_text('[[claim]]\nname="x"\narm="ours"\nagainst="theirs"\nseries="accuracy"\nreduce="max"\n'
+                      'direction="greater"\nmargin=0.5\n')  # fmt: skip
+    assert judge_csv(tmp_path / "ours", tmp_path / "theirs", claims)[0].outcome is Outcome.SUPPORTED
+    assert call("judge", str(tmp_path / "ours"), str(tmp_path / "theirs"), "--csv") == 0
+
+
+def test_every_finding_has_a_claim_in_the_scripts_own_set_up_and_in_the_repaired_one() -> None:
+    claims = [claim for study in list_studies() for claim in study.claims()]
+    assert len(claims) >= 14
+    assert len({registration.key(claim) for claim in claims}) == len(claims)
+    for study in ("clipping", "depth", "snapshot", "calibration"):
+        assert {claim.setup for claim in claims if claim.study == study} == {"script", "repaired"}
+    families = [claim.family for claim in claims]
+    assert max(families.count(family) for family in families) <= 6, "eight seeds can carry a family of six"
+    arms = {study.name: {arm.name for arm in study.arms()} for study in list_studies()}
+    for claim in claims:
+        assert (claim.left.arm in arms[claim.study] and "script 00" in claim.origin) or "scripts 00" in claim.origin
+
+
+def test_a_damaged_registration_is_named(runs: Path) -> None:
+    (runs / "claims.json").write_text('{"schema": 1, "claims": [1]}')
+    assert call("judge", str(runs)) == 1
+
+
+def test_a_claim_that_was_taken_out_of_the_code_is_still_judged(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = clipping_claims.claims()
+    monkeypatch.setattr(clipping_claims, "claims", lambda: [c for c in plain if c.name != SPIKES])
+    verdict = by_name(judge(runs))[SPIKES]
+    assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "registered, and no longer claimed"
+
+
+def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = judge(runs)
+    monkeypatch.setattr("kymograph.lab.judge.stored_study", lambda name: None)
+    after = judge(runs)
+    assert sorted(v.claim.hash for v in after) == sorted(v.claim.hash for v in before)
+    assert {v.registration for v in after} == {"registered"}
+
+
+def test_every_claim_comes_back_from_its_registration() -> None:
+    for study in list_studies():
+        for claim in study.claims():
+            again = kymograph.Claim.of(json.loads(json.dumps(claim.content)))
+            assert again == claim and again.hash == claim.hash
+    with pytest.raises(ValueError, match="left"):
+        kymograph.Claim.of({"right": 1.0})
+
+
+def test_every_view_tells_that_a_claim_was_changed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in clipping_claims.claims()]
+    monkeypatch.setattr(clipping_claims, "claims", lambda: changed)
+    verdicts = judge(runs)
+    for view in (verdicts.markdown(), verdicts._repr_html_()):
+        assert "changed after runs existed (margin)" in view
+
+
+def test_a_store_without_a_planned_seed_says_so(finished: Path) -> None:
+    store = Store.open(finished)
+    verdict = by_name(judge(store.select(seeds=[seed for seed in store.seeds if seed != 42])))[SPIKES]
+    assert verdict.n == 7 and "planned and not among these runs: seed 42" in verdict.notes
+
+
+def test_other_settings_in_the_directory_are_told_apart(tmp_path: Path) -> None:
+    for lr in (0.1, 0.2):
+        kymograph.run("clipping", n_seeds=8, arms=ARMS[:2], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
+    assert "they differ in lr: choose with --where" in by_name(judge(tmp_path))[SPIKES].reason
+    kymograph.run("clipping", seeds=[42], arms=ARMS[:1], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
+    chosen = by_name(judge(tmp_path, where={"lr": 0.1}))[SPIKES]
+    assert chosen.outcome is Outcome.SUPPORTED and chosen.n == 8, "what failed with other settings does not matter"
+    assert call("judge", str(tmp_path), "--where", "lrr=1") == 1
+
+
+def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(OWN + OWN.replace('study = "clipping"', 'study = "cliping"').replace("the largest", "another"))
+    assert call("judge", str(finished), "--claims", str(path)) == 0
+    assert "not asked: another gradient is larger without clipping" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    assert call("judge", str(tmp_path / "empty")) == 1
+    assert "holds no run" in capsys.readouterr().err
+
+
+def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = ["run", "clipping", "--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--out", str(tmp_path)]
+    assert call(*words, "--seeds", "1", "2") == 0
+    assert "2 seeds are too few for a verdict" in capsys.readouterr().err
+    assert call(*words, "--n-seeds", "6") == 0
+    assert "6 seeds cannot decide the 4 claims of clipping/script" in capsys.readouterr().err

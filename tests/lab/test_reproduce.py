@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.lab import reproduce as module
+from kymograph.lab.headlines import headline_table
+from kymograph.runs.store import Store
+from kymograph.studies.base import Study, load_study
+from kymograph.sweep.progress import Progress
+from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+
+QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs": 1, "width": 16, "depth": 2},
+         "calibration": {"epochs": 1, "width": 16, "depth": 2, "draws": 19}}  # fmt: skip
+
+
+def small_specs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes every study's runs small, whatever asks for them."""
+    plain = Study.specs
+
+    def small(self: Study, seeds, arms=None, fields=None):
+        return plain(self, seeds, arms, {**(fields or {}), **QUICK[self.name]})
+
+    monkeypatch.setattr(Study, "specs", small)
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A whole `reproduce` at six seeds of small runs: its directory and what it printed."""
+    out = tmp_path_factory.mktemp("reproduced")
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        small_specs(patch)
+        assert module.reproduce(str(out), 6, "serial", None, quick=True) == 0
+    return out, printed.getvalue()
+
+
+@pytest.mark.slow
+def test_everything_is_run_drawn_judged_and_told(reproduced: tuple[Path, str]) -> None:
+    root, out = reproduced
+    for word in ("clipping, default arms", "learnable/*", "task=orthogonal", "snapshot, default arms", "residual/zero",
+                 "origin", "INVALID", "report: "):  # fmt: skip
+        assert word in out
+    rows = json.loads((root / "verdicts.json").read_text())
+    assert len(rows) >= 14 and all(row["n"] == 6 or row["verdict"] == "INVALID" for row in rows)
+    rare = [row for row in rows if row["claim"].startswith("rare accuracy") and row["setup"] == "script"]
+    assert rare[0]["verdict"] == "INVALID" and "learned" in rare[0]["reason"]
+    assert {row["registration"] for row in rows} == {"registered"}
+    figures = {path.name for path in (root / "figures").rglob("*.png")}
+    assert {"clipping.png", "depth-kymograph.png", "figure_snapshot_resmlp.png"} <= figures
+
+
+@pytest.mark.slow
+def test_the_second_time_nothing_is_computed_and_other_settings_do_not_disturb(
+    reproduced: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    root, _ = reproduced
+    before = json.loads((root / "verdicts.json").read_text())
+    small_specs(monkeypatch)
+    kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp"], out=root, quiet=True, lr=0.5)
+    assert module.reproduce(str(root), 6, "serial", None, quick=True) == 0
+    again = capsys.readouterr().out
+    assert "were up to date" in again
+    assert all(line.split(": ")[1].startswith("0 runs") for line in again.splitlines() if "runs computed" in line)
+    assert json.loads((root / "verdicts.json").read_text()) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_its_page_works_in_a_browser(reproduced: tuple[Path, str], width: int, theme: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="needs axe-core-python").Axe()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("the browser tests need the system's Chromium")
+    path = reproduced[0] / "report.html"
+    assert 100_000 < path.stat().st_size < 5_000_000
+    with playwright.sync_playwright() as start:
+        args = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = start.chromium.launch(executable_path=chromium, args=args)
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+        asked, complaints = [], []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(path.as_uri())
+        shown = page.locator(".claim:visible")
+        total = shown.count()
+        page.select_option("#by-study", "depth")
+        page.select_option("#by-verdict", "INVALID")
+        assert 0 < shown.count() < total
+        shown.first.locator(".unfold").click()
+        assert page.locator(".evidence:visible").count() == 1
+        page.select_option("#by-study", "")
+        page.select_option("#by-verdict", "")
+        for chart, words in (("curves", "n = 6"), ("kymograph", "h_")):
+            page.locator(f"figure[id$={chart}] .plot, [id$={chart}] .plot").first.hover()
+            assert words in page.locator("#tip").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        grave = [fault["id"] for fault in axe.run(page)["violations"] if fault["impact"] in ("serious", "critical")]
+        browser.close()
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert complaints == [] and grave == []
+
+
+def test_a_table_says_how_many_it_averaged(depth_store: Store) -> None:
+    table = headline_table(load_study("depth"), depth_store)
+    lines = {line.split("  ")[0]: line for line in table.splitlines()}
+    assert "missing" in lines["residual/zero"] and lines["plain"].split()[1] == "3"
+    assert "[" in lines["plain"], "an interval over seeds"
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_progress_is_a_plain_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture, quiet: bool) -> None:
+    with Progress("study", runs=4, steps=100, quiet=quiet) as progress:
+        progress.tick(50)
+        progress.say("loss 1")
+        progress.ended(2, 1)
+    error = capsys.readouterr().err
+    assert ("study: 2/4 runs, 1 failed" in error) != quiet
+
+
+def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with Progress("study", runs=4, steps=100) as progress:
+        progress.tick(100)
+        progress.say("||h_L|| 5")
+        progress.ended(4, 0)
+    assert "4/4 runs" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import kymograph
+from kymograph.sweep import heartbeat as module
+from kymograph.sweep import compute as computing
+from kymograph.sweep.heartbeat import RUNNING, Heart, read_beats
+from kymograph.sweep.plan import Stack
+from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+from tests.live.stage import beat, dead_process, specs
+
+
+class Listener:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.steps, self.words = 0, ""
+
+    def tick(self, steps: int) -> None:
+        self.steps += steps
+
+    def say(self, text: str) -> None:
+        self.words = text
+
+
+def test_a_heart_beats_passes_everything_on_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.01)
+    runs = specs(3)
+    listener = Listener()
+    with Heart(tmp_path, Stack(tuple(runs), (True, False, True), 50), listener) as heart:
+        (first,) = read_beats(tmp_path / "clipping", time.time())
+        assert first.alive and first.pid == os.getpid() and (first.done, first.steps) == (0, 50)
+        assert first.runs == (runs[0].id, runs[2].id), "only runs that will be stored"
+        for _ in range(4):
+            heart.tick(5)
+        heart.say("loss 0.1")
+        deadline = time.monotonic() + 40
+        while read_beats(tmp_path / "clipping", time.time())[0].words != "loss 0.1":
+            assert time.monotonic() < deadline
+        (last,) = read_beats(tmp_path / "clipping", time.time())
+        assert last.done == 20 and last.updated > first.updated and last.started == first.started
+    assert (listener.steps, listener.words) == (20, "loss 0.1")
+    assert not (tmp_path / "clipping" / RUNNING).exists()
+
+
+def test_steps_alone_write_nothing_in_the_training_thread(tmp_path: Path) -> None:
+    with Heart(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
+        stamp = next((tmp_path / "clipping" / RUNNING).iterdir()).stat().st_mtime_ns
+        for _ in range(10_000):
+            heart.tick(1)
+        assert next((tmp_path / "clipping" / RUNNING).iterdir()).stat().st_mtime_ns == stamp
+
+
+def test_a_beat_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "clipping").write_text("in the way")
+    with Heart(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
+        heart.tick(1)
+    assert (tmp_path / "clipping").read_text() == "in the way"
+
+
+@pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
+def test_training_is_the_same_to_the_bit_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: str, fields: dict
+) -> None:
+    class Silent(Heart):
+        def __enter__(self) -> Heart:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(module, "EVERY", 0.001)
+    before = torch.get_rng_state()
+    beating = kymograph.run(study, seeds=[1, 2], out=tmp_path / "a", quiet=True, **fields)
+    assert torch.equal(torch.get_rng_state(), before)
+    monkeypatch.setattr(computing, "Heart", Silent)
+    silent = kymograph.run(study, seeds=[1, 2], out=tmp_path / "b", quiet=True, **fields)
+    for run, other in zip(beating, silent, strict=True):
+        for name in ("arrays.safetensors", "summary.json"):
+            assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()
+
+
+def test_a_process_that_is_gone_is_not_alive(tmp_path: Path) -> None:
+    runs = specs(1)
+    directory = tmp_path / "clipping"
+    now = time.time()
+    gone = dead_process()
+    path = beat(tmp_path, runs, gone)
+    assert [one.alive for one in read_beats(directory, now)] == [False]
+    path.unlink()
+    path = beat(tmp_path, runs, born="another process had this number")
+    assert [one.alive for one in read_beats(directory, now)] == [sys.platform != "linux"]
+    path.unlink()
+    zombie = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    path = beat(tmp_path, runs, zombie.pid)
+    assert [one.alive for one in read_beats(directory, now)] == [True]
+    zombie.kill()
+    deadline = time.monotonic() + 40
+    while sys.platform == "linux" and read_beats(directory, now)[0].alive:  # killed, and not yet waited for
+        assert time.monotonic() < deadline
+    zombie.communicate()
+    assert [one.alive for one in read_beats(directory, now)] == [False]
+
+
+def test_a_process_of_another_machine_is_judged_by_its_silence(tmp_path: Path) -> None:
+    beat(tmp_path, specs(1), 1, host="elsewhere", updated=1000.0)
+    assert [one.alive for one in read_beats(tmp_path / "clipping", 1030.0)] == [True]
+    assert [one.alive for one in read_beats(tmp_path / "clipping", 1100.0)] == [False]
+
+
+def test_what_is_no_beat_is_passed_over(tmp_path: Path) -> None:
+    path = beat(tmp_path, specs(1))
+    whole = json.loads(path.read_text())
+    for number, content in enumerate(
+        ["", "{", "[]", "{}", json.dumps({**whole, "pid": "x"}), json.dumps({**whole, "runs": 3}), '{"pid": 1e999}']
+    ):
+        path.with_name(f"{number}.json").write_text(content)
+    path.with_name("8.json").mkdir()
+    assert [one.pid for one in read_beats(tmp_path / "clipping", time.time())] == [os.getpid()]
+    for pid in (0, -1, 2**40):
+        path.write_text(json.dumps({**whole, "pid": pid}))
+        assert [one.alive for one in read_beats(tmp_path / "clipping", time.time())] == [False]
+
+
+def test_a_directory_that_goes_while_it_is_read_holds_no_beat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat(tmp_path, specs(1))
+
+    def gone(self: Path, pattern: str) -> list[Path]:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert read_beats(tmp_path / "clipping", time.time()) == []
+
+
+def test_the_next_process_buries_the_dead_and_spares_the_living(tmp_path: Path) -> None:
+    runs = specs(2)
+    dead = beat(tmp_path, runs[:1], dead_process())
+    leftover = dead.with_name(f".{dead.name}.half")
+    leftover.write_text("")
+    living = beat(tmp_path, runs[1:], os.getppid())
+    with Heart(tmp_path, Stack(tuple(runs[:1]), (True,), 1), Listener()):
+        assert not dead.exists() and not leftover.exists() and living.exists()
+    assert [path.name for path in living.parent.iterdir()] == [living.name]
