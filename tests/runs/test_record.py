@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from kymograph.errors import KymographError
-from kymograph.runs import record
+from kymograph.runs import files, record
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec, canonical_json, digest, slug
 from kymograph.runs.store import Store, StoredRun
@@ -128,7 +128,7 @@ def test_a_nonsense_status_file_is_an_error_and_not_a_finished_run(tmp_path: Pat
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     directory = stored(tmp_path)
     status = json.loads((directory / record.STATUS).read_text())
-    (directory / record.STATUS).write_text(json.dumps({**status, "schema": record.SCHEMA + 1}))
+    (directory / record.STATUS).write_text(json.dumps({**status, "schema": files.SCHEMA + 1}))
     with pytest.raises(KymographError, match=r"newer.*upgrade"):
         record.is_finished(tmp_path, SPEC)
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.sweep import heartbeat as module
 from kymograph.sweep import compute as computing
+from kymograph.sweep import heartbeat as module
 from kymograph.sweep.heartbeat import RUNNING, Heart, read_beats
 from kymograph.sweep.plan import Stack
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import hardware, versions
-from kymograph.runs.record import write_atomically
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import plain
+from kymograph.runs.files import plain
 
 Direction = Literal["greater", "less", "not less", "not greater"]
 Scale = Literal["difference", "log ratio"]

@@ -15,8 +15,7 @@ from typing import Any
 
 from kymograph.claims.claim import Claim
 from kymograph.errors import KymographError
-from kymograph.runs.ledger import one_at_a_time
-from kymograph.runs.record import SCHEMA, read_json, write_atomically
+from kymograph.runs.files import SCHEMA, one_at_a_time, read_json, write_atomically
 
 FILE = "claims.json"
 REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kymograph.claims.claim import Claim
-from kymograph.runs.record import plain
+from kymograph.runs.files import plain
 
 
 class Outcome(enum.StrEnum):

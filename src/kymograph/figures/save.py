@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from kymograph.errors import KymographError
 from kymograph.figures.looks import FILES, NOTEBOOK
 from kymograph.figures.style import LabFigure, settings
-from kymograph.runs.record import make_directory, write_atomically
+from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.spec import digest
 from kymograph.runs.store import Store
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
 from kymograph.lab.run import sweep
-from kymograph.runs.record import STATUS, make_directory, plain, write_atomically
+from kymograph.runs.files import make_directory, plain, write_atomically
+from kymograph.runs.record import STATUS
 from kymograph.runs.store import Store, StoredRun
 from kymograph.studies.audit import DEEPEST, Audit, AuditConfig
 

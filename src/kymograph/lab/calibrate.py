@@ -12,7 +12,7 @@ from kymograph.errors import KymographError
 from kymograph.figures.save import save_figure
 from kymograph.lab.calibration_text import table, to_json
 from kymograph.lab.checkpoints import load
-from kymograph.runs.record import make_directory, write_atomically
+from kymograph.runs.files import make_directory, write_atomically
 from kymograph.studies.calibration.figures import draw_histograms
 from kymograph.studies.image_training import load_task
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kymograph.analysis.calibration import ABOUT, Calibration, Layer
-from kymograph.runs.record import plain
+from kymograph.runs.files import plain
 
 ALPHA = 0.05
 

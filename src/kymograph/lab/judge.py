@@ -16,8 +16,9 @@ from kymograph.claims.judge import Expected, World, asked, quantities
 from kymograph.claims.judge import judge as judge_study
 from kymograph.claims.verdict import Verdict, Verdicts
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.files import make_directory
 from kymograph.runs.ledger import PlannedRun, read_plan
-from kymograph.runs.record import STATUS, make_directory
+from kymograph.runs.record import STATUS
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store, StoredRun
 from kymograph.statistics.sign_flips import smallest_p

@@ -9,8 +9,8 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.lab.judge import register
+from kymograph.runs.files import make_directory
 from kymograph.runs.ledger import note_plan
-from kymograph.runs.record import make_directory
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds

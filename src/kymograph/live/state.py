@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from kymograph.errors import KymographError
 from kymograph.live.numbers import Headline, Trace, headlines, remaining_seconds, trace
+from kymograph.runs.files import plain
 from kymograph.runs.ledger import PLAN, PlannedRun, read_plan_file
-from kymograph.runs.record import STATUS, plain
+from kymograph.runs.record import STATUS
 from kymograph.runs.store import StoredRun
 from kymograph.sweep.heartbeat import RUNNING, Beat, read_beats
 

@@ -18,7 +18,7 @@ from kymograph.report import methods
 from kymograph.report.evidence import evidence_of
 from kymograph.report.grouping import in_order
 from kymograph.report.sections import section_of
-from kymograph.runs.record import make_directory, write_atomically
+from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.store import Store
 
 TITLE = "Training dynamics: runs and verdicts"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.runs.record import make_directory, write_atomically
+from kymograph.runs.files import make_directory, write_atomically
 
 STYLES = {
     "SUPPORTED": "bold green",

@@ -6,16 +6,14 @@ that nobody asked for.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import check_schema, make_directory, write_atomically
+from kymograph.runs.files import check_schema, make_directory, one_at_a_time, write_atomically
 from kymograph.runs.spec import RunSpec, Scalar, slug
 
 PLAN = "plan.json"
@@ -97,20 +95,3 @@ def _pack(runs: Iterable[PlannedRun]) -> bytes:
     """Returns the file: a line per run, so that a person can read it and a tool can compare it."""
     lines = ",\n  ".join(json.dumps(vars(run), sort_keys=True, allow_nan=False) for run in runs)
     return f'{{"schema": {SCHEMA},\n "runs": [\n  {lines}\n ]}}\n'.encode()
-
-
-@contextlib.contextmanager
-def one_at_a_time(directory: Path) -> Iterator[None]:
-    """Lets one process at a time change what a directory lists, so that two sweeps started together both stay."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: two sweeps started in the same instant are left to luck there
-        yield
-        return
-    handle = os.open(directory, os.O_RDONLY)  # the directory itself is the lock: it leaves no file behind
-    try:
-        with contextlib.suppress(OSError):  # some network file systems know no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.runs.files import SCHEMA, check_schema, make_directory, plain, read_bytes, read_json
 from kymograph.runs.spec import RunSpec
 
-SCHEMA = 1
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
 CHECKPOINT = "checkpoint.safetensors"
-_MAX_JSON_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -62,48 +59,6 @@ class RunStatus:
     reason: str | None = None
     seconds: float | None = None
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-def plain(value: Any) -> Any:
-    """Returns ``value`` as strict JSON can hold it: NaN is null (missing), infinities are named strings."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-    return value
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes ``content`` to ``path`` by rename, so that the file is either as it was or whole."""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise KymographError(f"cannot write {path}: {error.strerror}; choose another place") from None
-
-
-def make_directory(path: Path) -> None:
-    """Creates ``path`` and its parents, or says in one sentence why that cannot be."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
 
 
 def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
@@ -154,32 +109,11 @@ def read_status(directory: Path) -> RunStatus:
     return RunStatus(status, content.get("reason"), content.get("seconds"), files)
 
 
-def read_json(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Reads a JSON object of a record, checking its checksum where ``facts`` gives one, and its schema number."""
-    content = _read(path, facts)
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        raise KymographError(f"{path} is cut off or not JSON; delete {path.parent} to compute the run again") from None
-    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
-        raise KymographError(f"{path} carries no schema number, so it is not a kymograph record")
-    check_schema(value["schema"], path)
-    return value
-
-
-def check_schema(schema: int, path: Path) -> None:
-    """Raises if ``path`` was written by a newer program than this one."""
-    if schema > SCHEMA:
-        raise KymographError(
-            f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
-        )
-
-
 def read_arrays(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str, RunSeries]:
     """Reads every series of a run from its ``arrays.safetensors``."""
     from safetensors import SafetensorError, deserialize
 
-    content = _read(path, facts, limit=None)
+    content = read_bytes(path, facts, limit=None)
     damaged = KymographError(f"{path} is cut off or damaged; delete {path.parent} to compute the run again")
     try:
         header_length = int.from_bytes(content[:8], "little")
@@ -296,15 +230,3 @@ def _check_size(path: Path, facts: Mapping[str, Any]) -> None:
         ) from None
     if size != facts.get("bytes"):
         raise KymographError(f"{path} is cut off or edited; delete {path.parent} to compute the run again")
-
-
-def _read(path: Path, facts: Mapping[str, Any] | None, limit: int | None = _MAX_JSON_BYTES) -> bytes:
-    try:
-        if limit is not None and path.stat().st_size > limit:
-            raise KymographError(f"{path} is larger than any record of ours; it was not read")
-        content = path.read_bytes()
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    if facts is not None and hashlib.sha256(content).hexdigest() != facts.get("sha256"):
-        raise KymographError(f"{path} was cut off or edited after the run; delete {path.parent} to compute it again")
-    return content

@@ -18,6 +18,7 @@ import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs import record
+from kymograph.runs.files import read_json
 from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec
 
@@ -28,7 +29,7 @@ class StoredRun:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._status = record.read_status(directory)
-        content = record.read_json(directory / record.CONFIG, self._status.files.get(record.CONFIG))
+        content = read_json(directory / record.CONFIG, self._status.files.get(record.CONFIG))
         self.spec = RunSpec.from_identity(content)
         self.provenance: Mapping[str, Any] = content.get("provenance", {})
         if content.get("id") != self.spec.id or not directory.name.endswith(self.spec.id):
@@ -87,7 +88,7 @@ class StoredRun:
         if self.status != "finished":
             return {}
         path = self.directory / record.SUMMARY
-        return record.read_json(path, self._status.files.get(record.SUMMARY))["summary"]
+        return read_json(path, self._status.files.get(record.SUMMARY))["summary"]
 
     def __repr__(self) -> str:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"

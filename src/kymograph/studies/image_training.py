@@ -30,7 +30,8 @@ from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
 from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
 from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
 from kymograph.rules.fast.resmlp_direct import StackedFeedback
-from kymograph.runs.record import RunResult, RunSeries, write_atomically
+from kymograph.runs.files import write_atomically
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.sweep.compute import Workplace

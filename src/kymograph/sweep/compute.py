@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from kymograph.errors import KymographError
+from kymograph.runs.files import make_directory
 from kymograph.runs.provenance import provenance
-from kymograph.runs.record import RunResult, make_directory, write_failure, write_record
+from kymograph.runs.record import RunResult, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.sweep.heartbeat import Heart
 from kymograph.sweep.plan import Stack

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import make_directory, write_atomically
+from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.spec import slug
 from kymograph.sweep.plan import Stack
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.files import SCHEMA, plain, write_atomically
 from kymograph.runs.formats.mlflow import write_mlflow
 from kymograph.runs.formats.tensorboard import write_tensorboard
-from kymograph.runs.record import SCHEMA, plain, write_atomically
 from kymograph.runs.store import Store, StoredRun
 
 

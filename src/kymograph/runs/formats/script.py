@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import plain, write_atomically
+from kymograph.runs.files import plain, write_atomically
 from kymograph.runs.store import Store
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.formats.scalars import scalars, summary_numbers, written_at
-from kymograph.runs.record import make_directory, write_atomically
 from kymograph.runs.store import Store, StoredRun
 
 # One file of a fixed name per run, instead of EventFileWriter's name of time, host and process: exporting again

@@ -1,0 +1,137 @@
+"""What a study says about itself, as data stored beside its runs (``STUDY/study.json``).
+
+Report, live page, judge and export read this and nothing else about a study: they know no study by name, and a study
+whose code is not here is shown, judged and exported like any other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kymograph.errors import KymographError
+from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
+
+FILE = "study.json"
+LAST = 1000
+"""The place of a study that declares none among others: after those that do."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One condition of a study.
+
+    ``treatment`` is what the arm is about, and the user cannot override it; ``preset`` is a setting it comes
+    with, which the user's own value replaces.
+    """
+
+    name: str
+    about: str = ""
+    treatment: Mapping[str, Any] = field(default_factory=dict)
+    preset: Mapping[str, Any] = field(default_factory=dict)
+    default: bool = False
+    """Whether the arm runs when no arms are named."""
+    panel: str = ""
+    """Arms of one panel share a chart; empty: charts take a few arms each, in order."""
+
+
+@dataclass(frozen=True)
+class SeriesDisplay:
+    """How one series is shown: what it is called, on what scale, and in which forms."""
+
+    series: str
+    title: str
+    unit: str
+    log: bool | None = None
+    """None: a log scale if all values are positive and span more than a factor of 50."""
+    bin_by: Literal["mean", "max"] = "mean"
+    """What a bin of a long series keeps: its mean, or its largest value where peaks matter."""
+    site: str | None = None
+    """The one site to draw as curves, of a series that has several."""
+    forms: tuple[str, ...] = ("curves",)
+    """The kinds of panel, e.g. ``curves``, ``kymograph``, ``profile``."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What one kind of panel needs beyond this, e.g. which summary number is the observed one."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A study's question, arms, headline numbers, series to show, time axis and qualifying settings."""
+
+    name: str
+    question: str = ""
+    version: int = 0
+    source: str | None = None
+    """The hash of a user-defined study's code; None for a built-in study, whose version stands for it."""
+    arms: tuple[Arm, ...] = ()
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    """Summary numbers that sum a run up, with what to call them."""
+    series: tuple[SeriesDisplay, ...] = ()
+    time: str = "training step"
+    """What the series run over."""
+    qualifying: tuple[str, ...] = ()
+    """Settings without which a verdict on the study's runs could be misread, e.g. the data."""
+    order: int = LAST
+
+    @property
+    def declared_fields(self) -> dict[str, frozenset[str]]:
+        """The settings that each arm is about; paired runs may differ in these and in nothing else."""
+        return {arm.name: frozenset(arm.treatment) | frozenset(arm.preset) for arm in self.arms}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the declaration as JSON can hold it."""
+        return plain(asdict(self))
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Declaration:
+        """Returns the declaration that `to_json` described; raises ValueError if it is none."""
+        try:
+            fields = {name: content[name] for name in Declaration.__dataclass_fields__ if name in content}
+            fields["arms"] = tuple(Arm(**_strings(arm, "name", "about", "panel")) for arm in content.get("arms", ()))
+            fields["series"] = tuple(
+                SeriesDisplay(**{**_strings(one, "series", "title", "unit"), "forms": tuple(map(str, one["forms"]))})
+                for one in content.get("series", ())
+            )
+            fields["qualifying"] = tuple(map(str, content.get("qualifying", ())))
+            fields["headlines"] = {str(key): str(text) for key, text in content.get("headlines", {}).items()}
+            found = Declaration(**_strings(fields, "name", "question", "time"))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(str(error)) from None
+        if not isinstance(found.version, int) or not isinstance(found.order, int):
+            raise ValueError("version and order must be whole numbers")
+        if not all(isinstance(arm.treatment, dict) and isinstance(arm.preset, dict) for arm in found.arms):
+            raise ValueError("an arm's treatment and preset must be objects")
+        if found.source is not None and not isinstance(found.source, str):
+            raise ValueError("source must be a text")
+        return found
+
+
+def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Returns a copy of ``content``; raises TypeError if one of ``names`` is there and not a text."""
+    for name in names:
+        if name in content and not isinstance(content[name], str):
+            raise TypeError(f"{name} must be a text")
+    return dict(content)
+
+
+def write_declaration(directory: Path, declaration: Declaration) -> None:
+    """Stores the declaration in a study's directory, in place of what was there, if it differs."""
+    content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1, sort_keys=True) + "\n").encode()
+    path = directory / FILE
+    with one_at_a_time(directory):
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
+
+
+def read_declaration(directory: Path) -> Declaration | None:
+    """Returns the declaration in a study's directory; None if there is none, as in directories from before it."""
+    path = directory / FILE
+    if not path.exists():
+        return None
+    try:
+        return Declaration.from_json(read_json(path))
+    except ValueError as error:
+        raise KymographError(f"{path} does not declare a study ({error}); run the study again to write it") from None
