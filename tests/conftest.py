@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import kymograph
-from kymograph.runs.store import Store
+from tests.shape_checks import check_shapes
+
+SHAPES_CHECKED = check_shapes()  # before any module that it checks is imported
+
+import kymograph  # noqa: E402
+from kymograph.runs.store import Store  # noqa: E402
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Two processes with two threads each fight over two cores: far slower than one thread each.
@@ -47,3 +51,8 @@ def depth_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def golden() -> Path:
     """The directory of numbers measured from the research scripts."""
     return Path(__file__).parent / "golden"
+
+
+def pytest_report_header() -> str:
+    """Says whether shapes are checked, so that a run without the packages is not taken for one with them."""
+    return "shapes: checked" if SHAPES_CHECKED else "shapes: not checked, jaxtyping and beartype are not installed"

@@ -21,7 +21,7 @@ WITHOUT_TORCH = (
     "runs", "figures", "cli.main", "lab.run", "lab.audit", "lab.reproduce", "lab.judge", "statistics.multiplicity", "studies.base",
     "studies.clipping", "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit",
     "studies.clipping.figures", "studies.depth.figures", "sweep.plan", "sweep.engines", "runs.ledger", "sweep.heartbeat",
-    "statistics.paired", "statistics.sign_flips", "claims.judge", "claims.selftest", "report.page", "live.terminal",
+    "statistics.power", "statistics.effects", "claims.judge", "claims.selftest", "report.page", "live.terminal",
     "live.web",
 )  # fmt: skip
 

@@ -24,44 +24,46 @@ if TYPE_CHECKING:
     from kymograph.lab.figures import figure as figure
     from kymograph.lab.judge import judge as judge
     from kymograph.lab.run import run as run
-    from kymograph.runs.formats.export import export as export
+    from kymograph.runs.export import export as export
     from kymograph.runs.record import RunResult as RunResult
     from kymograph.runs.record import RunSeries as RunSeries
     from kymograph.runs.spec import RunSpec as RunSpec
-    from kymograph.runs.store import LabelledArray as LabelledArray
+    from kymograph.runs.arrays import LabelledArray as LabelledArray
     from kymograph.runs.store import Store as Store
-    from kymograph.runs.store import StoredRun as StoredRun
+    from kymograph.runs.stored import StoredRun as StoredRun
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
-    from kymograph.studies.base import Arm as Arm
+    from kymograph.runs.declaration import Arm as Arm
+    from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
     from kymograph.studies.base import Study as Study
-    from kymograph.studies.base import list_studies as list_studies
-    from kymograph.studies.base import load_study as load_study
+    from kymograph.studies.loading import list_studies as list_studies
+    from kymograph.studies.loading import load_study as load_study
 
 _HOMES = {
-    "Arm": "kymograph.studies.base",
+    "Arm": "kymograph.runs.declaration",
     "Check": "kymograph.claims.claim",
     "Claim": "kymograph.claims.claim",
     "KymographError": "kymograph.errors",
-    "LabelledArray": "kymograph.runs.store",
+    "LabelledArray": "kymograph.runs.arrays",
     "Measure": "kymograph.claims.claim",
     "Quantity": "kymograph.claims.claim",
     "RunResult": "kymograph.runs.record",
     "RunSeries": "kymograph.runs.record",
     "RunSpec": "kymograph.runs.spec",
+    "SeriesDisplay": "kymograph.runs.declaration",
     "Store": "kymograph.runs.store",
-    "StoredRun": "kymograph.runs.store",
+    "StoredRun": "kymograph.runs.stored",
     "Study": "kymograph.studies.base",
     "Verdicts": "kymograph.claims.verdict",
     "audit": "kymograph.lab.audit",
     "difference_map": "kymograph.claims.difference_map",
-    "export": "kymograph.runs.formats.export",
+    "export": "kymograph.runs.export",
     "figure": "kymograph.lab.figures",
     "fixed_seeds": "kymograph.streams",
     "generator": "kymograph.streams",
     "judge": "kymograph.lab.judge",
-    "list_studies": "kymograph.studies.base",
-    "load_study": "kymograph.studies.base",
+    "list_studies": "kymograph.studies.loading",
+    "load_study": "kymograph.studies.loading",
     "run": "kymograph.lab.run",
 }
 

@@ -19,6 +19,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ class Registry:
 
     Args:
         package: the package whose modules are searched, which also names the group of entry points.
-        attribute: what a part's module must define, e.g. ``load``; the part's object.
+        attribute: what a part's module must define, e.g. ``load``; the part's object. Empty: its module's own name.
         noun: what to call a part in error messages.
     """
 
@@ -84,9 +85,10 @@ class Registry:
     def load(self, name: str) -> Any:
         """Returns the object that the part called ``name`` defines."""
         module = self.module(name)
-        if not hasattr(module, self.attribute):
-            raise KymographError(f"{module.__name__} defines no {self.attribute!r}, which every {self.noun} needs")
-        return getattr(module, self.attribute)
+        attribute = self.attribute or module.__name__.rpartition(".")[2]
+        if not hasattr(module, attribute):
+            raise KymographError(f"{module.__name__} defines no {attribute!r}, which every {self.noun} needs")
+        return getattr(module, attribute)
 
 
 @functools.cache
@@ -126,14 +128,15 @@ def _part(stem: str, module: str, facts: Mapping[str, Any]) -> Part:
 
 def declared(source: str) -> dict[str, Any] | None:
     """Returns the literal that a module's source assigns to ``PART``; None if it assigns none."""
-    if f"\n{MARK} = " not in f"\n{source}":
+    if not re.search(rf"^{MARK}\b", source, re.MULTILINE):
         return None
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return None
     for node in tree.body:
-        if isinstance(node, ast.Assign) and [getattr(target, "id", None) for target in node.targets] == [MARK]:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and getattr(targets[0], "id", None) == MARK:
             try:
                 value = ast.literal_eval(node.value)
             except ValueError:

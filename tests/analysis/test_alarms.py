@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.analysis.alarms import first_epochs, growth_per_block, ringing
+from kymograph.analysis.alarms import first_epochs, growth_per_block, active_alarms
 
 
 def row(epoch: int, hidden: list[float], gradient: float, error: float) -> dict:
@@ -29,7 +29,7 @@ def test_each_alarm_rings_for_its_own_reason_and_keeps_its_first_epoch() -> None
     ]
     assert first_epochs(rows, 1024) == {"growth": 1, "gradient": 2, "reference": 3}
     assert first_epochs(rows[:1], 1024) == {"growth": None, "gradient": None, "reference": None}
-    assert ringing(row(5, [math.nan, math.nan], math.nan, math.nan), 1024) == []
+    assert active_alarms(row(5, [math.nan, math.nan], math.nan, math.nan), 1024) == []
 
 
 def test_a_run_keeps_the_epochs_of_its_alarms(tmp_path) -> None:

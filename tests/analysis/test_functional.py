@@ -8,7 +8,7 @@ import torch
 from kymograph.analysis.flow import flow
 from kymograph.analysis.functional import descent, perturbation_correlation
 from kymograph.data.batches import Batches
-from kymograph.data.images import digits
+from kymograph.data.digits import load as digits
 from kymograph.models.blocks import BlockNetwork
 from kymograph.rules.baselines import BlockBackprop
 from kymograph.rules.direct import DirectFeedback, draw_feedback

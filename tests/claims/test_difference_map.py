@@ -7,7 +7,7 @@ import kymograph
 from kymograph.claims.difference_map import difference_map
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
-from kymograph.statistics.paired import t_test
+from kymograph.statistics.t_tests import t_test
 from tests.conftest import QUICK_DEPTH
 
 

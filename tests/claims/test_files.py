@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kymograph.claims.claim import Measure, Quantity
-from kymograph.claims.files import read_claims, read_csv_arm
+from kymograph.claims.files import read_claims
+from kymograph.runs.formats.csv_arms import read_csv_arm
 from kymograph.errors import KymographError
 
 GOOD = """

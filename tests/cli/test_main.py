@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import json
+import importlib.metadata
+import os
 import resource
 import subprocess
 import sys
@@ -8,72 +9,100 @@ from pathlib import Path
 
 import pytest
 
+from kymograph.cli.main import VERBS, main, usage
+from kymograph.errors import KymographError
+from tests.cli.command import call
+
+HELLO = '''"""Says hello."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kymograph.cli.arguments import parse, positional, shown
+
+PART = {"about": "say hello", "usage": "hello NAME", "order": 15}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Says hello."""
+
+    name: Annotated[str, positional(), shown("NAME")]
+    """Whom to greet."""
+
+
+def main(words: list[str]) -> int:
+    """Greets."""
+    print(f"hello, {parse(Options, words, 'kymograph hello').name}")
+    return 7
+'''
+
+
+def in_a_process(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
+
+
+def test_every_verb_is_declared_and_loads() -> None:
+    for name, part in VERBS.parts().items():
+        assert part.about and part.about[0].islower() and not part.about.endswith("."), name
+        assert str(part.facts.get("usage", name)).split()[0] == name
+        assert callable(VERBS.load(name))
+
+
+def test_the_usage_has_a_line_for_every_verb_in_declared_order() -> None:
+    lines = [line.split()[0] for line in usage().splitlines() if line.startswith("  ")]
+    assert lines == VERBS.names() and lines[:2] == ["list", "run"]
+    assert all(len(line) <= 120 for line in usage().splitlines())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["figure", "--list"]])
+def test_what_answers_at_once_imports_neither_torch_nor_tyro_nor_matplotlib(words: list[str]) -> None:
+    code = f"""
+import sys
 from kymograph.cli.main import main
-from kymograph.runs.store import Store
-
-QUICK = ["--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--engine", "serial", "--quiet"]
-
-
-def call(*words: str) -> int:
-    """Runs a command in this process; returns its exit code."""
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    return int(exit_.value.code or 0)
-
-
-def snapshot(root: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+try:
+    main({words!r})
+except SystemExit as exit_:
+    assert not exit_.code, exit_.code
+slow = {{"torch", "tyro", "matplotlib", "scipy", "sklearn", "rich"}} & set(sys.modules)
+sys.exit(", ".join(sorted(slow)) or 0)
+"""
+    done = in_a_process(code)
+    assert done.returncode == 0, done.stderr
 
 
-def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    runs = str(tmp_path / "runs")
-    assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
-    assert "8 runs computed, 0 found, 0 failed" in capsys.readouterr().out
-    assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
-    assert "0 runs computed, 8 found, 0 failed" in capsys.readouterr().out
-    assert call("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json")) == 0
-    assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 8
-    assert call("figure", "clipping", "--from", runs) == 0
-    for suffix in ("png", "pdf", "svg", "csv"):
-        assert (tmp_path / "runs" / "figures" / f"clipping.{suffix}").exists()
-    assert len(Store.open(runs)) == 8, "figures beside the runs are not runs"
+def test_the_usage_imports_no_verb() -> None:
+    code = "import sys; from kymograph.cli.main import usage; usage()\n"
+    code += "sys.exit(', '.join(name for name in sys.modules if name.startswith('kymograph.cli.verbs.')) or 0)"
+    assert in_a_process(code).returncode == 0
 
 
-def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
-    runs = str(tmp_path)
-    assert (
-        call(
-            "run",
-            "clipping",
-            "--n-seeds",
-            "2",
-            "--arms",
-            "extreme/cl*p",
-            "--out",
-            runs,
-            "--lr",
-            "0.05",
-            *QUICK,
-        )
-        == 0
-    )
-    store = Store.open(runs)
-    assert store.seeds == (42, 123) and store.arms == ("extreme/clip",)
-    assert {run.config["lr"] for run in store} == {0.05} and {run.config["epochs"] for run in store} == {1}
+def test_a_verb_in_a_users_package_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "greetings").mkdir()
+    (tmp_path / "greetings" / "__init__.py").write_text("raise ImportError('the package itself is never needed')\n")
+    (tmp_path / "hello_verb.py").write_text(HELLO)
+    information = tmp_path / "greetings-1.0.dist-info"
+    information.mkdir()
+    (information / "entry_points.txt").write_text("[kymograph.cli.verbs]\nhello = hello_verb\n")
+    shown = in_a_process("from kymograph.cli.main import main; main(['--help'])", tmp_path)
+    lines = [line.split() for line in shown.stdout.splitlines() if line.startswith("  ")]
+    assert [line[0] for line in lines[:3]] == ["list", "hello", "run"], shown.stderr
+    assert lines[1] == ["hello", "NAME", "say", "hello"]
+    said = in_a_process("from kymograph.cli.main import main; main(['hello', 'Ada'])", tmp_path)
+    assert said.stdout == "hello, Ada\n" and said.returncode == 7
+    near = in_a_process("from kymograph.cli.main import main; main(['helo'])", tmp_path)
+    assert near.returncode == 1 and near.stderr == "kymograph: there is no verb 'helo'; did you mean 'hello'?\n"
 
 
-def test_export_to_the_scripts_layout(depth_store: Store, tmp_path: Path) -> None:
-    output = tmp_path / "results.json"
-    assert call("export", str(depth_store.root), "--to", "script", "--output", str(output), "--seed", "123") == 0
-    assert "res_mlp" in json.loads(output.read_text())
-
-
-def test_where_chooses_among_settings(tmp_path: Path) -> None:
-    runs = str(tmp_path / "runs")
-    for lr in ("0.1", "0.2"):
-        call("run", "clipping", "--seeds", "1", "--arms", "extreme/*clip", "--out", runs, "--lr", lr, *QUICK)
-    assert call("figure", "clipping", "--from", runs) == 1
-    assert call("figure", "clipping", "--from", runs, "--where", "lr=0.2") == 0
+def test_a_verb_that_cannot_be_imported_stops_only_itself(tmp_path: Path) -> None:
+    (tmp_path / "broken_verb.py").write_text("import absent_module\nPART = {'about': 'fails', 'order': 16}\n")
+    information = tmp_path / "broken-1.0.dist-info"
+    information.mkdir()
+    (information / "entry_points.txt").write_text("[kymograph.cli.verbs]\nbroken = broken_verb\n")
+    assert "  broken " in in_a_process("from kymograph.cli.main import main; main(['--help'])", tmp_path).stdout
+    done = in_a_process("from kymograph.cli.main import main; main(['broken'])", tmp_path)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "absent_module" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -90,12 +119,17 @@ def test_where_chooses_among_settings(tmp_path: Path) -> None:
         (["run", "depth", "--task", "identty"], "identity"),
         (["run", "clipping", "--n-seeds", "0"], "at least 1"),
         (["run", "clipping", "--engine", "threads"], "serial"),
+        (["run", "clipping", "--engine", "serail"], "there is no engine 'serail'; did you mean 'serial'"),
         (["run", "nowhere.module:Study"], "cannot load the study"),
+        (["run", "absent.py"], "there is no file absent.py"),
         (["export", "absent", "--to", "json", "--output", "x.json"], "no directory absent"),
+        (["export", "absent", "--to", "jsn", "--output", "x.json"], "did you mean 'json'"),
+        (["export", "absent", "--to", "json"], "--output"),
         (["figure", "--from", "absent"], "no directory absent"),
         (["figure", "--venue", "icml2042"], "did you mean 'icml2024'"),
         (["figure", "--style", "slides", "--venue", "icml2024"], "drop the venue or the style 'slides'"),
         (["figure", "--style", "papr"], "paper"),
+        (["figure", "--from", "absent", "--where", "lr"], "--where takes FIELD=VALUE, not 'lr'"),
         (["bench", "cliping"], "no comparison"),
         (["list", "dept"], "did you mean 'depth'"),
         (["run", ":x"], "cannot load the study"),
@@ -103,6 +137,15 @@ def test_where_chooses_among_settings(tmp_path: Path) -> None:
         (["run", "clipping", "--seeds"], "at least one seed"),
         (["run", "clipping", "--device", "tpu", "--seeds", "1"], "no device 'tpu'"),
         (["run", "clipping", "--data", "learnable"], "is about data"),
+        (["calibrate", "absent", "--draws", "3"], "draws must be at least 19, not 3"),
+        (["calibrate", "absent", "--nulls", "freesh"], "did you mean 'fresh'"),
+        (["calibrate", "absent", "--data", "digit"], "there is no data set 'digit'; did you mean 'digits'"),
+        (["audit", "absent", "--images", "1"], "images must be at least 2, not 1"),
+        (["rules", "--model", "vitt"], "there is no model 'vitt'; did you mean 'vit'"),
+        (["selftest", "--worlds", "5"], "worlds must be at least 100, not 5"),
+        (["fetch", "cifar", "data"], "did you mean 'cifar10'"),
+        (["judge", "absent", "--study", "absent.py"], "there is no file absent.py"),
+        (["watch", "absent", "--study", "depth"], "there is no directory absent"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_changes_nothing(
@@ -119,71 +162,47 @@ def test_a_mistake_gets_one_sentence_and_changes_nothing(
     assert captured.out == "" and list(tmp_path.iterdir()) == []
 
 
-def test_an_unwritable_directory_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "file").write_text("in the way")
-    assert call("run", "clipping", "--seeds", "1", "--out", str(tmp_path / "file" / "runs"), *QUICK) == 1
-    assert "cannot create" in capsys.readouterr().err
-    assert (tmp_path / "file").read_text() == "in the way"
+@pytest.mark.parametrize("name", VERBS.names())
+def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture) -> None:
+    assert call(name, "--help") == 0
+    assert len(capsys.readouterr().out) > 80
 
 
-@pytest.mark.parametrize("harm", ["cut status", "cut arrays", "newer schema", "no arrays"])
-def test_a_damaged_record_stops_the_command_and_stays_as_it_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture, harm: str
-) -> None:
-    runs = tmp_path / "runs"
-    command = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", "--out", str(runs), *QUICK)
-    assert call(*command) == 0
-    (status,) = runs.rglob("status.json")
-    arrays = status.with_name("arrays.safetensors")
-    if harm == "cut status":
-        status.write_bytes(status.read_bytes()[:40])
-    elif harm == "cut arrays":
-        arrays.write_bytes(arrays.read_bytes()[:100])
-    elif harm == "newer schema":
-        status.write_text(status.read_text().replace('"schema": 1', '"schema": 99'))
-    else:
-        arrays.unlink()
-    before = snapshot(runs)
-    capsys.readouterr()
-    for words in (command, ("export", str(runs), "--to", "csv", "--output", str(tmp_path / "x.csv"))):
-        assert call(*words) == 1
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1 and str(status.parent) in error
-    assert snapshot(runs) == before and not (tmp_path / "x.csv").exists()
+def test_no_words_are_a_mistake_and_help_is_not(capsys: pytest.CaptureFixture) -> None:
+    assert call() == 2 and call("--help") == 0 and call("-h") == 0
+    assert capsys.readouterr().out == usage() * 3
 
 
-def test_a_half_written_run_is_computed_again(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    command = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", "--out", str(runs), *QUICK)
-    call(*command)
-    (status,) = runs.rglob("status.json")
-    arrays = status.with_name("arrays.safetensors")
-    whole = arrays.read_bytes()
-    status.unlink()
-    arrays.write_bytes(whole[:50])
-    assert call(*command) == 0
-    assert arrays.read_bytes() == whole
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture) -> None:
+    assert call("--version") == 0
+    assert capsys.readouterr().out == f"kymograph {importlib.metadata.version('kymograph')}\n"
 
 
-def test_help_is_there_for_every_verb(capsys: pytest.CaptureFixture) -> None:
-    for words in (["--help"], ["run", "--help"], ["run", "depth", "--help"], ["export", "--help"], ["figure", "--help"],
-                  ["bench", "--help"], ["list", "--help"], ["reproduce", "--help"]):  # fmt: skip
-        assert call(*words) == 0
-        assert len(capsys.readouterr().out) > 80
-    assert call() == 2
-
-
-def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    from kymograph.errors import KymographError
-
+def test_debug_shows_the_traceback() -> None:
     with pytest.raises(KymographError):
         main(["--debug", "run", "cliping"])
+
+
+def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def interrupted(words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kymograph.cli.verbs.list.main", interrupted)
+    assert call("list") == 130
+    assert capsys.readouterr().err == "kymograph: interrupted; run the same command again to resume\n"
+
+
+@pytest.mark.parametrize("words", ["--help", "list --help", "figure --list"])
+def test_a_closed_pipe_ends_quietly(words: str) -> None:
+    command = f"set -o pipefail; {sys.executable} -m kymograph {words} | true"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
+    assert done.returncode in (0, 1) and done.stderr == ""  # 0 if the pipe closed after everything was written
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["figure", "--list"]])
 def test_help_and_list_answer_at_once(words: list[str]) -> None:
     def fastest(command: list[str]) -> float:
-        """Returns the least processor time of five tries: what the clock says depends on who else is at work."""
+        """Returns the least processor time of five tries: wall time depends on what else the machine is doing."""
         times = []
         for _ in range(5):
             began = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -14,7 +14,7 @@ import torch
 
 import kymograph
 from kymograph.data import cifar10_files
-from kymograph.data.cifar10 import cifar10
+from kymograph.data.cifar10 import load as cifar10
 from kymograph.errors import KymographError
 from tests.data.archive import make, python2_pickle
 

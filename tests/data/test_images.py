@@ -6,7 +6,9 @@ import torch
 
 from kymograph import streams
 from kymograph.data.batches import PAD, Batches
-from kymograph.data.images import ImageTask, digits, synthetic
+from kymograph.data.digits import load as digits
+from kymograph.data.images import ImageTask
+from kymograph.data.synthetic import load as synthetic
 
 
 @pytest.fixture(scope="module")

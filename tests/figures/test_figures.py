@@ -5,31 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.figures.save import save_figure, save_stale
-from kymograph.figures.seed_curves import binned, interval
+from kymograph.figures.seed_curves import binned
 from kymograph.lab.figures import figure_names
 from kymograph.runs.store import Store
 from kymograph.studies.base import load_study
-
-
-def test_the_interval_is_students_t_on_values_or_logs() -> None:
-    values = np.random.default_rng(0).lognormal(size=(8, 5))
-    for log in (False, True):
-        table = np.log(values) if log else values
-        low, high = stats.t.interval(0.95, 7, table.mean(0), stats.sem(table, axis=0))
-        back = np.exp if log else np.asarray
-        np.testing.assert_allclose(interval(values, log), [back(table.mean(0)), back(low), back(high)], rtol=1e-12)
-
-
-def test_the_interval_leaves_missing_values_out_and_needs_two() -> None:
-    values = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan]])
-    mean, low, high = interval(values, log=False)
-    assert mean[0] == 2 and np.isnan(mean[1]) and mean[2] == 5
-    assert low[0] < 2 < high[0] and np.isnan(low[1:]).all() and np.isnan(high[1:]).all()
 
 
 def test_bins_keep_peaks_if_asked() -> None:

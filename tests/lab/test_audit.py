@@ -12,7 +12,7 @@ import kymograph
 from kymograph.analysis.audit import depth_utility, reference, scale
 from kymograph.cli.main import main
 from kymograph.data.batches import Batches
-from kymograph.data.images import digits
+from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
 from kymograph.lab.audit import Audited, audit
 from kymograph.runs.store import Store

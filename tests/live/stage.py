@@ -1,4 +1,4 @@
-"""Directories of runs in every condition, made by hand and without training."""
+"""Directories of runs in every condition, made by hand and without training, of a study whose code does not exist."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from kymograph.runs.declaration import Declaration, write_declaration
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.heartbeat import RUNNING
 from kymograph.sweep.heartbeat import _born as born
 
 
-def specs(count: int, arm: str = "a", study: str = "clipping", **config: Any) -> list[RunSpec]:
+def specs(count: int, arm: str = "a", study: str = "warmup", **config: Any) -> list[RunSpec]:
     """Returns planned runs of one arm at seeds 0, 1, ..."""
     return [RunSpec(study, arm, seed, {"lr": 0.1, **config}, 1) for seed in range(count)]
 
@@ -30,6 +31,14 @@ def finish(root: Path, spec: RunSpec, summary: dict[str, Any] | None = None, sec
     loss = np.linspace(1, 0, 200)
     series = {"loss": RunSeries(np.arange(200), loss), "per_site": RunSeries(np.arange(1), loss[:1, None], ("x",))}
     write_record(root, spec, RunResult(series, summary or {"spike_ratio": spec.seed + 1.0}), {}, seconds)
+
+
+def declare(root: Path, version: int = 1, source: str | None = None, **facts: Any) -> Declaration:
+    """Stores what the study `warmup` declares, as a sweep of it would."""
+    declaration = Declaration("warmup", version=version, source=source, **facts)
+    (root / declaration.name).mkdir(parents=True, exist_ok=True)
+    write_declaration(root / declaration.name, declaration)
+    return declaration
 
 
 def fail(root: Path, spec: RunSpec, reason: str = "RuntimeError: cursed") -> None:

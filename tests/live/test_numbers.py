@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.live.numbers import POINTS, duration, remaining_seconds, thin
+from kymograph.live.numbers import POINTS, format_duration, remaining_seconds, thin
 from kymograph.sweep.heartbeat import Beat
 
 
-def at_work(done: int, steps: int, runs: int = 1, started: float = 0.0, updated: float = 10.0) -> Beat:
+def running(done: int, steps: int, runs: int = 1, started: float = 0.0, updated: float = 10.0) -> Beat:
     return Beat(1, tuple(map(str, range(runs))), done, steps, "", started, updated, True)
 
 
@@ -28,33 +28,33 @@ def test_a_thinned_series_is_short_finite_and_within_bounds(values: list[float])
 
 def test_a_process_needs_for_the_rest_what_it_needed_so_far() -> None:
     # 25 of 100 steps in 10 s: 30 s remain at the time of the beat, 28 s two seconds later, none long after.
-    assert remaining_seconds([[]], [0], [at_work(25, 100)], 10.0) == pytest.approx(30)
-    assert remaining_seconds([[]], [0], [at_work(25, 100)], 12.0) == pytest.approx(28)
-    assert remaining_seconds([[]], [0], [at_work(25, 100)], 500.0) == 0
+    assert remaining_seconds([[]], [0], [running(25, 100)], 10.0) == pytest.approx(30)
+    assert remaining_seconds([[]], [0], [running(25, 100)], 12.0) == pytest.approx(28)
+    assert remaining_seconds([[]], [0], [running(25, 100)], 500.0) == 0
 
 
 def test_waiting_runs_take_what_their_arm_took_and_are_shared() -> None:
-    beats = [at_work(25, 100), at_work(25, 100)]
+    beats = [running(25, 100), running(25, 100)]
     assert remaining_seconds([[4.0, 6.0], [20.0]], [2, 1], beats[:1], 10.0) == pytest.approx(30 + 2 * 5 + 20)
     assert remaining_seconds([[4.0, 6.0], [20.0]], [2, 1], beats, 10.0) == pytest.approx((60 + 30) / 2)
     # An arm without a finished run takes as long as any run did: (4 + 6) / 2.
     assert remaining_seconds([[4.0, 6.0], []], [0, 3], beats[:1], 10.0) == pytest.approx(30 + 15)
     # Nothing finished: 4 runs train together in 40 s, so a run takes 10 s.
-    assert remaining_seconds([[]], [2], [at_work(25, 100, runs=4)], 10.0) == pytest.approx(30 + 20)
+    assert remaining_seconds([[]], [2], [running(25, 100, runs=4)], 10.0) == pytest.approx(30 + 20)
 
 
 def test_the_slowest_process_bounds_the_end() -> None:
-    beats = [at_work(1, 100), at_work(99, 100)]
+    beats = [running(1, 100), running(99, 100)]
     assert remaining_seconds([[]], [0], beats, 10.0) == pytest.approx(990)
 
 
-def test_nothing_known_is_nothing_said() -> None:
-    assert remaining_seconds([[]], [5], [at_work(0, 100)], 10.0) is None
-    assert remaining_seconds([[8.0]], [0], [at_work(0, 100)], 3.0) == pytest.approx(5)
+def test_no_estimate_while_nothing_is_known() -> None:
+    assert remaining_seconds([[]], [5], [running(0, 100)], 10.0) is None
+    assert remaining_seconds([[8.0]], [0], [running(0, 100)], 3.0) == pytest.approx(5)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (59, "59 s"), (90, "2 min"), (3700, "1 h 2 min"), (3 * 86400, "3 days")]
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (90, "2 min"), (3700, "1 h 2 min"), (3 * 86400, "3 days")]
 )
-def test_lengths_of_time(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+def test_lengths_of_time(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.ledger import note_plan
+from kymograph.runs.ledger import record_plan
 from tests.live.server import served
 from tests.live.stage import beat, fail, finish, specs
 
@@ -28,7 +28,7 @@ def browser() -> Iterator:
 
 def dress(root: Path) -> list:
     runs = [*specs(4), *specs(2, arm="<script>alert(1)</script>")]
-    note_plan(root, runs)
+    record_plan(root, runs)
     finish(root, runs[0])
     finish(root, runs[1])
     beat(root, runs[2:3], words="<b>loss</b> 0.3")

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from kymograph.cli.main import main
 from kymograph.live import terminal
-from kymograph.live.state import LiveCounts
-from kymograph.live.terminal import BLOCKS, spark, tell, watch
-from kymograph.runs.ledger import PLAN, note_plan
+from kymograph.live.state import RunCounts
+from kymograph.live.terminal import BLOCKS, format_counts, spark, watch
+from kymograph.runs.ledger import PLAN, record_plan
 from kymograph.runs.spec import RunSpec
 from tests.live.stage import beat, dead_process, fail, finish, specs
 
@@ -23,7 +23,7 @@ def console(is_terminal: bool, width: int = 120) -> tuple[Console, io.StringIO]:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, *deeds) -> None:
-    """Does one deed at each look that follows the first."""
+    """Does one deed after each reading of the directory."""
     waiting = list(deeds)
 
     def sleep(_: float) -> None:
@@ -48,14 +48,15 @@ def test_a_sparkline_rises_where_the_values_rise(values: list[float | None]) -> 
         assert marks[0] == 0 and marks[-1] == len(BLOCKS) - 1
 
 
-def test_counts_in_words() -> None:
-    assert tell(LiveCounts(finished=3)) == "3/3 done"
-    assert tell(LiveCounts(3, 1, 2, 1, 4)) == "3/11 done, 1 failed, 2 running, 1 stopped, 4 waiting"
+def test_counts_as_text() -> None:
+    assert format_counts(RunCounts(finished=3)) == "3/3 done"
+    counts = RunCounts(finished=3, failed=1, damaged=5, running=2, stopped=1, waiting=4)
+    assert format_counts(counts) == "3/16 done, 1 failed, 5 damaged, 2 running, 1 stopped, 4 waiting"
 
 
 def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:
     runs = [*specs(3), *specs(2, arm="residual/[red]x[/]\x1b[2J")]
-    note_plan(tmp_path, runs)
+    record_plan(tmp_path, runs)
     finish(tmp_path, runs[0])
     finish(tmp_path, runs[1])
     fail(tmp_path, runs[2], "ValueError: [bold]no[/wrong]")
@@ -71,7 +72,7 @@ def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:
 
 def test_lines_where_there_is_no_terminal_one_per_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = specs(3)
-    note_plan(tmp_path, runs)
+    record_plan(tmp_path, runs)
     shown, file = console(False)
     path = beat(tmp_path, runs[:1])
     nothing = lambda: None  # noqa: E731
@@ -87,12 +88,12 @@ def test_lines_where_there_is_no_terminal_one_per_change(tmp_path: Path, monkeyp
     assert watch(str(tmp_path), console=shown) == 0
     lines = [line.split(", about")[0] for line in file.getvalue().splitlines()]
     assert lines == [
-        "clipping: 0/3 done, 1 running, 2 waiting",
-        "clipping: 1/3 done, 2 waiting",
-        "clipping: 1/3 done, 1 stopped, 1 waiting",
-        "clipping: 1/3 done, 1 failed, 1 waiting",
-        "clipping failed: a, seed 1: RuntimeError: cursed",
-        "clipping: 2/3 done, 1 failed",
+        "warmup: 0/3 done, 1 running, 2 waiting",
+        "warmup: 1/3 done, 2 waiting",
+        "warmup: 1/3 done, 1 stopped, 1 waiting",
+        "warmup: 1/3 done, 1 failed, 1 waiting",
+        "warmup failed: a, seed 1: RuntimeError: cursed",
+        "warmup: 2/3 done, 1 failed",
     ]
 
 
@@ -101,7 +102,7 @@ def test_a_live_picture_on_a_terminal_that_ends_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     runs = specs(2, arm="long/name" * 3)
-    note_plan(tmp_path, runs)
+    record_plan(tmp_path, runs)
     beat(tmp_path, runs, dead_process())
     shown, file = console(True, width)
     later(monkeypatch, lambda: finish(tmp_path, runs[0]), lambda: finish(tmp_path, runs[1]))
@@ -112,12 +113,12 @@ def test_a_live_picture_on_a_terminal_that_ends_by_itself(
 
 def test_follow_goes_on_and_leaves_on_control_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = specs(1)
-    note_plan(tmp_path, [run])
+    record_plan(tmp_path, [run])
     finish(tmp_path, run)
     for is_terminal in (False, True):
         shown, file = console(is_terminal)
-        more = RunSpec("clipping", "a", 7 + is_terminal, {"lr": 0.1}, 1)
-        later(monkeypatch, lambda more=more: note_plan(tmp_path, [more]), interrupt)
+        more = RunSpec("warmup", "a", 7 + is_terminal, {"lr": 0.1}, 1)
+        later(monkeypatch, lambda more=more: record_plan(tmp_path, [more]), interrupt)
         assert watch(str(tmp_path), follow=True, console=shown) == 0
         assert "1 waiting" in file.getvalue() or "2 waiting" in file.getvalue()
     later(monkeypatch, interrupt)
@@ -129,7 +130,7 @@ def test_nothing_planned_waits_and_a_directory_may_go_and_come(tmp_path: Path, m
     root.mkdir()
     shown, file = console(True)
     (run,) = specs(1)
-    later(monkeypatch, root.rmdir, lambda: (note_plan(root, [run]), finish(root, run)))
+    later(monkeypatch, root.rmdir, lambda: (record_plan(root, [run]), finish(root, run)))
     assert watch(str(root), console=shown) == 0
     assert "nothing is planned" in file.getvalue() and "1/1 done" in file.getvalue()
 
@@ -143,9 +144,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert call(str(tmp_path / "absent")) == 1
     assert "no directory" in capsys.readouterr().err
     runs = specs(1)
-    note_plan(tmp_path, runs)
+    record_plan(tmp_path, runs)
     assert call(str(tmp_path), "--once") == 0
     assert "0/1 done, 1 waiting" in capsys.readouterr().out
-    (tmp_path / "clipping" / PLAN).write_text("{")
+    (tmp_path / "warmup" / PLAN).write_text("{")
     assert call(str(tmp_path), "--once") == 1
     assert "what was planned is unknown" in " ".join(capsys.readouterr().out.split())

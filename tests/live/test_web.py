@@ -13,9 +13,9 @@ import pytest
 
 from kymograph.errors import KymographError
 from kymograph.figures.style import COLOURS
-from kymograph.live import state as live
 from kymograph.live import web
-from kymograph.runs.ledger import note_plan
+from kymograph.live.reading import read_state
+from kymograph.runs.ledger import record_plan
 from tests.live.server import commanded, served
 from tests.live.stage import beat, fail, finish, specs
 
@@ -23,11 +23,11 @@ TEMPLATE = Path(web.__file__).parent / "templates" / "live.html"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with runs in several conditions, hostile names among them."""
     root = tmp_path_factory.mktemp("watched") / "runs"
     runs = [*specs(3), *specs(2, arm="<script>alert(1)</script>"), *specs(1, study="</script><b>")]
-    note_plan(root, runs)
+    record_plan(root, runs)
     finish(root, runs[0])
     finish(root, runs[3])
     fail(root, runs[1], "<img src=x onerror=alert(2)>")
@@ -37,8 +37,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def port(place: Path) -> Iterator[int]:
-    with served(place) as number:
+def port(directory: Path) -> Iterator[int]:
+    with served(directory) as number:
         yield number
 
 
@@ -56,12 +56,12 @@ def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int,
         link.close()
 
 
-def test_the_state_is_what_looking_gives(place: Path, port: int) -> None:
+def test_the_state_is_what_was_read(directory: Path, port: int) -> None:
     status, headers, text = ask(port, "/state.json")
     assert status == 200 and headers["content-type"] == "application/json"
-    told, seen = json.loads(text), live.look(place, time.time()).to_json()
-    assert [s["counts"] for s in told["studies"]] == [s["counts"] for s in seen["studies"]]
-    assert told["studies"][0]["arms"] == seen["studies"][0]["arms"] and told["ended"] is False
+    sent, seen = json.loads(text), read_state(directory, time.time()).to_json()
+    assert [s["counts"] for s in sent["studies"]] == [s["counts"] for s in seen["studies"]]
+    assert sent["studies"][0]["arms"] == seen["studies"][0]["arms"] and sent["ended"] is False
 
 
 def test_the_page_shows_without_javascript_and_texts_stay_texts(port: int) -> None:
@@ -69,7 +69,7 @@ def test_the_page_shows_without_javascript_and_texts_stay_texts(port: int) -> No
     assert status == 200 and headers["content-type"].startswith("text/html")
     without = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     for part in (
-        "<h2>clipping</h2>",
+        "<h2>warmup</h2>",
         "2 of 5",
         "&lt;script&gt;alert(1)&lt;/script&gt;",
         "&lt;img src=x",
@@ -97,7 +97,7 @@ def test_head_answers_without_a_body(port: int, path: str) -> None:
 def test_other_names_are_refused(port: int, host: str) -> None:
     for path in ("/", "/events", "/state.json"):
         status, headers, text = ask(port, path, Host=host)
-        assert status in (400, 421) and "clipping" not in text
+        assert status in (400, 421) and "warmup" not in text
         assert status == 400 or "default-src 'none'" in headers["content-security-policy"]
 
 
@@ -107,7 +107,7 @@ def test_own_names_are_answered(port: int, host: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/secret.txt", "/../secret.txt", "/..%2fsecret.txt", "/%2e%2e/secret.txt",
-                                  "//etc/passwd", "/clipping/plan.json", "/state.json/../../secret.txt",
+                                  "//etc/passwd", "/warmup/plan.json", "/state.json/../../secret.txt",
                                   "/events/", "/.running", "/static"])  # fmt: skip
 def test_no_file_is_served_by_its_path(port: int, path: str) -> None:
     status, headers, text = ask(port, path)
@@ -135,7 +135,7 @@ def test_only_this_machine_can_connect(port: int) -> None:
     listener = web.bind(0)
     assert listener.getsockname()[0] == "127.0.0.1"
     listener.close()
-    if sys.platform == "linux":  # every listening socket with our port, as the kernel tells
+    if sys.platform == "linux":  # every listening socket with our port, as the kernel lists them
         rows = [
             row.split()[1:4]
             for name in ("tcp", "tcp6")
@@ -150,29 +150,29 @@ def test_a_port_in_use_is_one_sentence() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
-        with pytest.raises(KymographError, match=f"port {taken} cannot be had .*--port 0"):
+        with pytest.raises(KymographError, match=f"port {taken} is not available .*--port 0"):
             web.bind(taken)
-    with pytest.raises(KymographError, match="0 to 65535, not 70000"):
+    with pytest.raises(KymographError, match="from 0 to 65535, not 70000"):
         web.bind(70000)
 
 
-def test_a_missing_extra_is_one_sentence(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_one_sentence(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(KymographError, match=r"pip install 'kymograph\[serve\]'"):
-        web.serve(str(place), 0)
+        web.serve(str(directory), 0)
 
 
-def test_a_missing_directory_is_told_at_once(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported_at_once(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     with pytest.raises(KymographError, match="no directory"):
         web.serve(str(tmp_path / "absent"), 0)
 
 
 def test_events_come_when_something_changes_and_not_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "EVERY", 0.02)
-    monkeypatch.setattr(web, "SIGN_OF_LIFE", 0.2)
+    monkeypatch.setattr(web, "INTERVAL", 0.02)
+    monkeypatch.setattr(web, "KEEP_ALIVE", 0.2)
     runs = specs(2)
-    note_plan(tmp_path, runs)
+    record_plan(tmp_path, runs)
     with served(tmp_path) as port:
         link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         link.request("GET", "/events")
@@ -188,7 +188,7 @@ def test_events_come_when_something_changes_and_not_otherwise(tmp_path: Path, mo
         assert event() == "retry: 1000"
         first = json.loads(event().removeprefix("data: "))
         assert first["studies"][0]["counts"]["waiting"] == 2
-        assert event() == ": still here"
+        assert event() == ": keep-alive"
         finish(tmp_path, runs[0])
         while (text := event()).startswith(":"):
             pass
@@ -198,7 +198,7 @@ def test_events_come_when_something_changes_and_not_otherwise(tmp_path: Path, mo
 
 
 def test_the_command_serves_until_control_c_though_a_browser_listens(tmp_path: Path) -> None:
-    note_plan(tmp_path, specs(1))
+    record_plan(tmp_path, specs(1))
     with commanded(tmp_path) as address:
         port = int(address.split(":")[2].rstrip("/"))
         link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)

@@ -27,7 +27,7 @@ from kymograph.report.panels.curves import curve_chart
 from kymograph.report.panels.kymograph import kymograph_chart
 from kymograph.report.sections import Cell, section_of
 from kymograph.report.svg import Scale, labels, linear_ticks, log_ticks, number
-from kymograph.runs.ledger import note_plan
+from kymograph.runs.ledger import record_plan
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
@@ -369,7 +369,7 @@ def test_runs_that_had_not_ended_and_records_that_are_damaged_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_runs(tmp_path)
-    note_plan(tmp_path, [RunSpec("own", "calm", seed, {"lr": 0.1}, 1) for seed in (42, 7, 8)])
+    record_plan(tmp_path, [RunSpec("own", "calm", seed, {"lr": 0.1}, 1) for seed in (42, 7, 8)])
     next(tmp_path.glob("own/wild-s42-*/summary.json")).write_text("{}")
     with pytest.raises(SystemExit) as exit_:
         main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.runs.ledger import PLAN, PlannedRun, note_plan, read_plan
+from kymograph.runs.ledger import PLAN, read_plan, record_plan
 from kymograph.runs.spec import RunSpec
 from tests.conftest import QUICK_CLIPPING
 
@@ -28,10 +28,10 @@ runs = st.lists(
 def test_the_plan_is_the_union_of_all_sweeps(tmp_path_factory: pytest.TempPathFactory, sweeps: list) -> None:
     root = tmp_path_factory.mktemp("plan")
     for specs in sweeps:
-        note_plan(root, specs)
+        record_plan(root, specs)
     planned = read_plan(root)
     assert sorted(run.id for run in planned) == sorted({spec.id for specs in sweeps for spec in specs})
-    assert {run.id: run for run in planned} == {s.id: PlannedRun.of(s) for specs in sweeps for s in specs}
+    assert {run.id: run for run in planned} == {spec.id: spec for specs in sweeps for spec in specs}
 
 
 def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(tmp_path: Path) -> None:
@@ -45,7 +45,9 @@ def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(
         assert [(run.study, run.arm, run.seed) for run in read_plan(place)] == [
             ("clipping", "extreme/clip", seed) for seed in (1, 2, 3)
         ]
-    assert {run.name for run in read_plan(tmp_path)} == {run.directory.name for run in kymograph.Store.open(tmp_path)}
+    assert {run.directory for run in read_plan(tmp_path)} == {
+        f"{run.directory.parent.name}/{run.directory.name}" for run in kymograph.Store.open(tmp_path)
+    }
 
 
 def test_sweeps_started_at_once_are_all_listed(tmp_path: Path) -> None:
@@ -53,9 +55,9 @@ def test_sweeps_started_at_once_are_all_listed(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.ledger import note_plan
+from kymograph.runs.ledger import record_plan
 for seed in range(20):
-    note_plan(Path(sys.argv[1]), [RunSpec("s", sys.argv[2], seed, {}, 1)])
+    record_plan(Path(sys.argv[1]), [RunSpec("s", sys.argv[2], seed, {}, 1)])
 """
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), arm]) for arm in "abc"]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
@@ -80,7 +82,7 @@ def harmed(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("harm", list(harmed('{"runs": []}')))
 def test_a_damaged_plan_is_one_sentence_and_stays_as_it_was(tmp_path: Path, harm: str) -> None:
     options = {"seeds": [1], "arms": ["extreme/clip"], "out": tmp_path, "quiet": True, **QUICK_CLIPPING}
-    note_plan(tmp_path, [RunSpec("clipping", "a", 1, {}, 1)])
+    record_plan(tmp_path, [RunSpec("clipping", "a", 1, {}, 1)])
     path = tmp_path / "clipping" / PLAN
     content = harmed(path.read_text())[harm].encode(errors="surrogateescape")
     path.write_bytes(content)
@@ -91,7 +93,7 @@ def test_a_damaged_plan_is_one_sentence_and_stays_as_it_was(tmp_path: Path, harm
 
 
 def test_a_newer_plan_asks_for_an_upgrade(tmp_path: Path) -> None:
-    note_plan(tmp_path, [RunSpec("s", "a", 1, {}, 1)])
+    record_plan(tmp_path, [RunSpec("s", "a", 1, {}, 1)])
     path = tmp_path / "s" / PLAN
     path.write_text(path.read_text().replace('"schema": 1', '"schema": 9'))
     with pytest.raises(KymographError, match="schema 9, newer"):

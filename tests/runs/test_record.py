@@ -16,7 +16,8 @@ from kymograph.errors import KymographError
 from kymograph.runs import files, record
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec, canonical_json, digest, slug
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 
 SPEC = RunSpec("clipping", "extreme/clip", 42, {"lr": 0.1, "epochs": 2}, 1)
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.cli.options import SelectOptions
 from kymograph.errors import KymographError
 from kymograph.lab.select import select
-from kymograph.runs.formats.export import export
+from kymograph.runs.export import export
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import Clipping
 from tests.conftest import QUICK_CLIPPING
@@ -65,9 +64,9 @@ def test_versions_of_a_study_are_never_mixed(
         both.series("loss")
     assert both.newest().seeds == (1,) and both.where(version=0).seeds == (1, 2)
     assert both.where(version=0).newest().seeds == (1, 2)
-    assert select(str(tmp_path), SelectOptions()).seeds == (1,)
+    assert select(tmp_path).seeds == (1,)
     assert "2 runs of older versions of their studies are left out" in capsys.readouterr().err
-    assert select(str(tmp_path), SelectOptions(where=("version=0",))).seeds == (1, 2)
+    assert select(tmp_path, where={"version": 0}).seeds == (1, 2)
     assert not capsys.readouterr().err
 
 

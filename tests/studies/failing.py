@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ class FailingConfig:
     """What a run does."""
 
 
-class Failing(Study):
+class Failing(Study[FailingConfig]):
     """A study whose arms work, raise, or die."""
 
     name = "failing"
@@ -34,22 +34,18 @@ class Failing(Study):
         """One arm per behaviour."""
         return [Arm(b, f"runs that {b}", {"behaviour": b}, default=b != "die") for b in ("work", "raise", "die")]
 
-    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+    def stack_key(self, config: FailingConfig) -> tuple:
         """Dying runs are apart, the others share a stack."""
-        return (config["behaviour"] == "die",)
+        return (config.behaviour == "die",)
 
-    def steps(self, config: Mapping[str, Any]) -> int:
+    def steps(self, config: FailingConfig) -> int:
         """One step."""
         return 1
 
     def train(self, specs: Sequence[RunSpec], work: Any) -> list[RunResult]:
         """Behaves."""
-        if any(spec.config["behaviour"] == "die" for spec in specs):
+        if any(spec.config.behaviour == "die" for spec in specs):
             os.kill(os.getpid(), signal.SIGKILL)
-        if any(spec.config["behaviour"] == "raise" and spec.seed == 2 for spec in specs):
+        if any(spec.config.behaviour == "raise" and spec.seed == 2 for spec in specs):
             raise RuntimeError("the second seed is cursed\nand this line is not shown")
         return [RunResult({"x": RunSeries(np.arange(2), np.ones(2))}, {"seed": spec.seed}) for spec in specs]
-
-    def figures(self) -> Mapping[str, Any]:
-        """None."""
-        return {}

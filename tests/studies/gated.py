@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ class GatedConfig:
     """Steps of a run."""
 
 
-class Gated(Study):
+class Gated(Study[GatedConfig]):
     """Runs that go through half their steps, wait for the file SEED in the directory of the gate, and end."""
 
     name = "gated"
@@ -37,13 +37,13 @@ class Gated(Study):
         """One arm."""
         return [Arm("wait", "waits", default=True)]
 
-    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+    def stack_key(self, config: GatedConfig) -> tuple:
         """Nothing to tell apart."""
         return ()
 
-    def steps(self, config: Mapping[str, Any]) -> int:
+    def steps(self, config: GatedConfig) -> int:
         """As configured."""
-        return config["steps"]
+        return config.steps
 
     def train(self, specs: Sequence[RunSpec], work: Any) -> list[RunResult]:
         """Waits."""
@@ -53,7 +53,3 @@ class Gated(Study):
             time.sleep(0.02)
         work.tick(5)
         return [RunResult({"x": RunSeries(np.arange(2), np.ones(2))}, {"seed": spec.seed}) for spec in specs]
-
-    def figures(self) -> Mapping[str, Any]:
-        """None."""
-        return {}

@@ -13,7 +13,7 @@ import kymograph
 from kymograph.analysis.calibration import NULLS, calibrate
 from kymograph.cli.main import main
 from kymograph.data.batches import Batches
-from kymograph.data.images import digits
+from kymograph.data.digits import load as digits
 from kymograph.lab.checkpoints import load
 from kymograph.models.resmlp import ResidualMLP, initialise
 from kymograph.runs.record import CHECKPOINT

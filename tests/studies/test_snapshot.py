@@ -15,7 +15,7 @@ from kymograph import streams
 from kymograph.analysis.flow import accuracy, diagnose
 from kymograph.cli.main import main
 from kymograph.data.batches import Batches
-from kymograph.data.images import digits
+from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
 from kymograph.figures.style import LabFigure
 from kymograph.lab.checkpoints import load

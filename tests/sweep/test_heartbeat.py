@@ -13,7 +13,7 @@ import torch
 import kymograph
 from kymograph.sweep import compute as computing
 from kymograph.sweep import heartbeat as module
-from kymograph.sweep.heartbeat import RUNNING, Heart, read_beats
+from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
 from kymograph.sweep.plan import Stack
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 from tests.live.stage import beat, dead_process, specs
@@ -36,7 +36,7 @@ def test_a_heart_beats_passes_everything_on_and_leaves_nothing(tmp_path: Path, m
     monkeypatch.setattr(module, "EVERY", 0.01)
     runs = specs(3)
     listener = Listener()
-    with Heart(tmp_path, Stack(tuple(runs), (True, False, True), 50), listener) as heart:
+    with Heartbeat(tmp_path, Stack(tuple(runs), (True, False, True), 50), listener) as heart:
         (first,) = read_beats(tmp_path / "clipping", time.time())
         assert first.alive and first.pid == os.getpid() and (first.done, first.steps) == (0, 50)
         assert first.runs == (runs[0].id, runs[2].id), "only runs that will be stored"
@@ -53,7 +53,7 @@ def test_a_heart_beats_passes_everything_on_and_leaves_nothing(tmp_path: Path, m
 
 
 def test_steps_alone_write_nothing_in_the_training_thread(tmp_path: Path) -> None:
-    with Heart(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
+    with Heartbeat(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
         stamp = next((tmp_path / "clipping" / RUNNING).iterdir()).stat().st_mtime_ns
         for _ in range(10_000):
             heart.tick(1)
@@ -62,7 +62,7 @@ def test_steps_alone_write_nothing_in_the_training_thread(tmp_path: Path) -> Non
 
 def test_a_beat_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "clipping").write_text("in the way")
-    with Heart(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
+    with Heartbeat(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
         heart.tick(1)
     assert (tmp_path / "clipping").read_text() == "in the way"
 
@@ -71,8 +71,8 @@ def test_a_beat_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
 def test_training_is_the_same_to_the_bit_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: str, fields: dict
 ) -> None:
-    class Silent(Heart):
-        def __enter__(self) -> Heart:
+    class Silent(Heartbeat):
+        def __enter__(self) -> Heartbeat:
             return self
 
         def __exit__(self, *error: object) -> None:
@@ -82,7 +82,7 @@ def test_training_is_the_same_to_the_bit_without_it(
     before = torch.get_rng_state()
     beating = kymograph.run(study, seeds=[1, 2], out=tmp_path / "a", quiet=True, **fields)
     assert torch.equal(torch.get_rng_state(), before)
-    monkeypatch.setattr(computing, "Heart", Silent)
+    monkeypatch.setattr(computing, "Heartbeat", Silent)
     silent = kymograph.run(study, seeds=[1, 2], out=tmp_path / "b", quiet=True, **fields)
     for run, other in zip(beating, silent, strict=True):
         for name in ("arrays.safetensors", "summary.json"):
@@ -147,6 +147,6 @@ def test_the_next_process_buries_the_dead_and_spares_the_living(tmp_path: Path) 
     leftover = dead.with_name(f".{dead.name}.half")
     leftover.write_text("")
     living = beat(tmp_path, runs[1:], os.getppid())
-    with Heart(tmp_path, Stack(tuple(runs[:1]), (True,), 1), Listener()):
+    with Heartbeat(tmp_path, Stack(tuple(runs[:1]), (True,), 1), Listener()):
         assert not dead.exists() and not leftover.exists() and living.exists()
     assert [path.name for path in living.parent.iterdir()] == [living.name]

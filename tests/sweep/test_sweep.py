@@ -8,17 +8,21 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab.run import choose_seeds, sweep
+from kymograph.lab import run as lab_run
+from kymograph.lab.run import SweepOptions, choose_seeds, sweep
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
-from kymograph.studies.base import load_study
-from kymograph.sweep import engines
-from kymograph.sweep.engines import choose_engine
+from kymograph.studies.loading import load_study
+from kymograph.sweep.engines import base
+from kymograph.sweep.engines.base import choose_engine
 from kymograph.sweep.plan import Stack, plan
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 FAILING = "tests.studies.failing:Failing"
-OPTIONS = {"arms": None, "workers": 2, "device": "cpu", "quiet": True, "fields": {}}
+
+
+def options(out: Path, engine: str = "serial") -> SweepOptions:
+    return SweepOptions(out, engine, 2, "cpu", quiet=True)
 
 
 def specs(count: int, kind: int = 0) -> list[RunSpec]:
@@ -52,39 +56,10 @@ def test_finished_runs_stay_in_their_stack_so_that_a_restart_computes_the_same_o
 def test_a_finished_run_is_never_computed_again(tmp_path: Path) -> None:
     first = kymograph.run("clipping", seeds=[1, 2], out=tmp_path, quiet=True, **QUICK_CLIPPING)
     stamps = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in first}
-    done = sweep(load_study("clipping"), "clipping", (1, 2, 3), out=tmp_path, engine="serial",
-                 **{**OPTIONS, "fields": QUICK_CLIPPING})  # fmt: skip
+    done = sweep("clipping", (1, 2, 3), options(tmp_path), fields=QUICK_CLIPPING)
     assert (done.computed, done.found) == (4, 8)
     again = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in done.store}
     assert {run: again[run] for run in stamps} == stamps
-
-
-@pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
-def test_both_engines_give_the_same_bytes(tmp_path: Path, study: str, fields: dict) -> None:
-    one = kymograph.run(study, seeds=[1, 2], out=tmp_path / "a", quiet=True, engine="serial", **fields)
-    two = kymograph.run(study, seeds=[1, 2], out=tmp_path / "b", quiet=True, engine="processes", workers=2, **fields)
-    assert len(one) == len(two) > 0
-    for run, other in zip(one, two, strict=True):
-        for name in ("arrays.safetensors", "summary.json"):
-            assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()
-
-
-@pytest.mark.parametrize("engine", ["serial", "processes"])
-def test_a_failing_run_is_recorded_and_the_others_go_on(tmp_path: Path, engine: str) -> None:
-    done = sweep(load_study(FAILING), FAILING, (1, 2, 3), out=tmp_path, engine=engine, **OPTIONS)
-    assert [outcome.reason for outcome in done.failures] == ["RuntimeError: the second seed is cursed"]
-    assert len(done.store.finished) == 5
-    (failed,) = done.store.failed
-    assert (failed.arm, failed.seed) == ("raise", 2)
-    again = sweep(load_study(FAILING), FAILING, (1, 2, 3), out=tmp_path, engine=engine, **OPTIONS)
-    assert (again.computed, again.found) == (1, 5), "only the failed run is tried again"
-
-
-def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None:
-    options = {**OPTIONS, "arms": ["work", "die"]}
-    done = sweep(load_study(FAILING), FAILING, (1, 3), out=tmp_path, engine="processes", **options)
-    assert {run.arm for run in done.store.finished} == {"work"} and len(done.store.finished) == 2
-    assert all("signal 9" in (outcome.reason or "") for outcome in done.failures) and len(done.failures) == 2
 
 
 def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
@@ -98,12 +73,13 @@ def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
 def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kymograph.run("depth", seeds=[1], arms=["plain", "residual"], out=tmp_path, quiet=True, **QUICK_DEPTH)
     asked: list[int] = []
+    choose = base.choose_engine
 
-    def note(name: str, stacks: int, workers: int | None) -> tuple[str, int]:
+    def note(name: str, stacks: int, workers: int | None, device: str) -> base.Engine:
         asked.append(stacks)
-        return "serial", 1
+        return choose("serial", stacks, workers, device)
 
-    monkeypatch.setattr(engines, "choose_engine", note)
+    monkeypatch.setattr(lab_run, "choose_engine", note)
     kymograph.run("depth", seeds=[1], out=tmp_path, quiet=True, **QUICK_DEPTH)
     assert asked[-1] == 3, "chosen for all stacks of the plan, not for those that are left"
 
@@ -119,13 +95,17 @@ def test_seeds_are_checked() -> None:
 
 
 def test_engines_are_checked() -> None:
-    assert choose_engine("auto", 1, None) == ("serial", 1)
-    assert choose_engine("auto", 5, 3) == ("processes", 3)
-    assert choose_engine("processes", 2, 8) == ("processes", 2)
+    def chosen(name: str, stacks: int, workers: int | None) -> tuple[str, int]:
+        engine = choose_engine(name, stacks, workers, "cpu")
+        return type(engine).__module__.rsplit(".", 1)[1], engine.workers  # type: ignore[attr-defined]
+
+    assert chosen("auto", 1, None) == ("serial", 1)
+    assert chosen("auto", 5, 3) == ("processes", 3)
+    assert chosen("processes", 2, 8) == ("processes", 2)
     with pytest.raises(KymographError, match="did you mean 'serial'"):
-        choose_engine("serail", 1, None)
+        choose_engine("serail", 1, None, "cpu")
     with pytest.raises(KymographError, match="at least 1"):
-        choose_engine("auto", 1, 0)
+        choose_engine("auto", 1, 0, "cpu")
 
 
 def test_an_unknown_device_is_named(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def growth_per_block(norms: Sequence[float] | np.ndarray) -> float:
     return float(known.max()) if len(known) else math.nan
 
 
-def ringing(row: Mapping[str, Any], buffer: int) -> list[str]:
+def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
     """Returns which alarms one epoch's measurements ring; a value that is not a number rings none."""
     last = row["grad_norms"][-1]
     alarms = []
@@ -48,7 +48,7 @@ def first_epochs(rows: Sequence[Mapping[str, Any]], buffer: int) -> dict[str, in
     """Returns the epoch at which each alarm first rings; None if it never does."""
     found: dict[str, int | None] = {"growth": None, "gradient": None, "reference": None}
     for row in rows:
-        for alarm in ringing(row, buffer):
+        for alarm in active_alarms(row, buffer):
             if found[alarm] is None:
                 found[alarm] = int(row["epoch"])
     return found

@@ -13,14 +13,19 @@ from torch import Tensor
 
 from kymograph import streams
 from kymograph.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
-from kymograph.analysis.credit import monte_carlo_p
 from kymograph.analysis.flow import flow, in_float64
 from kymograph.analysis.functional import descent, perturbation_correlation
-from kymograph.models.blocks import BlockNetwork
-from kymograph.probes import measures
+from kymograph.models.blocks import BlockNetwork, evaluating
+from kymograph.probes.measures.cosine import cosine
+from kymograph.probes.measures.median_norm import median_norm
+from kymograph.probes.vectors import norms
 from kymograph.rules.base import Rule
-from kymograph.rules.baselines import BlockBackprop
-from kymograph.rules.direct import DirectFeedback, draw_feedback, output_error
+from kymograph.rules.backprop import Backprop
+from kymograph.rules.direct import DirectFeedback
+from kymograph.rules.feedback import draw_feedback
+from kymograph.rules.losses import output_error
+from kymograph.statistics.intervals import normal_interval
+from kymograph.statistics.monte_carlo import monte_carlo_p
 
 DRAWS = 19  # the fewest with which p can be 0.05
 ALPHA = 0.05
@@ -73,14 +78,14 @@ def reference(
     1,024 images, also fires when a network is simply right; it is told beside, and decided is per unit of error.
     """
     points, logits, gradients = flow(net, x, y)
-    hidden = [_medians(net.measured(point)) for point in points]
-    sizes = [torch.linalg.vector_norm(measures.as_float64(net.measured(gradient)), dim=-1) for gradient in gradients]
-    errors = torch.linalg.vector_norm(measures.as_float64(output_error(logits, y)), dim=-1)
+    hidden = [float(median_norm(net.measured(point))) for point in points]
+    sizes = [norms(net.measured(gradient)) for gradient in gradients]
+    errors = norms(output_error(logits, y))
     sensitivity = float((sizes[-1] / errors).nanmedian())
     raw = float(sizes[-1].median()) / len(y)
     exact = in_float64(net, x, y)[2]
     agreement = [
-        float(measures.cosine(net.measured(g), net.measured(g64)).nanmedian())
+        float(cosine(net.measured(g), net.measured(g64)).nanmedian())
         for g, g64 in zip(gradients, exact, strict=True)
     ]
     worst = float(np.nanmin(agreement)) if not np.isnan(agreement).all() else math.nan
@@ -108,11 +113,11 @@ def reference(
     return Answer("reference validity", passed, found, threshold, "; ".join(reasons), numbers), hidden
 
 
-def depth_utility(hits: Tensor, frozen: Tensor | None, rungs: Mapping[int, float]) -> Answer:
+def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, float]) -> Answer:
     """Does the network beat the same one with frozen blocks on the same test images?
 
     Args:
-        hits: whether each test image was classified right, (n,).
+        correct: whether each test image was classified correctly, (n,).
         frozen: the same of the network whose blocks never learned; None if there is none.
         rungs: accuracy by the number of last blocks that learned, under the network's own rule.
     """
@@ -120,14 +125,14 @@ def depth_utility(hits: Tensor, frozen: Tensor | None, rungs: Mapping[int, float
         "depth utility",
         "95 % interval of the gain over frozen blocks, over test images of this seed, above 0",
     )
-    accuracy = float(hits.double().mean())
+    accuracy = float(correct.double().mean())
     if frozen is None:
-        why = "there is no frozen baseline; audit a run made by this version and leave --no-ladder away"
+        why = "there is no frozen baseline; audit a run made by this version, without --no-ladder"
         return Answer(question, None, f"accuracy {accuracy:.4f}", threshold, why, {"accuracy": accuracy})
-    difference = hits.double() - frozen.double()
+    difference = correct.double() - frozen.double()
     gain = float(difference.mean())
     error = float(difference.std()) / math.sqrt(len(difference))
-    low, high = gain - 1.96 * error, gain + 1.96 * error
+    low, high = normal_interval(gain, error)
     found = (
         f"accuracy {accuracy:.4f}, frozen blocks {float(frozen.double().mean()):.4f}: "
         f"gain {gain:+.4f} [{low:+.4f}, {high:+.4f}]"
@@ -147,15 +152,16 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
     Images share the matrices, so they are no replications: what such credit gives by luck is told by fresh ones.
     A rule without matrices hands out the gradient; it is set against random vectors.
     """
-    features = max(point[0].numel() for point in net.stream(x[:2]))
+    with evaluating(net):
+        features = max(point[0].numel() for point in net.stream(x[:2]))
     few = min(len(y), max(64, LARGEST_MOVES // features))  # moves of whole images of features would not fit in memory
     x, y = x[:few], y[:few]
     points, logits, gradients = flow(net, x, y)
     error = output_error(logits, y)
 
     def by_feedback(matrices: Sequence[Tensor]) -> Callable[[int], Tensor]:
-        rule = DirectFeedback([matrix.to(error) for matrix in matrices], normalise=False)
-        return lambda block: net.spread(rule.credit(error, block), points[block + 1])
+        rule = DirectFeedback(net, [matrix.to(error) for matrix in matrices])
+        return lambda block: net.spread(rule.direction(error, block), points[block + 1])
 
     def at_random(number: int) -> Callable[[int], Tensor]:
         return lambda block: torch.randn(
@@ -173,7 +179,7 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
     table = perturbation_correlation(net, x, y, [mine, exact, *nulls], streams.generator(seed, "audit", "moves"))
     means = table.mean(1)  # over the blocks
     rho, control, null = float(means[0]), float(means[1]), means[2:]
-    p = monte_carlo_p(rho, null)
+    p = monte_carlo_p(rho, null.tolist())
     spread = f"null {float(null.mean()):+.4f} +- {float(null.std()):.4f}"
     found = f"rho {rho:+.4f} (the gradient itself {control:+.4f}), {spread}"
     numbers = {"rho": rho, "by_point": table[0].tolist(), "gradient": control, "null": null.tolist(), "p": p}
@@ -186,21 +192,21 @@ def step(
 ) -> Answer:
     """Does a short step of the blocks in the rule's direction lower the loss, more than fresh matrices would?"""
 
-    def rule(matrices: Sequence[Tensor]) -> Rule:
-        return DirectFeedback([matrix.cpu().double() for matrix in matrices], rms, penalty)
+    def by_feedback(matrices: Sequence[Tensor]) -> Callable[[BlockNetwork], Rule]:
+        exact = [matrix.cpu().double() for matrix in matrices]
+        return lambda twin: DirectFeedback(twin, exact, normalise=rms, penalty=penalty)
 
-    exact = BlockBackprop()
     generator = streams.generator(seed, "audit", "step")
-    rules = [rule(feedback) if feedback else exact, exact]
+    rules = [by_feedback(feedback) if feedback else Backprop, Backprop]
     if feedback:
-        rules += [rule(fresh) for fresh in _fresh(net, feedback, x, seed)]
+        rules += [by_feedback(fresh) for fresh in _fresh(net, feedback, x, seed)]
         changes = descent(net, rules, x, y, generator)
         null = changes[2:-1]
     else:
         changes = descent(net, rules, x, y, generator)
         null = [changes[-1], *(descent(net, [], x, y, generator)[-1] for _ in range(DRAWS - 1))]
     mine, best, chance = changes[0], changes[1], changes[-1]
-    p = (1 + sum(value <= mine for value in null)) / (1 + len(null))
+    p = monte_carlo_p(mine, null, "less")
     text = (
         f"loss {mine:+.2e} (the gradient's own step of that length {best:+.2e}, a random one {chance:+.2e}), "
         f"p = {p:.3f}"
@@ -220,7 +226,3 @@ def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) 
 def _beyond(feedback: Sequence[Tensor]) -> str:
     kind = "fresh matrices" if feedback else "random directions"
     return f"p at most {ALPHA:g} against {DRAWS} draws of {kind}"
-
-
-def _medians(vectors: Tensor) -> float:
-    return float(torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1).median())

@@ -10,23 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import streams
-from kymograph.analysis.credit import Pairs, closed_form_sd, monte_carlo_p
+from kymograph.analysis.credit import Pairs, closed_form_sd
 from kymograph.analysis.flow import flow, in_float64
+from kymograph.analysis.nulls import NULLS
 from kymograph.models.blocks import BlockNetwork
-from kymograph.probes import measures
-from kymograph.rules.direct import output_error
+from kymograph.probes.measures.cosine import cosine
+from kymograph.probes.vectors import as_float64
+from kymograph.rules.losses import output_error
+from kymograph.statistics.monte_carlo import monte_carlo_p
 from kymograph.statistics.multiplicity import holm
-
-NULLS = ("fresh", "rows", "columns", "samples", "directions")
-ABOUT = {
-    "fresh": "fresh matrices of the same law",
-    "rows": "the training matrix with its rows (neurons) permuted",
-    "columns": "the training matrix with its class columns permuted",
-    "samples": "errors and gradients of different images",
-    "directions": "directions at random, anew for every image",
-}
-
 
 @dataclass(frozen=True)
 class Null:
@@ -46,7 +38,7 @@ class Null:
 
 
 @dataclass(frozen=True)
-class Layer:
+class PointCalibration:
     """The credit at one point of the stream, or averaged over several."""
 
     name: str
@@ -73,11 +65,11 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CreditCalibration:
     """All layers, the deep mean, and the positive control."""
 
-    layers: tuple[Layer, ...]
-    deep: Layer
+    layers: tuple[PointCalibration, ...]
+    deep: PointCalibration
     control: float
     """The gradient compared with itself: must be 1."""
     draws: int
@@ -98,9 +90,9 @@ def calibrate(
     y: Tensor,
     draws: int = 999,
     seed: int = 0,
-    nulls: Sequence[str] = NULLS,
+    nulls: Sequence[str] | None = None,
     untrained: BlockNetwork | None = None,
-) -> Calibration:
+) -> CreditCalibration:
     """Returns the credit's cosines at every point of the stream with their nulls.
 
     Point l is served by B_l, and the last one by B_{L-1} again, as the script has it; the deep mean is over l >= 1, and
@@ -109,9 +101,10 @@ def calibrate(
     error, gradients = errors_and_gradients(net, x, y)
     depth = len(net.blocks)
     serving = [min(place, depth - 1) for place in range(depth + 1)]
-    matrices = [measures.as_float64(matrix) for matrix in feedback]
+    matrices = [as_float64(matrix) for matrix in feedback]
     pairs = [Pairs.of(error, gradient) for gradient in gradients]
-    drawn = {name: _null_values(name, pairs, matrices, serving, draws, seed) for name in nulls}  # (points, K) each
+    chosen = NULLS.names() if nulls is None else nulls
+    drawn = {name: NULLS.load(name)(pairs, matrices, serving, draws, seed).cpu() for name in chosen}  # (points, K)
     observed = [float(pair.mean_cosines(matrices[s][None])[0]) for pair, s in zip(pairs, serving, strict=True)]
     exact = [net.measured(gradient) for gradient in in_float64(net, x, y)[2]]
     before = None if untrained is None else errors_and_gradients(untrained, x, y)
@@ -120,15 +113,15 @@ def calibrate(
         mine = {name: Null(values[place].numpy()) for name, values in drawn.items()}
         following = pairs[place + 1] if place < depth else None
         layers.append(
-            Layer(
+            PointCalibration(
                 f"h_{place}",
                 observed[place],
                 mine,
-                {name: monte_carlo_p(observed[place], drawn[name][place]) for name in drawn},
+                {name: monte_carlo_p(observed[place], null.values) for name, null in mine.items()},
                 closed_form_sd([pair.alignment()]),
                 pair.below_floor,
                 math.nan if following is None else float(following.mean_cosines(matrices[s][None])[0]),
-                float(measures.cosine(gradients[place], exact[place]).nanmean()),
+                float(cosine(gradients[place], exact[place]).nanmean()),
                 math.nan
                 if before is None
                 else float(Pairs.of(before[0], before[1][place]).mean_cosines(matrices[s][None])[0]),
@@ -136,60 +129,19 @@ def calibrate(
         )
     first = next(iter(drawn), None)
     corrected = holm([layer.p[first] for layer in layers]) if first else [math.nan] * len(layers)
-    layers = [Layer(**{**vars(layer), "p_holm": p}) for layer, p in zip(layers, corrected, strict=True)]
+    layers = [PointCalibration(**{**vars(layer), "p_holm": p}) for layer, p in zip(layers, corrected, strict=True)]
     deep_observed = float(np.mean(observed[1:]))
     deep_null = {name: values[1:].mean(0) for name, values in drawn.items()}
-    deep = Layer(
+    deep = PointCalibration(
         "deep mean",
         deep_observed,
         {name: Null(values.numpy()) for name, values in deep_null.items()},
-        {name: monte_carlo_p(deep_observed, values) for name, values in deep_null.items()},
+        {name: monte_carlo_p(deep_observed, values.numpy()) for name, values in deep_null.items()},
         _deep_sd(pairs, serving),
         sum(pair.below_floor for pair in pairs[1:]),
     )
-    control = float(np.nanmean([float(measures.cosine(g, g).nanmean()) for g in gradients]))
-    return Calibration(tuple(layers), deep, control, draws, len(y))
-
-
-def _null_values(
-    name: str, pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
-    """Returns the null's mean cosine at every point and draw, (points, K); a matrix drawn serves all its points."""
-    if name == "directions":
-        return torch.stack(
-            [
-                pair.direction_cosines(
-                    draws, np.random.default_rng(streams.stream_seed(seed, "null", name, str(place)))
-                )
-                for place, pair in enumerate(pairs)
-            ]
-        )
-    if name == "samples":
-        return torch.stack(
-            [
-                pair.shuffled_cosines(matrices[s], draws, streams.generator(seed, "null", name, str(place)))
-                for place, (pair, s) in enumerate(zip(pairs, serving, strict=True))
-            ]
-        )
-    rows: list[Tensor] = []
-    stack = torch.empty(0)
-    for place, (pair, s) in enumerate(zip(pairs, serving, strict=True)):
-        if place == 0 or serving[place - 1] != s:
-            stack = _draw_matrices(name, matrices[s], draws, streams.generator(seed, "null", name, str(s)))
-        rows.append(pair.mean_cosines(stack))
-    return torch.stack(rows)
-
-
-def _draw_matrices(name: str, matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
-    """Returns ``draws`` matrices (K, d, C), in float32, of a null made from or instead of ``matrix``."""
-    d, c = matrix.shape
-    if name == "fresh":
-        return torch.randn(draws, d, c, generator=draw) / math.sqrt(c)
-    if name == "rows":
-        order = torch.rand(draws, d, generator=draw).argsort(1)
-        return matrix.float()[order]
-    order = torch.rand(draws, c, generator=draw).argsort(1)
-    return matrix.float().T[order].transpose(1, 2)
+    control = float(np.nanmean([float(cosine(g, g).nanmean()) for g in gradients]))
+    return CreditCalibration(tuple(layers), deep, control, draws, len(y))
 
 
 def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:

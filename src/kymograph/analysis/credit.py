@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph.probes.measures import as_float64
+from kymograph.probes.vectors import as_float64, directions
 
 _CHUNK = 32
 _FEW_CLASSES = 32  # above, all products of two errors take more room than they save time
@@ -37,12 +37,8 @@ class Pairs:
 
     @staticmethod
     def of(errors: Tensor, gradients: Tensor) -> Pairs:
-        """Scales every row by its largest entry, then to length 1, and leaves out rows without a direction."""
-        rows = []
-        for matrix in (as_float64(errors), as_float64(gradients)):
-            largest = matrix.abs().amax(1, keepdim=True)
-            scaled = matrix / torch.where((largest > 0) & largest.isfinite(), largest, torch.nan)
-            rows.append(scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True))
+        """Scales every row of ``errors`` (n, C) and ``gradients`` (n, d) to length 1; drops images that lack one."""
+        rows = [directions(errors), directions(gradients)]
         whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
         return Pairs(rows[0][whole], rows[1][whole], int((~whole).sum()))
 
@@ -108,10 +104,3 @@ def closed_form_sd(alignments: Sequence[Tensor]) -> float:
     """
     mean = torch.stack(list(alignments)).mean(0)
     return float(torch.linalg.matrix_norm(mean)) / math.sqrt(mean.shape[0])
-
-
-def monte_carlo_p(observed: float, null: Tensor) -> float:
-    """Returns (1 + #{null >= observed}) / (1 + K), which is never zero (Phipson and Smyth, 2010); NaN stays NaN."""
-    if math.isnan(observed):
-        return math.nan
-    return (1 + int((null >= observed).sum())) / (1 + len(null))

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from kymograph.models.blocks import BlockNetwork
-from kymograph.probes import measures
+from kymograph.probes.measures.cosine import cosine
+from kymograph.probes.measures.median_norm import median_norm
 from kymograph.probes.sites import untouched
-from kymograph.rules.direct import output_error
+from kymograph.probes.vectors import as_float64, norms
+from kymograph.rules.losses import output_error
 
 BUFFER = 1024
 CHUNK = 2000
@@ -20,9 +22,7 @@ CHUNK = 2000
 def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor, list[Tensor]]:
     """Returns h_0..h_L, the logits, and each image's gradient of its own loss at h_0..h_L; leaves no trace."""
     with untouched(net):
-        points = [net.embed(x).detach().requires_grad_()]
-        for block in net.blocks:
-            points.append(net.join(points[-1], block(points[-1])))
+        _, points = net.walk(net.embed(x).detach().requires_grad_())
         logits = net.readout(points[-1])
         loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
         gradients = torch.autograd.grad(loss, points)
@@ -51,16 +51,16 @@ def diagnose(
     losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
     hidden = [net.measured(point.detach()) for point in points]
     measured = [net.measured(gradient) for gradient in gradients]
-    norms = [torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1) for vectors in measured]
+    sizes = [norms(vectors) for vectors in measured]
     result: dict[str, list[float] | float] = {
-        "hidden_norms": [_median(torch.linalg.vector_norm(measures.as_float64(vectors), dim=-1)) for vectors in hidden],
-        "grad_norms": [_median(norm) for norm in norms],
-        "grad_norms_F": [float(norm.square().sum().sqrt()) for norm in norms],
-        "acc_eval": float(hits(logits, y).mean()),
-        "loss_eval": float(measures.as_float64(losses).mean()),
+        "hidden_norms": [float(median_norm(vectors)) for vectors in hidden],
+        "grad_norms": [float(size.median()) for size in sizes],
+        "grad_norms_F": [float(size.square().sum().sqrt()) for size in sizes],
+        "acc_eval": float(correct(logits, y).mean()),
+        "loss_eval": float(as_float64(losses).mean()),
     }
     error = output_error(logits, y)
-    result["error_norm"] = _median(torch.linalg.vector_norm(measures.as_float64(error), dim=-1))
+    result["error_norm"] = float(median_norm(error))
     if credit is not None:
         inside, outside, missing = [], [], 0
         for number in range(len(net.blocks)):
@@ -68,7 +68,7 @@ def diagnose(
             both = []
             for place in (number, number + 1):
                 target = gradients[place]
-                cosines = measures.cosine(net.measured(net.spread(signal, target).contiguous()), net.measured(target))
+                cosines = cosine(net.measured(net.spread(signal, target).contiguous()), net.measured(target))
                 missing += int(cosines.isnan().sum())
                 both.append(float(cosines.nanmean()))
             inside.append(both[0])
@@ -84,15 +84,21 @@ def diagnose(
 
 def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
     """Returns the share of images whose class is the network's first choice; NaN if some output is not finite."""
-    with untouched(net), torch.no_grad():
-        return float(torch.cat([hits(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)]).mean())
+    with untouched(net):
+        return float(_correct_in_chunks(net, x, y).mean())
 
 
-def hits(logits: Tensor, y: Tensor) -> Tensor:
-    """Returns 1 or 0 for each image, NaN where there is no first choice: `argmax` would name class 0."""
+def correct_images(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
+    """Returns whether each image's class is the network's first choice, (n,) bool; False where outputs are not finite."""
+    return _correct_in_chunks(net, x, y) == 1
+
+
+@torch.no_grad()
+def _correct_in_chunks(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
+    return torch.cat([correct(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)])
+
+
+def correct(logits: Tensor, y: Tensor) -> Tensor:
+    """Returns 1 or 0 for each image, (B,) on the CPU, and NaN without a first choice: `argmax` would name class 0."""
     right = (logits.argmax(-1) == y).cpu().double()
     return right.masked_fill(~logits.isfinite().all(-1).cpu(), float("nan"))
-
-
-def _median(values: Tensor) -> float:
-    return float(values.median())

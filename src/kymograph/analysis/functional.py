@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from kymograph.models.blocks import BlockNetwork, FlatNetwork
+from kymograph.models.blocks import BlockNetwork
+from kymograph.models.flat import FlatNetwork
 from kymograph.rules.base import Rule
 
 
@@ -58,16 +59,22 @@ def perturbation_correlation(
     return found
 
 
-def descent(net: BlockNetwork, rules: Sequence[Rule], x: Tensor, y: Tensor, draw: torch.Generator) -> list[float]:
+def descent(
+    net: BlockNetwork,
+    rules: Sequence[Callable[[BlockNetwork], Rule]],
+    x: Tensor,
+    y: Tensor,
+    draw: torch.Generator,
+) -> list[float]:
     """Returns how the mean loss changes when the blocks step against each rule's direction, and last, at random.
 
-    The step is a thousandth of the blocks' weights in length, the same for all; other parts stay. The rules must work
-    in float64 on the CPU.
+    The step is a thousandth of the blocks' weights in length, the same for all; other parts stay. ``rules`` are
+    functions that make a rule on a copy of the network, which is in float64 on the CPU.
     """
     twin = copy.deepcopy(net).cpu().double().eval()
     images, labels = x.cpu().double(), y.cpu()
     flat = FlatNetwork(twin)
-    spans = [span for name, span in flat.spans.items() if name.startswith("blocks.")]
+    spans = flat.block_spans
     start = flat.values.clone()
     length = 1e-3 * float(torch.cat([start[0, span] for span in spans]).norm())
 
@@ -89,16 +96,15 @@ def descent(net: BlockNetwork, rules: Sequence[Rule], x: Tensor, y: Tensor, draw
 
     changes = []
     for rule in rules:
-        rule.backward(flat, images, labels)
+        rule(twin).backward(images, labels, accumulate=False)
         changes.append(change(flat.gradients.clone()))
     return [*changes, change(torch.randn(start.shape, generator=draw, dtype=torch.float64))]
 
 
-def _losses(net: BlockNetwork, point: Tensor, place: int, y: Tensor) -> Tensor:
-    """Returns each image's loss (B,) when the stream goes on from ``point`` as h_place."""
-    for block in list(net.blocks)[place:]:
-        point = net.join(point, block(point))
-    return torch.nn.functional.cross_entropy(net.readout(point), y, reduction="none")
+def _losses(net: BlockNetwork, point: Tensor, first: int, y: Tensor) -> Tensor:
+    """Returns each image's loss (B,) when the stream goes on from ``point`` as h_first."""
+    _, points = net.walk(point, first)
+    return torch.nn.functional.cross_entropy(net.readout(points[-1]), y, reduction="none")
 
 
 def _lengths(tensor: Tensor) -> Tensor:

@@ -11,8 +11,9 @@ from torch import Tensor
 from kymograph.analysis.calibration import calibrate
 from kymograph.bench.snapshot import CLASSES, DEPTH, WIDTH
 from kymograph.models.blocks import BlockNetwork
-from kymograph.models.resmlp import ResidualMLP, initialise
-from kymograph.rules.direct import draw_feedback
+from kymograph.models.initialise import initialise
+from kymograph.models.resmlp import ResidualMLP
+from kymograph.rules.feedback import draw_feedback
 
 IMAGES, SCRIPT_DRAWS, FEW_DRAWS, OUR_DRAWS = 2048, 5, 19, 999
 
@@ -32,9 +33,7 @@ def script_draw() -> float:
     started = time.perf_counter()
     for number in range(SCRIPT_DRAWS):
         feedback = draw_feedback(torch.Generator().manual_seed(number), [WIDTH] * DEPTH, CLASSES)
-        points = [net.embed(x).detach().requires_grad_()]
-        for block in net.blocks:
-            points.append(net.join(points[-1], block(points[-1])))
+        _, points = net.walk(net.embed(x).detach().requires_grad_())
         logits = net.readout(points[-1])
         gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y), points)
         with torch.no_grad():

@@ -21,12 +21,13 @@ from kymograph.data.batches import Batches
 from kymograph.data.cifar10 import MEAN, STD
 from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
-from kymograph.models.blocks import FlatNetwork
+from kymograph.models.flat import FlatNetwork
 from kymograph.models.resmlp import ResidualMLP
-from kymograph.studies.image_training import draw_network, make_feedback, make_optimizer, make_rule
+from kymograph.studies.image_training import draw_network, make_optimizer, make_rule
 from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.training.clipping import ClipParts
 from kymograph.training.loop import train
-from kymograph.training.updates import ClipParts, Update
+from kymograph.training.update import Update
 
 IMAGES, BATCH, WIDTH, DEPTH, CLASSES = 50_000, 128, 256, 4, 10
 
@@ -210,10 +211,9 @@ def our_epoch(rule: str) -> float:
     draw = streams.script_generator(0)
     net = draw_network(config, images(), draw)
     flat = FlatNetwork(net)
-    spans = [span for name, span in flat.spans.items() if name.startswith("blocks.")]
-    update = Update(make_optimizer(config, flat), [ClipParts(spans, 1.0)] if config.clip else [])
-    method = make_rule(config, make_feedback(config, net, batches, draw), "cpu")
-    return _timed(lambda: sum(1 for _ in train(flat, batches.epoch(0, 0), method, update)))
+    update = Update(make_optimizer(config, flat), [ClipParts(flat.block_spans, 1.0)] if config.clip else [])
+    method = make_rule(config, net, batches, draw)
+    return _timed(lambda: sum(1 for _ in train(batches.epoch(0, 0), method, update)))
 
 
 def sweep_epoch(rule: str) -> float:

@@ -14,11 +14,11 @@ import numpy as np
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.verdict import Outcome
-from kymograph.statistics import paired
+from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.multiplicity import holm
+from kymograph.statistics.power import seeds_needed
 from kymograph.statistics.sign_flips import sign_flip_p, smallest_p
-
-LEAST_SEEDS = paired.LEAST_SEEDS
+from kymograph.statistics.t_tests import t_test
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def weigh(claim: Claim, values: np.ndarray) -> Evidence:
     margin = math.log(claim.margin) if claim.scale == "log ratio" else claim.margin
     absence = claim.direction in ("not less", "not greater")
     support_at, refute_at = (-margin, -margin) if absence else (margin, 0.0)
-    up_t, down_t = paired.t_test(turned, support_at, "greater"), paired.t_test(turned, refute_at, "less")
+    up_t, down_t = t_test(turned, support_at, "greater"), t_test(turned, refute_at, "less")
     up_flip, down_flip = sign_flip_p(turned, support_at, "greater"), sign_flip_p(turned, refute_at, "less")
     upward = max(up_t, up_flip) <= max(down_t, down_flip)
     t, flip = (up_t, up_flip) if upward else (down_t, down_flip)
@@ -68,8 +68,8 @@ def weigh(claim: Claim, values: np.ndarray) -> Evidence:
         min(1.0, 2 * t),
         min(1.0, 2 * flip),
         upward,
-        paired.t_interval(turned, 0.95),
-        paired.t_interval(turned, 0.90),
+        t_interval(turned, 0.95),
+        t_interval(turned, 0.90),
     )
 
 
@@ -104,11 +104,11 @@ def seeds_to_tell(evidence: Evidence, alpha: float, family: int) -> tuple[int | 
     """
     mean = float(evidence.values.mean())
     if evidence.refute_at <= mean <= evidence.support_at and evidence.margin > 0:
-        return paired.seeds_needed(evidence.values, evidence.margin, 0.10), Outcome.EQUIVALENT
+        return seeds_needed(evidence.values, evidence.margin, 0.10), Outcome.EQUIVALENT
     aim, against = Outcome.SUPPORTED, evidence.support_at
     if mean < evidence.refute_at:
         aim, against = Outcome.REFUTED, evidence.refute_at
-    needed = paired.seeds_needed(evidence.values, against, alpha / family)
+    needed = seeds_needed(evidence.values, against, alpha / family)
     while needed is not None and not could_be_told(needed, family, alpha):
         needed += 1
     return needed, aim

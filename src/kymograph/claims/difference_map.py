@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph.claims.decide import LEAST_SEEDS
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
-from kymograph.statistics.sign_flips import max_t
+from kymograph.statistics.sign_flips import LEAST_SEEDS, max_t
 
 
 @dataclass(frozen=True)

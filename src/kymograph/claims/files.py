@@ -1,4 +1,4 @@
-"""Claims of one's own, from a TOML or Python file, and runs from elsewhere, from CSV files.
+"""A user's claims, from a TOML or Python file.
 
 [[claim]]
 name = "clipping calms the loss"
@@ -14,21 +14,18 @@ margin = 1.1
 
 from __future__ import annotations
 
-import csv
 import math
 import runpy
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.runs.record import RunSeries
 
+OWN_STUDY = "own"
+"""The study of a claim that names none: it is about whatever runs a directory holds."""
 _MEASURE = {"series", "summary", "reduce", "site"}
 _CLAIM = _MEASURE | {
     "name", "study", "setup", "text", "origin", "arm", "against", "against_series", "against_summary", "where",
@@ -106,7 +103,7 @@ def _claim(table: Mapping[str, Any], place: Path) -> Claim:
         raise KymographError(f"{label}: write checks as [[claim.check]]")
     return Claim(
         name=str(table["name"]),
-        study=str(table.get("study", "own")),
+        study=str(table.get("study", OWN_STUDY)),
         setup=str(table.get("setup", "own")),
         text=str(table.get("text", table["name"])),
         origin=str(table.get("origin", place.name)),
@@ -153,58 +150,3 @@ def _number(value: Any, label: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise KymographError(f"{label} must be a number, not {value!r}")
     return float(value)
-
-
-@dataclass(frozen=True)
-class ForeignRun:
-    """A run from elsewhere: its arm is the directory's name, its series are the files."""
-
-    arm: str
-    seed: int
-    series: Mapping[str, RunSeries]
-    config: Mapping[str, Any] = field(default_factory=dict)
-    summary: Mapping[str, Any] = field(default_factory=dict)
-
-
-def read_csv_arm(directory: str | Path) -> list[ForeignRun]:
-    """Returns the runs of a directory of CSV files with columns seed, step and value, one file per series."""
-    place = Path(directory)
-    files = sorted(place.glob("*.csv")) if place.is_dir() else []
-    if not files:
-        raise KymographError(f"{place} holds no CSV file with the columns seed, step and value")
-    by_seed: dict[int, dict[str, list[tuple[int, float]]]] = {}
-    for path in files:
-        for seed, step, value in _csv_rows(path):
-            by_seed.setdefault(seed, {}).setdefault(path.stem, []).append((step, value))
-    if not by_seed:
-        raise KymographError(f"the CSV files of {place} hold no values")
-    runs = []
-    for seed, series in sorted(by_seed.items()):
-        arrays = {}
-        for name, rows in series.items():
-            rows.sort()
-            steps = [step for step, _ in rows]
-            if len(set(steps)) < len(steps):
-                raise KymographError(f"{place / name}.csv has two values at one step of seed {seed}")
-            arrays[name] = RunSeries(np.array(steps), np.array([value for _, value in rows], dtype=np.float64))
-        runs.append(ForeignRun(place.name, seed, arrays))
-    return runs
-
-
-def _csv_rows(path: Path) -> list[tuple[int, int, float]]:
-    rows = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            lacking = [name for name in ("seed", "step", "value") if name not in (reader.fieldnames or [])]
-            if lacking:
-                raise KymographError(f"{path} has no column {lacking[0]!r}; it needs seed, step and value")
-            for number, row in enumerate(reader, start=2):
-                try:
-                    value = math.nan if row["value"] in ("", None) else float(row["value"])
-                    rows.append((int(row["seed"]), int(row["step"]), value))
-                except (TypeError, ValueError):
-                    raise KymographError(f"{path}, line {number} is not a seed, a step and a value") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise KymographError(f"{path} is not a CSV file") from None
-    return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,19 +14,35 @@ from kymograph.claims.claim import Check, Claim, Quantity
 from kymograph.claims.estimands import Run, measure
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.errors import KymographError
-from kymograph.statistics import paired
+from kymograph.runs.spec import RunSpec
+from kymograph.statistics.effects import hedges_g, iqm, probability_of_improvement, superiority
+from kymograph.statistics.intervals import bca_interval, t_interval
+from kymograph.statistics.sign_flips import LEAST_SEEDS
+from kymograph.statistics.t_tests import tost_p
 
 
-@dataclass(frozen=True)
-class Expected:
-    """A run that a sweep set out to make."""
+class Invalid(Protocol):
+    """A run that ended and does not count: it failed, or its record is damaged."""
 
-    arm: str
-    seed: int
-    config: Mapping[str, Any] | None = None
-    """Its settings; None if nobody knows them any more."""
-    why: str = ""
-    """Why it does not count, if it ended: it failed, or its record was changed."""
+    @property
+    def arm(self) -> str:
+        """The condition."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The replication."""
+        ...
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The settings; None if they are lost."""
+        ...
+
+    @property
+    def failure(self) -> str:
+        """Why it does not count."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -34,18 +50,20 @@ class World:
     """All that is known about one study's runs: those that finished, and those that should be there and are not."""
 
     runs: Sequence[Run]
-    planned: Sequence[Expected] = ()
-    spoilt: Sequence[Expected] = ()
+    planned: Sequence[RunSpec] = ()
+    invalid: Sequence[Invalid] = ()
     """Runs that ended and do not count."""
     declared: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The settings that each arm is about; paired runs may differ in these and in nothing else."""
-    telling: Sequence[str] = ()
+    qualifying: Sequence[str] = ()
     """The settings that a reader of a verdict must know."""
     unjudged: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Planned seeds, by arm, that whoever chose these runs left out."""
+    superseded: Mapping[str, int] = field(default_factory=dict)
+    """How many runs of each arm were made by earlier code of the study."""
 
 
-class CannotTell(Exception):
+class CannotDecide(Exception):
     """A reason for which a claim is INVALID."""
 
     def __init__(self, reason: str, points: Sequence[Point] = (), checks: Sequence[Checked] = ()) -> None:
@@ -61,11 +79,11 @@ def quantities(claim: Claim) -> list[Quantity]:
 
 def asked(claim: Claim, world: World) -> bool:
     """Says whether everything that the claim compares was ever set out to run."""
-    there: list[Run | Expected] = [*world.runs, *world.planned, *world.spoilt]
+    there: list[Run | RunSpec | Invalid] = [*world.runs, *world.planned, *world.invalid]
     return all(any(_fits(run, quantity) for run in there) for quantity in quantities(claim))
 
 
-def judge(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
+def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
     """Returns a verdict on every claim of one study, corrected within each family.
 
     ``registration`` says how a claim stands to what was registered before the runs.
@@ -91,16 +109,16 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
         failed = [f"it does not hold that {check.text}: {check.found}" for check in checks if not check.passed]
         try:
             points, notes = _points(claim, world)
-        except CannotTell as why:
-            raise CannotTell("; ".join(failed) or why.reason, (), checks) from None
+        except CannotDecide as why:
+            raise CannotDecide("; ".join(failed) or why.reason, (), checks) from None
         if failed:
-            raise CannotTell("; ".join(failed), points, checks)
-        if len(points) < decide.LEAST_SEEDS:
-            reason = f"{len(points)} seeds, and fewer than {decide.LEAST_SEEDS} can show nothing at the 5 % level"
-            raise CannotTell("; ".join([reason, *notes]), points, checks)
-    except CannotTell as why:
-        told = _settings(claim, world)
-        return Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, settings=told), None
+            raise CannotDecide("; ".join(failed), points, checks)
+        if len(points) < LEAST_SEEDS:
+            reason = f"{len(points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
+            raise CannotDecide("; ".join([reason, *notes]), points, checks)
+    except CannotDecide as why:
+        settings = _settings(claim, world)
+        return Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, settings=settings), None
     except KymographError as error:
         return Verdict(claim, Outcome.INVALID, str(error), registration, settings=_settings(claim, world)), None
     evidence = decide.weigh(claim, np.array([point.value for point in points]))
@@ -108,6 +126,9 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
     left_out = sorted({seed for arm in arms for seed in world.unjudged.get(arm, ())})
     if left_out:
         notes.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")
+    older = sum(world.superseded.get(arm, 0) for arm in arms)
+    if older:
+        notes.append(f"{older} {'run' if older == 1 else 'runs'} of the study's earlier code superseded and not used")
     draft = Verdict(
         claim,
         Outcome.INCONCLUSIVE,
@@ -134,24 +155,24 @@ def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -
     needed, aim = None, Outcome.INCONCLUSIVE
     if found is Outcome.INCONCLUSIVE:
         needed, aim = decide.seeds_to_tell(evidence, claim.alpha, family)
-    bca = paired.bca_interval(values)
+    bca = bca_interval(values)
     return replace(
         draft,
         outcome=found,
         reason=_reason(claim, found, needed, aim, bool(evidence.values.any())),
         notes=tuple(notes),
         effect=_natural(claim, float(values.mean())),
-        interval=_natural_pair(claim, paired.t_interval(values, 0.95)),
-        equivalence_interval=_natural_pair(claim, paired.t_interval(values, 0.90)),
+        interval=_natural_pair(claim, t_interval(values, 0.95)),
+        equivalence_interval=_natural_pair(claim, t_interval(values, 0.90)),
         bca=None if bca is None else _natural_pair(claim, bca),
         p=p,
         p_t=evidence.p_t,
         p_flip=evidence.p_flip,
-        hedges_g=_known(paired.hedges_g(values)),
-        superiority=paired.superiority(left, right),
-        tost_p=paired.tost_p(values, evidence.margin) if evidence.margin > 0 else None,
-        iqm=_natural(claim, paired.iqm(values)),
-        improvement=paired.probability_of_improvement(left, right),
+        hedges_g=_known(hedges_g(values)),
+        superiority=superiority(left, right),
+        tost_p=tost_p(values, evidence.margin) if evidence.margin > 0 else None,
+        iqm=_natural(claim, iqm(values)),
+        improvement=probability_of_improvement(left, right),
         seeds_needed=needed,
     )
 
@@ -162,7 +183,7 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
     right = left if not isinstance(claim.right, Quantity) else _by_seed(claim.right, world)
     unpaired = sorted(set(left) ^ set(right))
     if unpaired:
-        raise CannotTell(f"seed {unpaired[0]} has a run in one arm only")
+        raise CannotDecide(f"seed {unpaired[0]} has a run in one arm only")
     _same_but_for_what_is_declared(claim, left, right, world)
     points, dropped = [], []
     for seed in sorted(left):
@@ -174,23 +195,23 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
             if claim.diverged == "drop":
                 dropped.append(seed)
                 continue
-            raise CannotTell(f"{gone[0]} is not finite at seed {seed}: it diverged")
+            raise CannotDecide(f"{gone[0]} is not finite at seed {seed}: it diverged")
         for value, _, quantity in sides:
             if math.isnan(value):
-                raise CannotTell(f"{quantity} is missing at seed {seed}")
+                raise CannotDecide(f"{quantity} is missing at seed {seed}")
         if claim.scale == "log ratio" and (a <= 0 or b <= 0):
             side = claim.left if a <= 0 else claim.right
-            raise CannotTell(f"{side} is {min(a, b):g} at seed {seed}, and a ratio needs positive numbers")
+            raise CannotDecide(f"{side} is {min(a, b):g} at seed {seed}, and a ratio needs positive numbers")
         points.append(Point(seed, a, b, math.log(a) - math.log(b) if claim.scale == "log ratio" else a - b))
     notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
     return points, notes
 
 
 def _settings(claim: Claim, world: World) -> dict[str, Any]:
-    """Returns the telling settings that all runs of the claim share."""
+    """Returns the qualifying settings that all runs of the claim share."""
     mine = [run for run in world.runs if any(_fits(run, quantity) for quantity in quantities(claim))]
     found = {}
-    for name in world.telling:
+    for name in world.qualifying:
         values = {repr(run.config.get(name)): run.config.get(name) for run in mine if name in run.config}
         if len(values) == 1:
             found[name] = next(iter(values.values()))
@@ -204,9 +225,9 @@ def _diverged(value: float, run: Run) -> bool:
 
 def _by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
     """Returns the arm's run at every seed; raises if one is absent, or if several fit."""
-    for run in sorted(world.spoilt, key=lambda run: run.seed):
+    for run in sorted(world.invalid, key=lambda run: run.seed):
         if _fits(run, quantity):
-            raise CannotTell(f"the run of {run.arm} at seed {run.seed} does not count: {run.why}")
+            raise CannotDecide(f"the run of {run.arm} at seed {run.seed} does not count: {run.failure}")
     found: dict[int, Run] = {}
     for one in world.runs:
         if not _fits(one, quantity):
@@ -214,20 +235,20 @@ def _by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
         if one.seed in found:
             names = sorted(name for name in one.config if one.config[name] != found[one.seed].config.get(name))
             how = f"they differ in {', '.join(names)}: choose with --where" if names else "keep one of them"
-            raise CannotTell(f"several runs of {quantity.arm} fit at seed {one.seed}; {how}")
+            raise CannotDecide(f"several runs of {quantity.arm} fit at seed {one.seed}; {how}")
         found[one.seed] = one
     missing = sorted({run.seed for run in world.planned if _fits(run, quantity) and run.seed not in found})
     if missing:
-        raise CannotTell(
+        raise CannotDecide(
             f"{len(missing)} of {len(missing) + len(found)} planned runs of {quantity.arm} are missing "
             f"(seed {', '.join(map(str, missing[:3]))}{', ...' if len(missing) > 3 else ''})"
         )
     if not found:
-        raise CannotTell(f"there is no finished run of {quantity}")
+        raise CannotDecide(f"there is no finished run of {quantity}")
     return found
 
 
-def _fits(run: Run | Expected, quantity: Quantity) -> bool:
+def _fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
     """Says whether a run is of the quantity's arm and settings; one whose settings are lost may be."""
     if run.arm != quantity.arm:
         return False
@@ -247,7 +268,7 @@ def _same_but_for_what_is_declared(
         names = sorted(set(one.config) | set(other.config))
         for name in names:
             if name not in about and one.config.get(name) != other.config.get(name):
-                raise CannotTell(f"the arms differ in {name} at seed {seed}, which is not what they are about")
+                raise CannotDecide(f"the arms differ in {name} at seed {seed}, which is not what they are about")
 
 
 def _checked(check: Check, world: World) -> Checked:

@@ -1,22 +1,79 @@
-"""Command lines into dataclasses with tyro, and every mistake into one sentence."""
+"""Command lines into dataclasses with tyro, and every mistake into one sentence.
+
+A verb declares its options as a frozen dataclass whose docstrings are the help texts. `positional`, `shown` and
+`choice` go into ``Annotated``:
+
+    @dataclass(frozen=True)
+    class Options:
+        directory: Annotated[str, positional(), shown("DIR")]
+        output: Annotated[str, shown("FILE", short="-o")] = "report.html"
+        engine: Annotated[str, choice(ENGINES)] = "auto"
+
+Annotations are evaluated when a command line is parsed (``from __future__ import annotations``), so that a verb which
+parses nothing does not import tyro.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import io
+import json
 import re
 import typing
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from kymograph.cli.choices import Choices
 from kymograph.errors import KymographError, did_you_mean
 
 T = TypeVar("T")
 
 
-def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
-    """Returns ``kind``, a dataclass, filled from ``arguments``; prints help and exits if that is asked for."""
+def positional() -> Any:
+    """Marks a field that is given by position and not as ``--name``."""
+    import tyro
+
+    return tyro.conf.Positional
+
+
+def shown(
+    metavar: str | None = None, *, default: str | None = None, name: str | None = None, short: str | None = None
+) -> Any:
+    """Sets how the help shows an option.
+
+    Args:
+        metavar: what stands for the value, e.g. ``DIR``; default: its type.
+        default: what happens without the option, where the field's own default (None, or nothing) does not say it.
+        name: the option's name, where it differs from the field's.
+        short: a short form such as ``-o``.
+    """
+    import tyro
+
+    return tyro.conf.arg(
+        metavar=metavar,
+        help_behavior_hint=None if default is None else f"(default: {default})",
+        name=name,
+        aliases=None if short is None else (short,),
+    )
+
+
+def choice(choices: Choices, *, several: bool = False) -> Any:
+    """Makes a field one of the names of a registry, or a tuple of them; the help lists what there is."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    shown = "{" + ",".join(choices.names()) + "}"
+    return PrimitiveConstructorSpec(
+        nargs="*" if several else 1,
+        metavar=f"[{shown} ...]" if several else shown,
+        instance_from_str=lambda words: tuple(map(choices.check, words)) if several else choices.check(words[0]),
+        is_instance=lambda value: True,  # the default may be None: whatever suits
+        str_from_instance=lambda value: list(value) if several else [str(value)],
+    )
+
+
+def parse(kind: type[T], words: Sequence[str], program: str) -> T:
+    """Returns ``kind``, a dataclass, filled from ``words``; prints help and exits if that is asked for."""
     import tyro
 
     errors = io.StringIO()
@@ -25,7 +82,7 @@ def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
             filled, unknown = tyro.cli(
                 kind,
                 prog=program,
-                args=list(arguments),
+                args=list(words),
                 config=(tyro.conf.OmitArgPrefixes,),
                 return_unknown_args=True,
             )
@@ -40,39 +97,76 @@ def parse(kind: type[T], arguments: Sequence[str], program: str) -> T:
     return filled
 
 
-def parse_with_settings(
-    kind: type[T], config_type: type, arguments: Sequence[str], program: str
-) -> tuple[T, dict[str, Any]]:
-    """Returns ``kind`` filled from ``arguments``, and those settings of a study that they give, not yet checked.
+def parse_with_settings(kind: type[T], config_type: type, words: Sequence[str], program: str) -> tuple[T, dict]:
+    """Returns ``kind`` filled from ``words``, and those settings of a study that they give, not yet checked.
 
-    What makes no sense with the defaults may do so with what an arm sets, so that they are checked with the arm's.
+    Settings that are invalid with the defaults may be valid with an arm's, so they are checked together with the arm's.
     """
+    import tyro
+
     unchecked = {"__post_init__": lambda _: None, "__doc__": config_type.__doc__}
     settings = type("Settings", (config_type,), unchecked)
     both = dataclasses.make_dataclass(
         "Run",
         [
-            ("sweep", kind, dataclasses.field(default=kind())),  # the help's headings are these names
-            ("study", settings, dataclasses.field(default=settings())),
+            ("sweep", Annotated[kind, tyro.conf.arg(name="")], dataclasses.field(default=kind())),
+            ("study", settings, dataclasses.field(default=settings())),  # its name is the heading in the help
         ],
         frozen=True,
     )
-    parsed: Any = parse(both, arguments, program)
-    return parsed.sweep, {name: getattr(parsed.study, name) for name in given(config_type, arguments)}
+    parsed: Any = parse(both, words, program)
+    return parsed.sweep, {name: getattr(parsed.study, name) for name in given(config_type, words)}
 
 
-def given(kind: type, arguments: Sequence[str]) -> set[str]:
-    """Returns the names of the fields of ``kind`` that ``arguments`` set, as opposed to those left at default."""
-    words = {word.split("=")[0].replace("_", "-") for word in arguments if word.startswith("--")}
+def given(kind: type, words: Sequence[str]) -> set[str]:
+    """Returns the names of the fields of ``kind`` that ``words`` set, as opposed to those left at default."""
+    options = {word.split("=")[0].replace("_", "-") for word in words if word.startswith("--")}
     return {
         name
         for name in _field_names(kind)
-        if f"--{name.replace('_', '-')}" in words or f"--no-{name.replace('_', '-')}" in words
+        if f"--{name.replace('_', '-')}" in options or f"--no-{name.replace('_', '-')}" in options
     }
 
 
+def settings_from(conditions: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings that ``--where`` asks for.
+
+    >>> settings_from(["lr=0.1", "task=identity", "clip=True"])
+    {'lr': 0.1, 'task': 'identity', 'clip': True}
+    """
+    fields = {}
+    for condition in conditions:
+        name, equals, text = condition.partition("=")
+        if not equals:
+            raise KymographError(f"--where takes FIELD=VALUE, not {condition!r}")
+        fields[name] = _value(text)
+    return fields
+
+
+def seeds_from(words: Sequence[str]) -> list[int]:
+    """Returns seeds as numbers; names the first word that is not a whole number."""
+    for word in words:
+        if not word.isdecimal():
+            raise KymographError(f"a seed must be a whole number, not {word!r}")
+    return [int(word) for word in words]
+
+
+def at_least(option: str, value: int, least: int) -> None:
+    """Raises unless the option's value is ``least`` or more."""
+    if value < least:
+        raise KymographError(f"--{option} must be at least {least}, not {value}")
+
+
+def _value(text: str) -> Any:
+    """Returns a number, a truth value, None or a word."""
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except ValueError:
+        return text
+
+
 def _field_names(kind: Any) -> list[str]:
-    """Returns the option names of a dataclass, those of dataclasses inside it included."""
+    """Returns the option names of a dataclass, including those of dataclasses inside it."""
     names: list[str] = []
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):

@@ -59,6 +59,16 @@ def smaller(place: Path, suffix: str) -> Path | None:
     return next((batch for batch in batches if batch.is_file() and batch.stat().st_size < BATCH * PIXELS), None)
 
 
+def check(directory: str | Path | None = None) -> str | None:
+    """Raises if CIFAR-10 is not there; returns a note if it is not whole."""
+    cut = smaller(*find(directory))
+    if cut is None:
+        return None
+    return (
+        f"{cut} holds fewer than CIFAR-10's 10,000 images; keep runs that learn from it in a directory of their own"
+    )
+
+
 def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns training pixels (n, 3072) and labels (n,), then test pixels and labels, all uint8."""
     place, suffix = find(directory)

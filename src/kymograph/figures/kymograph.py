@@ -5,12 +5,29 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.colors import LogNorm
 
+from kymograph.errors import KymographError
+from kymograph.figures.curves import displays_of
 from kymograph.figures.looks import current_look
-from kymograph.figures.seed_curves import interval
 from kymograph.figures.style import MAP, MISSING, LabFigure, sheet, styled
-from kymograph.runs.store import LabelledArray
+from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.store import Store
+from kymograph.statistics.intervals import mean_interval
 
+PART = {"about": "the first series along depth, over depth and time, a panel per arm", "order": 2}
 COLUMNS = ("arm", "step", "site", "geometric_mean")
+
+
+@styled
+def draw(store: Store, declaration: Declaration) -> LabFigure:
+    """Draws the first series that has a value per layer: depth down, training to the right, a panel per arm."""
+    displays = [one for one in displays_of(store, declaration) if "kymograph" in one.forms]
+    arrays = [(one, store.series(one.series)) for one in displays]
+    sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
+    if not sited:
+        raise KymographError(f"no series of {declaration.name} has several sites and steps, as a kymograph needs")
+    display, array = sited[0]
+    return kymograph(array, display.title, f"{display.unit}\n(geometric mean over seeds)", declaration.time)
 
 
 @styled
@@ -26,7 +43,7 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
         values = array.values[place]  # (seed, step, site)
         counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
         flat = np.where(values > 0, values, np.nan).reshape(len(values), -1)
-        panels.append(interval(flat, log=True)[0].reshape(values.shape[1:]))
+        panels.append(mean_interval(flat, log=True)[0].reshape(values.shape[1:]))
     everything = np.concatenate([panel[np.isfinite(panel)] for panel in panels])
     low, high = (everything.min(), everything.max()) if len(everything) else (0.1, 1.0)
     norm = LogNorm(low, high if high > low else low * 1.01)

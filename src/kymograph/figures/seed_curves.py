@@ -9,34 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from kymograph.figures.style import LabFigure, dot, stroke
+from kymograph.statistics.intervals import mean_interval
 
 COLUMNS = ("panel", "curve", "seed", "x", "value")
 Bin = Literal["mean", "max"]
 
 
-def interval(values: np.ndarray, log: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the mean over seeds of ``values`` (seed, x) and its 95 % Student-t interval, each of shape (x,).
-
-    With ``log``, all three are taken on the logarithm and brought back, so the mean is geometric. The interval is
-    NaN where fewer than two seeds have a value.
-    """
-    from scipy.special import stdtrit
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        table = np.log(values) if log else values.astype(np.float64)
-    table = np.where(np.isfinite(table), table, np.nan)
-    n = np.sum(~np.isnan(table), axis=0)
-    total = np.nansum(table, axis=0)
-    mean = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
-    squares = np.nansum((table - mean) ** 2, axis=0)
-    variance = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
-    half = stdtrit(np.maximum(n - 1, 1), 0.975) * np.sqrt(variance / np.maximum(n, 1))
-    low, high = mean - half, mean + half
-    return (np.exp(mean), np.exp(low), np.exp(high)) if log else (mean, low, high)
-
-
 def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Returns at most ``bins`` places and ``values`` (seed, x) reduced to them."""
+    """Returns at most ``bins`` positions on the x axis and ``values`` (seed, x) reduced to them."""
     width = -(-len(x) // bins)
     if width == 1:
         return x, values
@@ -44,11 +24,11 @@ def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = 400) -> tupl
     blocks = np.pad(values.astype(np.float64), ((0, 0), (0, pad)), constant_values=np.nan).reshape(
         len(values), -1, width
     )
-    places = np.pad(x.astype(np.float64), (0, pad), constant_values=np.nan).reshape(-1, width)
-    with warnings.catch_warnings():  # a bin without any value is NaN, as it should be
+    positions = np.pad(x.astype(np.float64), (0, pad), constant_values=np.nan).reshape(-1, width)
+    with warnings.catch_warnings():  # a bin without any value is NaN
         warnings.simplefilter("ignore", RuntimeWarning)
         reduced = np.nanmax(blocks, axis=2) if how == "max" else np.nanmean(blocks, axis=2)
-        return np.nanmean(places, axis=1), reduced
+        return np.nanmean(positions, axis=1), reduced
 
 
 def seed_curves(
@@ -68,7 +48,7 @@ def seed_curves(
 
     ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
     """
-    values = np.where(np.isinf(values), np.nan, values)  # an overflow has no place on a curve
+    values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
     present = ~np.isnan(values).all(axis=1)
     values, seeds = values[present], tuple(seed for seed, here in zip(seeds, present, strict=True) if here)
     if not len(values):
@@ -83,7 +63,7 @@ def seed_curves(
     shown = np.where(values > 0, values, np.nan) if log else values
     if len(seeds) > 1:
         axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=0.35, rasterized=True)
-    mean, low, high = interval(shown, log)
+    mean, low, high = mean_interval(shown, log)
     axes.plot(
         x, mean, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), label=f"{name} (n = {len(seeds)})"
     )

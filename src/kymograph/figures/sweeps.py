@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import COLOURS, LabFigure
-from kymograph.runs.store import StoredRun
+from kymograph.runs.stored import StoredRun
 
 
 def sweep_curves(

@@ -6,6 +6,7 @@ that a second audit costs nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -14,11 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
-from kymograph.lab.run import sweep
+from kymograph.data import load_task
+from kymograph.lab.run import SweepOptions, sweep
 from kymograph.runs.files import make_directory, plain, write_atomically
 from kymograph.runs.record import STATUS
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 from kymograph.studies.audit import DEEPEST, Audit, AuditConfig
+from kymograph.sweep.devices import choose_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +71,8 @@ def audit(
     ladder: bool = True,
     ladder_out: str | Path | None = None,
     seed: int = 0,
+    device: str = "auto",
+    data_dir: str | Path | None = None,
     quiet: bool = False,
 ) -> Audited:
     """Audits a trained network: a run's directory, its checkpoint, or a ``.pt`` of the calibration script.
@@ -78,17 +84,20 @@ def audit(
         ladder: whether the frozen baseline and the ladder may be trained where they are missing.
         ladder_out: where these runs are kept; default: beside the audited run.
         seed: seed of the random moves.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress while the ladder trains.
     """
     from kymograph.analysis import audit as questions
     from kymograph.analysis.alarms import first_epochs
+    from kymograph.analysis.flow import correct_images
     from kymograph.data.batches import Batches
     from kymograph.lab.checkpoints import load
-    from kymograph.studies.image_training import load_task
 
-    trained = load(path, need_feedback=False)
-    task = load_task(data or trained.data or "cifar10")
-    batches = Batches(task, 128)
+    chosen = choose_device(device)
+    trained = load(path, need_feedback=False, data_dir=data_dir, device=chosen)
+    task = load_task(data or trained.data or "cifar10", data_dir)
+    batches = Batches(task, 128, chosen)
     x, y = batches.test(images)
     run = _run_of(Path(path))
     alarms = None if run is None else first_epochs(_rows(run), int(run.summary["buffer_size"]))
@@ -99,17 +108,17 @@ def audit(
         raise KymographError(f"{path} does not take images of {task.name}: {str(error).splitlines()[0]}") from None
     first = questions.scale(norms, start, None if alarms is None else alarms["growth"])
     tests = batches.test()
-    hits = _hits(trained.net, *tests)
+    own = correct_images(trained.net, *tests)
     frozen: Tensor | None = None
     rungs: dict[int, float] = {}
     if ladder and trained.config is not None and trained.seed is not None and trained.untrained is not None:
         out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
-        frozen, rungs = _ladder(trained, out, tests, quiet)
+        frozen, rungs = _ladder(trained, tests, SweepOptions(out, "serial", None, chosen, data_dir, quiet))
     rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)
     answers = (
         first,
         second,
-        questions.depth_utility(hits, frozen, rungs),
+        questions.depth_utility(own, frozen, rungs),
         questions.perturbation(trained.net, trained.feedback, x, y, seed),
         questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
     )
@@ -129,14 +138,15 @@ def audit_command(path: str, options: dict[str, Any], output: str | None) -> tup
 
 
 def _ladder(
-    trained: Trained, out: Path, tests: tuple[Tensor, Tensor], quiet: bool
+    trained: Trained, tests: tuple[Tensor, Tensor], options: SweepOptions
 ) -> tuple[Tensor | None, dict[int, float]]:
-    """Trains what is missing of the ladder; returns the frozen baseline's hits and the accuracy of every rung."""
+    """Trains what is missing of the ladder; returns what the frozen baseline gets right, and every rung's accuracy."""
+    from kymograph.analysis.flow import correct_images
     from kymograph.lab.checkpoints import load
 
     config, own_seed = trained.config, trained.seed
     assert config is not None and own_seed is not None
-    known = AuditConfig.__dataclass_fields__
+    known = {field.name for field in dataclasses.fields(AuditConfig)}
     fields = {name: value for name, value in vars(config).items() if name in known}
     rule = "dfa" if config.rule == "dfa" else "bp"
     for name in ("rule", "last"):
@@ -144,10 +154,7 @@ def _ladder(
     frozen_fields = {name: value for name, value in fields.items() if name not in ("rms", "clip", "penalty")}
 
     def stored(arms: Sequence[str], settings: dict[str, Any]) -> Store:
-        done = sweep(
-            Audit(), "audit", [own_seed], arms=arms, out=out, engine="serial", workers=None, device="auto",
-            quiet=quiet, fields=settings,
-        )  # fmt: skip
+        done = sweep(Audit.name, [own_seed], options, arms=arms, fields=settings)
         if done.failures:
             raise KymographError(f"the ladder could not be trained: {done.failures[0].reason}")
         return done.store
@@ -155,26 +162,17 @@ def _ladder(
     if config.depth > DEEPEST:
         raise KymographError(f"the ladder goes to {DEEPEST} blocks, not {config.depth}; audit with --no-ladder")
     rungs = [f"{rule}/last{k}" for k in range(config.depth + 1)]
-    if not quiet:
+    if not options.quiet:
         what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
-        print(f"{what}, is trained below {out} where it is missing; --no-ladder leaves it out", file=sys.stderr)
+        print(f"{what}, is trained below {options.out} where it is missing; skip it with --no-ladder", file=sys.stderr)
     mine = stored(rungs, frozen_fields if rule == "bp" else fields)
     found = {int(run.config["last"]): run.summary["test_accuracy"] for run in mine}
     accuracies = {
         last: float(accuracy) for last, accuracy in found.items() if accuracy is not None
     }  # None: it diverged
     baseline = stored(["bp/last0"], frozen_fields).runs[0]
-    return _hits(load(baseline.directory, need_feedback=False).net, *tests), accuracies
-
-
-def _hits(net: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Returns whether each image's class is the network's first choice, (n,); none if its outputs are no numbers."""
-    import torch
-
-    from kymograph.analysis.flow import hits
-
-    with torch.no_grad():
-        return torch.cat([hits(net(a), b) for a, b in zip(x.split(2000), y.split(2000), strict=True)]) == 1
+    frozen = load(baseline.directory, need_feedback=False, data_dir=options.data_dir, device=options.device)
+    return correct_images(frozen.net, *tests), accuracies
 
 
 def _run_of(path: Path) -> StoredRun | None:

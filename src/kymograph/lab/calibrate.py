@@ -1,31 +1,66 @@
-"""What ``kymograph calibrate`` does: load, calibrate, tell, write, draw."""
+"""Calibrating a trained network: its credit cosines against their nulls, from a checkpoint on disk."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from kymograph.analysis.calibration import calibrate
+from kymograph.analysis.calibration import CreditCalibration, calibrate
+from kymograph.analysis.nulls import NULLS
+from kymograph.data import load_task
 from kymograph.data.batches import Batches
 from kymograph.errors import KymographError
 from kymograph.figures.save import save_figure
-from kymograph.lab.calibration_text import table, to_json
+from kymograph.lab.calibration_text import to_json
 from kymograph.lab.checkpoints import load
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.studies.calibration.figures import draw_histograms
-from kymograph.studies.image_training import load_task
+from kymograph.sweep.devices import choose_device
+
+BATCH = 128
+REFERENCE_NULL = "fresh"
+"""The null of the p-values and z-scores in the table: matrices of the law that the training matrices came from."""
 
 
 def calibrate_checkpoint(
-    checkpoint: str, data: str | None, images: int, draws: int, nulls: Sequence[str], seed: int, out: Path
-) -> Iterator[str]:
-    """Yields the table and the paths of the files written below ``out``."""
-    trained = load(checkpoint)
-    task = load_task(data or trained.data or "cifar10")
-    x, y = Batches(task, 128).test(images)
+    checkpoint: str | Path,
+    *,
+    images: int,
+    draws: int,
+    nulls: Sequence[str] | None = None,
+    seed: int = 0,
+    data: str | None = None,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+) -> CreditCalibration:
+    """Returns a trained network's credit cosines at every point of its residual stream, with their nulls.
+
+    Args:
+        checkpoint: a run's directory, its checkpoint, or a ``.pt`` file of the calibration script.
+        images: how many test images; all of them if there are fewer.
+        draws: draws of every null.
+        nulls: names of nulls; default: all. `REFERENCE_NULL` is always among them.
+        seed: seed of the nulls.
+        data: test images; default: those the network was trained on, cifar10 for a ``.pt`` file.
+        data_dir: where a data set that is not embedded lies; default: where the environment says.
+        device: what measures: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+    """
+    chosen = choose_device(device)
+    trained = load(checkpoint, data_dir=data_dir, device=chosen)
+    task = load_task(data or trained.data or "cifar10", data_dir)
+    x, y = Batches(task, BATCH, chosen).test(images)
     try:
-        found = calibrate(trained.net, trained.feedback, x, y, draws, seed, nulls, trained.untrained)
+        found = calibrate(
+            trained.net,
+            trained.feedback,
+            x,
+            y,
+            draws,
+            seed,
+            tuple(dict.fromkeys((REFERENCE_NULL, *(NULLS.names() if nulls is None else nulls)))),
+            trained.untrained,
+        )
     except RuntimeError as error:
         raise KymographError(
             f"{checkpoint} does not take images of {task.name}: {str(error).splitlines()[0]}"
@@ -33,15 +68,16 @@ def calibrate_checkpoint(
     found.facts.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)
     if trained.accuracy is not None:
         found.facts["test_accuracy"] = trained.accuracy
-        yield f"test accuracy {trained.accuracy:.4f}"
-    yield table(found)
-    make_directory(out)
-    path = out / "calibration.json"
+    return found
+
+
+def write_calibration(found: CreditCalibration, directory: Path) -> list[Path]:
+    """Writes ``calibration.json`` and a figure of the null histograms into ``directory``; returns the paths."""
+    make_directory(directory)
+    path = directory / "calibration.json"
     write_atomically(path, (json.dumps(to_json(found), allow_nan=False) + "\n").encode())
-    yield str(path)
     panels = [
         (layer.name, {name: null.values for name, null in layer.nulls.items()}, [layer.observed])
         for layer in (*found.layers, found.deep)
     ]
-    for written in save_figure(draw_histograms(panels), out, "calibration"):
-        yield str(written)
+    return [path, *save_figure(draw_histograms(panels), directory, "calibration")]

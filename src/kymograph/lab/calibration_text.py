@@ -1,70 +1,48 @@
-"""A calibration as a table for people and as JSON for programs."""
+"""A calibration as a table to print and as JSON."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from kymograph.analysis.calibration import ABOUT, Calibration, Layer
+from kymograph.analysis.calibration import CreditCalibration, PointCalibration
+from kymograph.analysis.nulls import NULLS
 from kymograph.runs.files import plain
 
 ALPHA = 0.05
+HEADER = (
+    "point", "training B", "fresh B: mean", "sd", "closed form sd", "z", "p", "p (Holm)", "next point", "float64"
+)  # fmt: skip
 
 
-def table(found: Calibration) -> str:
+def table(found: CreditCalibration) -> str:
     """Returns the table: training B against fresh B, per point and over the deep layers, with p-values and z-scores."""
-    header = [
-        "point",
-        "training B",
-        "fresh B: mean",
-        "sd",
-        "closed form sd",
-        "z",
-        "p",
-        "p (Holm)",
-        "next point",
-        "float64",
-    ]
-    rows = [header]
-    for layer in (*found.layers, found.deep):
-        fresh = layer.nulls["fresh"]
-        rows.append(
-            [
-                layer.name,
-                f"{layer.observed:+.4f}",
-                f"{fresh.mean:+.4f}",
-                f"{fresh.sd:.4f}",
-                f"{layer.closed_sd:.4f}",
-                f"{layer.z:+.1f}",
-                f"{layer.p['fresh']:.4f}",
-                _number(layer.p_holm),
-                _number(layer.out, "+.4f"),
-                _number(layer.recheck),
-            ]
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    rows = [HEADER, *(_row(layer) for layer in (*found.layers, found.deep))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    others = [
-        f"deep mean against {ABOUT[name]}: null {null.mean:+.4f} +- {null.sd:.4f}, p = {found.deep.p[name]:.4f}"
+    if "test_accuracy" in found.facts:
+        lines.insert(0, f"test accuracy {found.facts['test_accuracy']:.4f}")
+    lines.append("")
+    lines += [
+        f"deep mean against {NULLS.part(name).about}: null {null.mean:+.4f} +- {null.sd:.4f}, "
+        f"p = {found.deep.p[name]:.4f}"
         for name, null in found.deep.nulls.items()
         if name != "fresh"
     ]
-    missing = sum(layer.below_floor for layer in found.layers)
-    lines += ["", *others]
     if not math.isnan(found.layers[0].untrained):
         untrained = ", ".join(f"{layer.untrained:+.3f}" for layer in found.layers)
         lines.append(f"the same matrices on the network before training: {untrained}")
+    missing = sum(layer.below_floor for layer in found.layers)
     lines.append(f"positive control, the gradient with itself: {found.control:.6f} (must be 1)")
     lines.append(f"{found.images:,} images, {found.draws:,} draws; {missing} image-points below the numeric floor")
-    lines += ["", interpretation(found)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", interpretation(found)])
 
 
-def interpretation(found: Calibration) -> str:
+def interpretation(found: CreditCalibration) -> str:
     """Returns what the deep mean says, in a sentence."""
     deep = found.deep
     if math.isnan(deep.observed) or deep.below_floor > found.images * (len(found.layers) - 1) / 2:
-        return "The deep layers cannot be told: most gradients have no direction."
+        return "Nothing can be said about the deep layers: most of their gradients have no direction."
     if deep.p["fresh"] <= ALPHA:
         return (
             f"The deep layers' credit is aligned with the gradient beyond what fresh matrices give "
@@ -76,26 +54,42 @@ def interpretation(found: Calibration) -> str:
     )
 
 
-def to_json(found: Calibration) -> dict[str, Any]:
-    """Returns everything, every draw included, as JSON can hold it."""
-
-    def layer(one: Layer) -> dict[str, Any]:
-        facts = {name: value for name, value in vars(one).items() if name != "nulls"}
-        nulls = {name: {"mean": n.mean, "sd": n.sd, "draws": n.values} for name, n in one.nulls.items()}
-        return {**facts, "z": one.z, "nulls": nulls}
-
+def to_json(found: CreditCalibration) -> dict[str, Any]:
+    """Returns everything, including every draw, as plain JSON values."""
     return plain(
         {
             "schema": 1,
             "images": found.images,
             "draws": found.draws,
             "control": found.control,
-            "layers": [layer(one) for one in found.layers],
-            "deep": layer(found.deep),
+            "layers": [_layer_to_json(layer) for layer in found.layers],
+            "deep": _layer_to_json(found.deep),
             "interpretation": interpretation(found),
             **found.facts,
         }
     )
+
+
+def _row(layer: PointCalibration) -> tuple[str, ...]:
+    fresh = layer.nulls["fresh"]
+    return (
+        layer.name,
+        f"{layer.observed:+.4f}",
+        f"{fresh.mean:+.4f}",
+        f"{fresh.sd:.4f}",
+        f"{layer.closed_sd:.4f}",
+        f"{layer.z:+.1f}",
+        f"{layer.p['fresh']:.4f}",
+        _number(layer.p_holm),
+        _number(layer.out, "+.4f"),
+        _number(layer.recheck),
+    )
+
+
+def _layer_to_json(layer: PointCalibration) -> dict[str, Any]:
+    facts = {name: value for name, value in vars(layer).items() if name != "nulls"}
+    nulls = {name: {"mean": n.mean, "sd": n.sd, "draws": n.values} for name, n in layer.nulls.items()}
+    return {**facts, "z": layer.z, "nulls": nulls}
 
 
 def _number(value: float, form: str = ".4f") -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kymograph.data import load_task
 from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT
-from kymograph.studies.image_training import load_task, make_network
-from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.studies.image_training import make_network
+from kymograph.studies.images import ImageSettings, ImageStudy
+from kymograph.studies.loading import registered_study
 from kymograph.training import checkpoint
 
 FIRST_WITH_SCRIPTS_START = 2
@@ -33,43 +35,51 @@ class Trained:
     accuracy: float | None
     data: str | None
     untrained: BlockNetwork | None
-    config: SnapshotConfig | None = None
+    config: ImageSettings | None = None
     """How our own runs were trained; nobody knows it of a script's file."""
     seed: int | None = None
 
+    def to(self, device: str) -> Trained:
+        """Returns the same on ``device``."""
+        untrained = None if self.untrained is None else self.untrained.to(device)
+        feedback = [matrix.to(device) for matrix in self.feedback]
+        return replace(self, net=self.net.to(device), feedback=feedback, untrained=untrained)
 
-def load(path: str | Path, need_feedback: bool = True) -> Trained:
+
+def load(
+    path: str | Path, need_feedback: bool = True, data_dir: str | Path | None = None, device: str = "cpu"
+) -> Trained:
     """Reads a run's directory, its ``checkpoint.safetensors``, or a script's ``.pt``; one sentence if it cannot be.
 
-    ``need_feedback`` refuses networks that were not trained by DFA.
+    Args:
+        path: where the network is.
+        need_feedback: refuses networks that were not trained by DFA.
+        data_dir: where data sets that are files lie.
+        device: where the network goes.
     """
     place = Path(path)
     if place.is_dir():
         place = place / CHECKPOINT
     if not place.is_file():
         raise KymographError(f"there is no checkpoint {place}")
-    trained = _ours(place, need_feedback) if place.suffix == ".safetensors" else _scripts(place)
+    trained = _ours(place, need_feedback, data_dir) if place.suffix == ".safetensors" else _scripts(place)
     numbers = [*trained.net.parameters(), *trained.feedback]
     if not all(bool(tensor.isfinite().all()) for tensor in numbers):
         raise KymographError(f"{place} holds numbers that are not finite; nothing can be measured on such a network")
-    return trained
+    return trained.to(device)
 
 
-def _ours(path: Path, need_feedback: bool) -> Trained:
+def _ours(path: Path, need_feedback: bool, data_dir: str | Path | None) -> Trained:
     tensors, facts = checkpoint.unpack(path)
     identity = facts.get("identity")
-    if not isinstance(identity, dict) or identity.get("study") not in ("snapshot", "calibration", "audit"):
-        raise KymographError(f"{path} is not the network of a snapshot or calibration run")
-    known = SnapshotConfig.__dataclass_fields__
-    fields = {name: value for name, value in identity["config"].items() if name in known}
-    if identity["study"] == "calibration":
-        fields |= {"rule": "dfa", "rms": True, "clip": True}
-    config = SnapshotConfig(**fields)
-    task = load_task(config.data)
+    config = _settings(facts, identity) if isinstance(identity, dict) else None
+    if config is None or not isinstance(identity, dict):
+        raise KymographError(f"{path} is not the network of a run that was trained on images")
+    task = load_task(config.data, data_dir)
     net = make_network(config, task, identity["seed"])
     known_start = identity.get("version", 0) >= FIRST_WITH_SCRIPTS_START
     untrained = make_network(config, task, identity["seed"]) if known_start else None
-    checkpoint.restore({f"net.{name}": p for name, p in net.named_parameters()}, tensors, path)
+    checkpoint.restore(checkpoint.network_tensors(net), tensors, path)
     feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
     if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):
         raise KymographError(
@@ -78,6 +88,17 @@ def _ours(path: Path, need_feedback: bool) -> Trained:
     accuracy = facts.get("test_accuracy")
     matrices = _fitting(net, feedback, path)
     return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
+
+
+def _settings(facts: Mapping[str, Any], identity: Mapping[str, Any]) -> ImageSettings | None:
+    """Returns how the network was trained: as its file says, or, for older files, as its registered study does."""
+    try:
+        if isinstance(facts.get("network"), dict):
+            return ImageSettings(**facts["network"])
+        study = registered_study(str(identity.get("study")))
+        return study.config_type(**identity["config"]).network if isinstance(study, ImageStudy) else None
+    except (TypeError, KeyError):
+        return None
 
 
 def _scripts(path: Path) -> Trained:

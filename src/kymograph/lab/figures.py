@@ -1,13 +1,16 @@
-"""Finding a study's figure by name."""
+"""Figures by name: a study's own, and those that any study can have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.studies.base import list_studies, stored_study
-from kymograph.studies.drawing import about
+from kymograph.figures import FIGURES
+from kymograph.studies.base import Study
+from kymograph.studies.drawing import Drawing, about
+from kymograph.studies.loading import declaration_of, list_studies, registered_study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,59 +18,81 @@ if TYPE_CHECKING:
     from kymograph.runs.store import Store
 
 
-def figure(name: str, store: Store, style: str | None = None, venue: str | None = None) -> Figure:
+def figure(
+    name: str, store: Store, style: str | None = None, venue: str | None = None, studies: Iterable[Study] = ()
+) -> Figure:
     """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names.
 
     Args:
-        name: the figure's name.
+        name: the figure's name: a study's own, or ``STUDY-KIND`` for a kind that any study can have.
         store: the runs to draw it from.
         style: ``notebook``, ``paper`` or ``slides``; default: notebook, or paper if a venue is given.
         venue: where a paper will appear, e.g. ``icml2024``: the figure gets its width and font sizes.
+        studies: user-defined studies whose own figures can be drawn; the others have the common ones.
     """
     from kymograph.figures.looks import choose_look, drawing_in
 
     look = choose_look(style, venue)
-    draws = _draws(store)
+    draws = {key: draw for own, common in _draws(store, studies).values() for key, draw in (common | own).items()}
     if name not in draws:
         raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, draws)}")
     study, draw = draws[name]
     with drawing_in(look):
-        return draw(store.select(study).newest())
+        return draw(store.select(study).current())
 
 
-def figure_names(store: Store) -> list[str]:
-    """Returns the names of the figures that the stored studies have."""
-    return list(_draws(store))
+def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
+    """Returns the figures that the stored studies are drawn in: their own, or the common ones where they have none."""
+    return [name for own, common in _draws(store, studies).values() for name in (own or common)]
 
 
 def list_figures() -> list[tuple[str, str, str]]:
-    """Returns study, name and a line about every figure of the built-in studies, without loading what draws them."""
-    return [(study.name, name, about(draw)) for study in list_studies() for name, draw in study.figures().items()]
+    """Returns study, name and a line about every figure of the registered studies, and those that any study has."""
+    own = [(study.name, name, about(draw)) for study in list_studies() for name, draw in study.figures().items()]
+    return own + [("any study", f"STUDY-{name}", part.about) for name, part in FIGURES.parts().items()]
 
 
 def figure_from_logs(name: str, paths: Sequence[str], style: str | None = None, venue: str | None = None) -> Figure:
-    """Returns a snapshot figure drawn from JSON logs of the snapshot scripts (files, or directories of them)."""
+    """Returns a figure drawn from JSON logs of the research scripts (files, or directories of them)."""
     from kymograph.runs.formats.script_logs import read_logs
-    from kymograph.studies.snapshot import figures
 
-    draws = {"snapshot-resmlp": figures.draw_resmlp, "snapshot-vit": figures.draw_vit}
-    if name not in draws:
-        raise KymographError(f"no figure {name!r} is drawn from logs{did_you_mean(name, draws)}")
-    return draws[name](read_logs(paths), style=style, venue=venue)
+    drawings = {
+        key: draw
+        for study in list_studies()
+        for key, draw in study.figures().items()
+        if isinstance(draw, Drawing) and draw.from_logs
+    }
+    if name not in drawings:
+        raise KymographError(f"no figure {name!r} is drawn from logs{did_you_mean(name, drawings)}")
+    return drawings[name].draw_logs(read_logs(paths), style=style, venue=venue)
 
 
 def file_name(name: str) -> str:
     """Returns the name of a figure's files; the paper figures keep their published names."""
-    published = {"snapshot-resmlp": "figure_snapshot_resmlp", "snapshot-vit": "figure_snapshot_vit"}
-    return published.get(name, name)
+    for study in list_studies():
+        draw = study.figures().get(name)
+        if isinstance(draw, Drawing) and draw.file_name:
+            return draw.file_name
+    return name
 
 
-def _draws(store: Store) -> dict[str, tuple[str, Callable[[Store], Figure]]]:
-    """Returns every figure of the stored studies; a study that cannot be loaded here has none."""
-    draws: dict[str, tuple[str, Callable[[Store], Figure]]] = {}
-    for study in store.studies:
-        loaded = stored_study(study)
-        if loaded is None:
-            continue
-        draws |= {name: (study, draw) for name, draw in loaded.figures().items()}
-    return draws
+Draws = dict[str, tuple[str, Callable[["Store"], "Figure"]]]
+
+
+def _draws(store: Store, studies: Iterable[Study]) -> dict[str, tuple[Draws, Draws]]:
+    """Returns, by stored study, its own figures and the common ones."""
+    named = {study.name: study for study in studies}
+    found: dict[str, tuple[Draws, Draws]] = {}
+    for name in store.studies:
+        study = named.get(name) or registered_study(name)
+        declaration = declaration_of(name, store.declarations)
+        own = {} if study is None else {key: (name, draw) for key, draw in study.figures().items()}
+        common = {
+            f"{name}-{kind}": (name, functools.partial(_draw_common, kind, declaration)) for kind in FIGURES.names()
+        }
+        found[name] = (own, common)
+    return found
+
+
+def _draw_common(kind: str, declaration: object, store: Store) -> Figure:
+    return FIGURES.load(kind)(store, declaration)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from kymograph.runs.headlines import HeadlineNumber, arm_headlines
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
 
@@ -14,9 +13,9 @@ def headline_table(study: Study, store: Store) -> str:
     rows = []
     for arm in store.arms:
         part = store.select(arms=[arm])
-        cells = [_mean_and_interval(part.summary(key).values[0]) for key in study.headlines]
-        diverged = sum(run.summary.get("finite") is False for run in part)
-        rows.append([arm, f"{len(part.seeds)}" + (f" ({diverged} diverged)" if diverged else ""), *cells])
+        found = arm_headlines([run.summary for run in part], study.headlines)
+        diverged = f" ({found.diverged} diverged)" if found.diverged else ""
+        rows.append([arm, f"{len(part.seeds)}{diverged}", *map(_cell, found.numbers.values())])
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -24,18 +23,9 @@ def headline_table(study: Study, store: Store) -> str:
     )
 
 
-def _mean_and_interval(values: np.ndarray) -> str:
-    """Returns ``mean [low, high]`` over seeds; the interval is Student's t and is left out for a single seed."""
-    from scipy.special import stdtrit
-
-    total = len(values)
-    values = values[np.isfinite(values)]
-    if not len(values):
+def _cell(number: HeadlineNumber) -> str:
+    """Returns ``mean [low, high]``; the interval is left out where all seeds agree or there is only one."""
+    if number.n == 0:
         return "missing"
-    left_out = f" of {len(values)}" if len(values) < total else ""
-    mean = values.mean()
-    if len(values) == 1:
-        return f"{mean:.3g}{left_out}"
-    half = stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values))
-    spread = "" if half == 0 else f" [{mean - half:.3g}, {mean + half:.3g}]"
-    return f"{mean:.3g}{spread}{left_out}"
+    spread = f" [{number.low:.3g}, {number.high:.3g}]" if number.has_spread else ""
+    return f"{number.mean:.3g}{spread}" + (f" of {number.n}" if number.missing else "")

@@ -1,8 +1,9 @@
-"""Judging a directory of runs: every study's registered claims, one's own, or runs from elsewhere."""
+"""Judging a directory of runs: every study's registered claims, a user's own, or runs from elsewhere."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,26 +11,28 @@ from typing import Any
 
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.decide import LEAST_SEEDS, could_be_told
-from kymograph.claims.files import ForeignRun, read_claims, read_csv_arm
-from kymograph.claims.judge import Expected, World, asked, quantities
-from kymograph.claims.judge import judge as judge_study
+from kymograph.claims.files import OWN_STUDY, read_claims
+from kymograph.claims.judge import Invalid, World, asked, decide_claims
 from kymograph.claims.verdict import Verdict, Verdicts
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.runs.files import make_directory
-from kymograph.runs.ledger import PlannedRun, read_plan
-from kymograph.runs.record import STATUS
-from kymograph.runs.spec import slug
-from kymograph.runs.store import Store, StoredRun
-from kymograph.statistics.sign_flips import smallest_p
-from kymograph.studies.base import BUILT_IN, Study, stored_study
+from kymograph.runs.archive import Archive, Damaged
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
+from kymograph.runs.ledger import read_plan
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.superseded import current_code
+from kymograph.studies.base import Study
+from kymograph.studies.loading import declaration_of, registered_study
 
 
 def judge(
-    runs: Store | str | Path,
+    runs: Archive | Store | str | Path,
     claims: Iterable[Claim] | str | Path | None = None,
     where: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
+    studies: Iterable[Study] = (),
 ) -> Verdicts:
     """Judges the claims of every study that has runs in a store or directory; needs no torch.
 
@@ -40,22 +43,26 @@ def judge(
         claims: claims of your own, or a TOML or Python file of them; default: those of the studies.
         where: only runs with these settings, e.g. ``{"epochs": 60}``; a study without such a setting is judged whole.
         only: only runs with these ids.
+        studies: user-defined studies whose code may speak for their stored runs; without it the claims that were
+            registered with the runs are judged.
     """
-    files = _files(runs)
-    if not (files.found or files.planned or files.spoilt):
-        raise KymographError(f"{files.root} holds no run; make some with `kymograph run STUDY --out {files.root}`")
-    files = _chosen(files, dict(where or {}), only)
+    evidence = _evidence(runs)
+    if not (evidence.finished or evidence.planned or evidence.invalid):
+        raise KymographError(f"{evidence.root} holds no run; make some with `kymograph run STUDY --out {evidence.root}`")
+    evidence = _chosen(evidence, dict(where or {}), only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
-    registered = registration.read(files.root) if files.root is not None else {}
+    registered = registration.read(evidence.root) if evidence.root is not None else {}
+    named = {study.name: study for study in studies}
     verdicts: list[Verdict] = []
     not_asked: list[str] = []
-    for name in sorted(files.studies, key=lambda name: [*BUILT_IN, name].index(name)):
-        study = stored_study(name)
-        world = _world(name, study, files)
+    for declaration in _in_order(evidence):
+        name = declaration.name
+        study = named.get(name) or registered_study(name)
+        world = _world(declaration, evidence)
         mine = [] if study is None else list(study.claims())
         old = registration.abandoned(name, mine, registered)
         if own is not None:
-            mine, old = [claim for claim in own if claim.study in (name, "own")], []
+            mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
         ready = [claim for claim in (*mine, *old) if asked(claim, world)]
         not_asked += [claim.name for claim in mine if claim not in ready]
         forgotten = {registration.key(claim) for claim in old} if study is not None else set()
@@ -64,7 +71,7 @@ def judge(
             words = registration.standing(claim, registered)
             return f"{words}, and no longer claimed" if registration.key(claim) in forgotten else words
 
-        verdicts += judge_study(ready, world, standing)
+        verdicts += decide_claims(ready, world, standing)
     facts: dict[str, Any] = {"not_asked": not_asked}
     if own is not None:
         judged = {verdict.claim.name for verdict in verdicts}
@@ -75,84 +82,96 @@ def judge(
 
 
 @dataclass(frozen=True)
-class _Files:
-    """What lies in a directory, or was chosen from it: (study, run) each."""
+class _Evidence:
+    """The runs that verdicts rest on: of a whole directory, or of a store that somebody chose."""
 
     root: Path | None
-    found: list[StoredRun]
-    planned: list[PlannedRun]
-    spoilt: list[tuple[str, str, Expected]]
-    """Study, id and run."""
+    finished: Sequence[StoredRun]
+    planned: Sequence[RunSpec]
+    invalid: Sequence[StoredRun | Damaged]
+    declarations: Mapping[str, Declaration]
     whole: bool
 
     @property
     def studies(self) -> list[str]:
-        """The studies, in the order of their runs."""
-        named = [*(run.study for run in self.found), *(study for study, _, _ in self.spoilt)]
-        return list(dict.fromkeys([*named, *(run.study for run in self.planned)] if self.whole else named))
+        """The studies that are judged; those that were only planned too, if the whole directory is."""
+        runs: Iterator[StoredRun | Damaged | RunSpec] = iter((*self.finished, *self.invalid))
+        named = [run.study for run in runs] + [run.study for run in self.planned if self.whole]
+        return list(dict.fromkeys(named))
 
 
-def _files(runs: Store | str | Path) -> _Files:
+def _evidence(runs: Archive | Store | str | Path) -> _Evidence:
     if isinstance(runs, Store):
-        failed = [
-            (run.study, run.id, Expected(run.arm, run.seed, run.config, f"it failed: {run.reason}"))
-            for run in runs.failed
-        ]
         planned = read_plan(runs.root) if runs.root is not None else []
-        return _Files(runs.root, [*runs.finished], planned, failed, whole=False)
-    root = Path(runs)
-    found, spoilt = _gather(root)
-    return _Files(root, found, read_plan(root), spoilt, whole=True)
+        return _Evidence(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, whole=False)
+    archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
+    store = archive.store
+    invalid = [*store.failed, *archive.damaged]
+    return _Evidence(archive.root, [*store.finished], archive.planned, invalid, archive.declarations, whole=True)
 
 
-def _chosen(files: _Files, where: dict[str, Any], only: Collection[str] | None) -> _Files:
+def _in_order(evidence: _Evidence) -> list[Declaration]:
+    """Returns what the studies declare, in the order that they declare."""
+    declarations = [declaration_of(name, evidence.declarations) for name in evidence.studies]
+    return sorted(declarations, key=lambda one: (one.order, one.name))
+
+
+def _chosen(evidence: _Evidence, where: dict[str, Any], only: Collection[str] | None) -> _Evidence:
     """Keeps the runs with the ids and settings asked for; a study that lacks a setting is not filtered by it."""
     known: dict[str, set[str]] = {}
-    for study, config in [*((run.study, run.config) for run in files.found),
-                          *((run.study, run.config) for run in files.planned)]:  # fmt: skip
-        known.setdefault(study, set()).update(config)
+    for run in (*evidence.finished, *evidence.planned):
+        known.setdefault(run.study, set()).update(run.config)
     for name in where:
         if not any(name in names for names in known.values()):
             raise KymographError(f"no run has a setting {name!r}{did_you_mean(name, set().union(*known.values()))}")
 
-    def fits(study: str, run_id: str, config: Mapping[str, Any] | None) -> bool:
-        if only is not None and run_id not in only:
+    def fits(run: StoredRun | Damaged | RunSpec) -> bool:
+        if only is not None and run.id not in only:
             return False
-        return config is None or all(
-            config.get(name) == value for name, value in where.items() if name in known.get(study, set())
-        )
+        config = run.config
+        names = known.get(run.study, set())
+        return config is None or all(config.get(name) == value for name, value in where.items() if name in names)
 
     return replace(
-        files,
-        found=[run for run in files.found if fits(run.study, run.id, run.config)],
-        planned=[run for run in files.planned if fits(run.study, run.id, run.config)],
-        spoilt=[entry for entry in files.spoilt if fits(entry[0], entry[1], entry[2].config)],
+        evidence,
+        finished=[run for run in evidence.finished if fits(run)],
+        planned=[run for run in evidence.planned if fits(run)],
+        invalid=[run for run in evidence.invalid if fits(run)],
     )
 
 
-def _world(name: str, study: Study | None, files: _Files) -> World:
-    """Returns what is known about one study's runs, those of an older version of it left out."""
-    found = [run for run in files.found if run.study == name]
-    planned = [run for run in files.planned if run.study == name]
-    newest = max([*(run.spec.version for run in found), *(run.version for run in planned)], default=0)
-    found = [run for run in found if run.spec.version == newest]
-    planned = [run for run in planned if run.version == newest]
+def _world(declaration: Declaration, evidence: _Evidence) -> World:
+    """Returns what is known about one study's runs; those of its earlier code are only counted."""
+    name = declaration.name
+    finished = [run for run in evidence.finished if run.study == name]
+    planned = [run for run in evidence.planned if run.study == name]
+    invalid = [run for run in evidence.invalid if run.study == name]
+    specs = [*(run.spec for run in finished), *planned]
+    code = current_code(specs, evidence.declarations).get(name)
+    superseded: Counter[str] = Counter()
+    if code is not None:
+        superseded = Counter(run.arm for run in finished if not code.made(run.spec))
+        finished = [run for run in finished if code.made(run.spec)]
+        planned = [run for run in planned if code.made(run)]
+        invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]
     unjudged: dict[str, list[int]] = {}
-    if not files.whole:
-        there = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in found}
+    if not evidence.whole:
+        there = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
         settings = {(arm, config) for arm, config, _ in there}
         for run in planned:
-            config = json.dumps(dict(run.config), sort_keys=True)
+            config = json.dumps(run.settings, sort_keys=True)
             if (run.arm, config) in settings and (run.arm, config, run.seed) not in there:
                 unjudged.setdefault(run.arm, []).append(run.seed)
         planned = []
+    counted: list[Invalid] = list(invalid)
     return World(
-        found,
-        [Expected(run.arm, run.seed, run.config) for run in planned],
-        [run for owner, _, run in files.spoilt if owner == name],
-        _declared(study),
-        () if study is None else study.telling,
+        finished,
+        planned,
+        counted,
+        declaration.declared_fields,
+        declaration.qualifying,
         unjudged,
+        superseded,
     )
 
 
@@ -170,50 +189,10 @@ def judge_csv(first: str | Path, second: str | Path, claims: str | Path | None =
     ready = [claim for claim in asked_for if asked(claim, world)]
     if not ready:
         raise KymographError(f"no claim is about the arms {arms[0][0].arm} and {arms[1][0].arm}")
-    return Verdicts(tuple(judge_study(ready, world, lambda claim: registration.POST_HOC)))
+    return Verdicts(tuple(decide_claims(ready, world, lambda claim: registration.POST_HOC)))
 
 
-def register(root: Path, study: Study) -> None:
-    """Registers the study's claims with the directory, before any of its runs is computed."""
-    claims = list(study.claims())
-    if claims:
-        registration.register(root, claims, {study.name: _begun(root, study.name)})
-
-
-def register_file(root: str | Path, path: str | Path) -> list[Claim]:
-    """Registers claims of one's own with a directory of runs, best before it has any; returns them."""
-    claims = read_claims(path)
-    place = Path(root)
-    make_directory(place)
-    registration.register(place, claims, {claim.study: _begun(place, claim.study) for claim in claims})
-    return claims
-
-
-def planning_note(study: Study, arms: Collection[str], seeds: int) -> str | None:
-    """Returns why so many seeds cannot decide the study's claims about these arms, if they cannot."""
-    ready = [claim for claim in study.claims() if {quantity.arm for quantity in quantities(claim)} <= set(arms)]
-    if not ready:
-        return None
-    if seeds < LEAST_SEEDS:
-        return f"{seeds} seeds are too few for a verdict: claims need at least {LEAST_SEEDS}"
-    families = [claim.family for claim in ready]
-    largest = max(families, key=families.count)
-    if not could_be_told(seeds, families.count(largest), ready[0].alpha):
-        return (
-            f"{seeds} seeds cannot decide the {families.count(largest)} claims of {largest}: "
-            f"the exact test reaches no p below {smallest_p(seeds):.2g}"
-        )
-    return None
-
-
-def _begun(root: Path, study: str) -> int:
-    """Counts the runs of a study (or of all, for claims of no study) that were planned or have ended below ``root``."""
-    ended = sum(1 for _ in root.glob(f"{'*' if study == 'own' else slug(study)}/*/{STATUS}"))
-    planned = sum(1 for run in read_plan(root) if study in ("own", run.study))
-    return max(ended, planned)
-
-
-def _last_values(arms: Sequence[Sequence[ForeignRun]]) -> list[Claim]:
+def _last_values(arms: Sequence[Sequence[ImportedRun]]) -> list[Claim]:
     names = [{name for run in arm for name in run.series} for arm in arms]
     shared = sorted(names[0] & names[1])
     if not shared:
@@ -227,54 +206,3 @@ def _last_values(arms: Sequence[Sequence[ForeignRun]]) -> list[Claim]:
         )
         for name in shared
     ]  # fmt: skip
-
-
-def whole_runs(root: Path) -> tuple[Store, list[str]]:
-    """Returns every run below ``root`` whose record can be read, and why the others cannot."""
-    runs, damaged = [], []
-    for directory, run in _read_all(root):
-        if isinstance(run, StoredRun):
-            runs.append(run)
-        else:
-            damaged.append(f"{directory.name}: {run}")
-    if not runs:
-        raise KymographError(f"{root} holds no run that can be read; make some with `kymograph run STUDY --out {root}`")
-    return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), root), damaged
-
-
-def _gather(root: Path) -> tuple[list[StoredRun], list[tuple[str, str, Expected]]]:
-    """Returns the ended runs below ``root`` that count, and those that do not, with the reason."""
-    found, spoilt = [], []
-    for directory, run in _read_all(root):
-        if isinstance(run, str):
-            study, arm, seed = _named(directory)
-            spoilt.append((study, directory.name.rsplit("-", 1)[-1], Expected(arm, seed, None, run)))
-        elif run.status == "finished":
-            found.append(run)
-        else:
-            spoilt.append((run.study, run.id, Expected(run.arm, run.seed, run.config, f"it failed: {run.reason}")))
-    return found, spoilt
-
-
-def _read_all(root: Path) -> Iterator[tuple[Path, StoredRun | str]]:
-    """Yields every ended run below ``root``, read to the last byte, or why it cannot be."""
-    for directory in Store.directories(root):
-        try:
-            run = StoredRun(directory)
-            _ = run.summary, run.series  # reading them checks their checksums
-            yield directory, run
-        except KymographError as error:
-            yield directory, str(error).replace(str(directory), directory.name)
-
-
-def _named(directory: Path) -> tuple[str, str, int]:
-    """Returns study, arm and seed from where a damaged record lies."""
-    arm, _, rest = directory.name.rpartition("-s")
-    seed = rest.split("-")[0]
-    return directory.parent.name, arm.replace("__", "/"), int(seed) if seed.isdecimal() else -1
-
-
-def _declared(study: Study | None) -> dict[str, frozenset[str]]:
-    if study is None:
-        return {}
-    return {arm.name: frozenset(arm.treatment) | frozenset(arm.preset) for arm in study.arms()}

@@ -6,7 +6,6 @@ were drawn from these very runs are not drawn again.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import Any
 from kymograph.lab.figures import file_name
 from kymograph.lab.headlines import headline_table
 from kymograph.lab.judge import judge
-from kymograph.lab.run import choose_seeds, sweep
-from kymograph.report.page import write_page
+from kymograph.lab.report import write_report
+from kymograph.lab.run import SweepOptions, choose_seeds, sweep
 from kymograph.report.verdicts import show, write
+from kymograph.runs.archive import Archive
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
-from kymograph.studies.base import Study, load_study
+from kymograph.studies.base import Study
 
 QUICK_SEEDS, SEEDS = 8, 10
 QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture stands long before the 60 of a run by itself
@@ -32,7 +32,7 @@ UNDER_SGD = ("resmlp/dfa/bare/sgd", "resmlp/bp/sgd")
 
 
 @dataclass(frozen=True)
-class Part:
+class Stage:
     """Some arms of a study with some settings."""
 
     study: str
@@ -44,75 +44,58 @@ class Part:
     draw: bool = True
 
 
-def parts(data: str, quick: bool, epochs: int | None) -> Iterator[Part]:
+def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
     """Yields what is run, in order: the scripts' own set-up of each study, then the repaired one."""
-    yield Part("clipping", "clipping")
-    yield Part("clipping", "clipping-learnable", ("learnable/*",))
-    yield Part("depth", "depth", fields={"task": "identity"})
-    yield Part("depth", "depth-orthogonal", fields={"task": "orthogonal"})
+    yield Stage("clipping", "clipping")
+    yield Stage("clipping", "clipping-learnable", ("learnable/*",))
+    yield Stage("depth", "depth", fields={"task": "identity"})
+    yield Stage("depth", "depth-orthogonal", fields={"task": "orthogonal"})
     shared: dict[str, Any] = {"data": data}
     if epochs is None and data == "digits":
         epochs = QUICK_EPOCHS if quick else EPOCHS
     if epochs is not None:
         shared["epochs"] = epochs
-    yield Part("snapshot", "snapshot", fields=shared)
-    yield Part("snapshot", "snapshot-controls", CONTROLS, shared, draw=False)
+    yield Stage("snapshot", "snapshot", fields=shared)
+    yield Stage("snapshot", "snapshot-controls", CONTROLS, shared, draw=False)
     # At the arms' own rate of 0.1 the rule alone diverges.
-    yield Part("snapshot", "snapshot-sgd", UNDER_SGD, {**shared, "lr": 0.03}, draw=False)
-    yield Part("calibration", "calibration", fields={**shared, "log_every": 5})
+    yield Stage("snapshot", "snapshot-sgd", UNDER_SGD, {**shared, "lr": 0.03}, draw=False)
+    yield Stage("calibration", "calibration", fields={**shared, "log_every": 5})
 
 
 def reproduce(
-    out: str | Path,
+    options: SweepOptions,
     n_seeds: int | None = None,
-    engine: str = "auto",
-    workers: int | None = None,
     *,
     data: str = "digits",
     quick: bool = False,
     epochs: int | None = None,
-    device: str = "auto",
 ) -> int:
-    """Runs all studies below ``out``, draws figures, prints tables and verdicts, writes the report.
+    """Runs all studies below ``options.out``, draws figures, prints tables and verdicts, writes the report.
 
     Returns the exit code: 0 only if every run finished.
     """
-    root = Path(out)
-    count = n_seeds if n_seeds is not None else QUICK_SEEDS if quick else SEEDS
+    root = Path(options.out)
+    seeds = choose_seeds(None, n_seeds if n_seeds is not None else QUICK_SEEDS if quick else SEEDS)
     failed = 0
     ids: set[str] = set()
-    for part in parts(data, quick, epochs):
-        study = load_study(part.study)
-        done = sweep(
-            study,
-            study.name,
-            choose_seeds(None, count),
-            arms=part.arms,
-            out=root,
-            engine=engine,
-            workers=workers,
-            device=device,
-            quiet=False,
-            fields=part.fields,
-        )
+    for stage in stages(data, quick, epochs):
+        done = sweep(stage.study, seeds, options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
-        ids |= {spec.id for spec in study.specs(choose_seeds(None, count), part.arms, part.fields)}
+        ids |= {spec.id for spec in done.study.specs(seeds, stage.arms, stage.fields)}
         setting = " ".join(
-            [*(part.arms or ["default arms"]), *(f"{name}={value}" for name, value in part.fields.items())]
+            [*(stage.arms or ["default arms"]), *(f"{name}={value}" for name, value in stage.fields.items())]
         )
-        print(f"\n{study.name}, {setting}: {done.computed} runs computed, {done.found} found")
-        print(headline_table(study, done.store.finished))
-        if part.draw:
-            _draw(study, done.store, root / "figures" / part.name)
+        print(f"\n{done.study.name}, {setting}: {done.computed} runs computed, {done.found} found")
+        print(headline_table(done.study, done.store.finished))
+        if stage.draw:
+            _draw(done.study, done.store, root / "figures" / stage.name)
     # The directory may hold runs of other settings, of an earlier `--quick` say; these are the ones to be judged.
-    verdicts = judge(root, only=ids)
+    archive = Archive.open(root).checked()
+    verdicts = judge(archive, only=ids)
     print()
     show(verdicts)
     written = list(write(verdicts, str(root / "verdicts.json"), str(root / "verdicts.md")))
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    page = write_page(
-        Store([run for run in Store.open(root) if run.id in ids], root), verdicts, root / "report.html", now=now
-    )
+    page = write_report(archive, verdicts, root / "report.html", only=ids)
     print(f"verdicts: {', '.join(map(str, written))}\nreport: {page}")
     return 1 if failed else 0
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.lab.judge import register
+from kymograph.lab.register import register_study
+from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory
-from kymograph.runs.ledger import note_plan
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.ledger import record_plan
+from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
-from kymograph.studies.base import Study, load_study
-from kymograph.sweep import engines
-from kymograph.sweep.compute import Outcome, check_device
-from kymograph.sweep.plan import plan
+from kymograph.studies.base import Study
+from kymograph.studies.loading import load_with_reference
+from kymograph.sweep.code import CodeReference
+from kymograph.sweep.compute import RunOutcome
+from kymograph.sweep.devices import check_device
+from kymograph.sweep.engines.base import check_engine, choose_engine
+from kymograph.sweep.orders import orders_for
+from kymograph.sweep.plan import Stack, plan
 from kymograph.sweep.progress import Progress
 
 DEFAULT_SEEDS = 10
@@ -27,10 +33,26 @@ DEFAULT_SEEDS = 10
 class Sweep:
     """What came of running a study: the runs asked for, those that failed, and how many were computed now."""
 
+    study: Study
     store: Store
-    failures: tuple[Outcome, ...]
+    failures: tuple[RunOutcome, ...]
     computed: int
     found: int
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """How a sweep is computed; no number of a run depends on it."""
+
+    out: str | Path = "runs"
+    """The directory that holds the runs."""
+    engine: str = "auto"
+    workers: int | None = None
+    """How many processes; None: one per core, or one per accelerator."""
+    device: str = "auto"
+    data_dir: str | Path | None = None
+    """Where data sets that are files lie; None: where the environment says."""
+    quiet: bool = False
 
 
 def run(
@@ -43,33 +65,28 @@ def run(
     engine: str = "serial",
     workers: int | None = None,
     device: str = "auto",
+    data_dir: str | Path | None = None,
     quiet: bool = False,
     **fields: Any,
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
 
     Args:
-        study: ``clipping``, ``depth``, or a study of your own as ``module:name``.
+        study: a registered study such as ``depth``, or your own as ``file.py``, ``file.py:Name`` or ``module:Name``.
         seeds: the seeds; or give ``n_seeds`` for the first so many of the fixed list (default 10).
         arms: names or patterns such as ``extreme/*``; default: the study's default arms.
         out: the directory that holds the runs.
         engine: ``serial``, ``processes``, or ``auto``: processes if there is work for several.
-        workers: how many processes; default: one per core.
+        workers: how many processes; default: one per core, or one per accelerator.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
-    options = {
-        "arms": arms,
-        "out": out,
-        "engine": engine,
-        "workers": workers,
-        "device": device,
-        "quiet": quiet,
-    }
-    return sweep(load_study(study), study, choose_seeds(seeds, n_seeds), fields=fields, **options).store  # type: ignore[arg-type]
+    options = SweepOptions(out, engine, workers, device, data_dir, quiet)
+    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields).store
 
 
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
@@ -93,53 +110,58 @@ def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int,
 
 
 def sweep(
-    study: Study,
     reference: str,
     seeds: Sequence[int],
+    options: SweepOptions,
     *,
-    arms: Sequence[str] | None,
-    out: str | Path,
-    engine: str,
-    workers: int | None,
-    device: str,
-    quiet: bool,
-    fields: dict[str, Any],
+    arms: Sequence[str] | None = None,
+    fields: Mapping[str, Any] | None = None,
 ) -> Sweep:
-    """Plans the runs, computes those that are missing, and returns all of them."""
+    """Plans the runs of the study that ``reference`` names, computes those that are missing, and returns all of them."""
+    study, code = load_with_reference(reference)
     specs = study.specs(seeds, arms, fields)
-    root = Path(out)
-    engines.choose_engine(engine, 1, workers)
-    check_device(device)
-    study.prepare(specs)
+    root = Path(options.out)
+    check_engine(options.engine, options.workers)
+    check_device(options.device)
+    study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
     make_directory(root)
-
-    def key(spec: RunSpec) -> tuple:
-        return study.stack_key(spec.config)
-
-    def steps(spec: RunSpec) -> int:
-        return study.steps(spec.config)
-
-    # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
-    whole = plan(specs, root, key, steps, study.largest_stack)
-    register(root, study)
-    note_plan(root, specs)
-    stacks = [stack for stack in whole if any(stack.missing)]
+    # Records that are damaged stop the sweep here, before anything is written.
+    stacks = plan(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
+                  study.largest_stack)  # fmt: skip
+    _declare(root, study, specs, options.quiet)
     missing = sum(sum(stack.missing) for stack in stacks)
-    failures: list[Outcome] = []
-    if stacks:
-        name, count = engines.choose_engine(engine, len(whole), workers)
-        with Progress(study.name, missing, sum(stack.steps for stack in stacks), quiet) as progress:
-            if name == "serial":
-                ended = engines.serial(study, stacks, root, device, progress)
-            else:
-                ended = engines.processes(reference, stacks, root, device, progress, count)
-            wanted = {
-                spec.id for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent
-            }
-            for outcomes in ended:
-                mine = [outcome for outcome in outcomes if outcome.run in wanted]
-                failed = [outcome for outcome in mine if outcome.status == "failed"]
-                failures += failed
-                progress.ended(len(mine) - len(failed), len(failed))
-    store = Store.of_specs(root, specs)
-    return Sweep(store, tuple(failures), missing, len(specs) - missing)
+    failures = _compute(code, study.name, stacks, options) if missing else []
+    return Sweep(study, Store.of_specs(root, specs), tuple(failures), missing, len(specs) - missing)
+
+
+def _declare(root: Path, study: Study, specs: Sequence[RunSpec], quiet: bool) -> None:
+    """Writes down, before the first run starts, what the study claims, what it says about itself, and what is planned."""
+    directory = root / slug(study.name)
+    make_directory(directory)
+    before = read_declaration(directory)
+    if before is not None and before.source != study.source and not quiet:
+        print(
+            f"note: the code of {study.name} has changed (source {before.source} is now {study.source}), so its runs "
+            "are computed again; those of the earlier code are kept and count as superseded",
+            file=sys.stderr,
+        )
+    register_study(root, study)
+    record_plan(root, specs)
+    write_declaration(directory, study.declaration())
+
+
+def _compute(code: CodeReference, title: str, stacks: Sequence[Stack], options: SweepOptions) -> list[RunOutcome]:
+    """Computes the stacks that lack a run; returns how the runs ended that failed."""
+    # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
+    engine = choose_engine(options.engine, len(stacks), options.workers, options.device)
+    left = [stack for stack in stacks if any(stack.missing)]
+    orders = orders_for(code, left, Path(options.out), options.device, options.data_dir)
+    wanted = {spec.id for stack in left for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent}
+    failures: list[RunOutcome] = []
+    with Progress(title, len(wanted), sum(stack.steps for stack in left), options.quiet) as progress:
+        for outcomes in engine.run(orders, progress):
+            mine = [outcome for outcome in outcomes if outcome.run in wanted]
+            failed = [outcome for outcome in mine if outcome.status == "failed"]
+            failures += failed
+            progress.ended(len(mine) - len(failed), len(failed))
+    return failures

@@ -1,69 +1,73 @@
-"""Which stored runs a command is about: words such as ``lr=0.1`` into settings, seeds and a store."""
+"""Which stored runs a command is about."""
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from kymograph.cli.options import SelectOptions
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.archive import Archive
+from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 
 
-def select(directory: str, options: SelectOptions) -> Store:
-    """Opens the runs of a directory and keeps those the options ask for."""
+def select(
+    directory: str | Path,
+    study: str | None = None,
+    arms: Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+) -> Store:
+    """Opens the runs of a directory and keeps those that are asked for, without superseded ones.
+
+    Args:
+        directory: the directory of the runs.
+        study: only runs of the study of this name.
+        arms: only these arms, by name or pattern such as ``extreme/*``.
+        where: only runs with these settings, e.g. ``{"lr": 0.1}``; ``version`` is the study's, and naming one keeps
+            runs of that version even if they are superseded.
+    """
     store = Store.open(directory)
-    if options.study is not None:
-        if options.study not in store.studies:
-            raise KymographError(
-                f"{directory} has no runs of {options.study!r}{did_you_mean(options.study, store.studies)}"
-            )
-        store = store.select(options.study)
-    if options.arms:
-        chosen = [arm for arm in store.arms if any(fnmatch.fnmatchcase(arm, pattern) for pattern in options.arms)]
+    if study is not None:
+        _check_study(study, store.studies, directory)
+        store = store.select(study)
+    if arms:
+        chosen = [arm for arm in store.arms if any(fnmatch.fnmatchcase(arm, pattern) for pattern in arms)]
         if not chosen:
-            raise KymographError(
-                f"{directory} has no arm {options.arms[0]!r}{did_you_mean(options.arms[0], store.arms)}"
-            )
+            raise KymographError(f"{directory} has no arm {arms[0]!r}{did_you_mean(arms[0], store.arms)}")
         store = store.select(arms=chosen)
-    fields = settings(options.where)
-    if fields:
-        store = store.where(**fields)
-    newest = store.newest()
-    if len(newest) < len(store):
+    if where:
+        store = store.where(**where)
+    if where and "version" in where:
+        return store
+    current = store.current()
+    if len(current) < len(store):
         print(
-            f"{len(store) - len(newest)} runs of older versions of their studies are left out; choose such with "
+            f"{len(store) - len(current)} runs of older versions of their studies are left out; choose them with "
             "--where version=NUMBER",
             file=sys.stderr,
         )
-    return newest
+    return current
 
 
-def settings(conditions: Sequence[str]) -> dict[str, Any]:
-    """Returns the settings that ``--where`` asks for."""
-    fields = {}
-    for condition in conditions:
-        name, equals, text = condition.partition("=")
-        if not equals:
-            raise KymographError(f"--where takes FIELD=VALUE, not {condition!r}")
-        fields[name] = _value(text)
-    return fields
+def read_archive(directory: str | Path, study: str | None = None) -> Archive:
+    """Reads a directory of runs to the last byte, and keeps what belongs to the study of this name, if one is given."""
+    archive = Archive.open(directory).checked()
+    if study is None:
+        return archive
+    names = {study, slug(study)}  # a damaged run is known by its directory only
+    _check_study(study, [*archive.store.studies, *(run.study for run in archive.planned)], directory)
+    return dataclasses.replace(
+        archive,
+        store=archive.store.select(study),
+        damaged=[run for run in archive.damaged if run.study in names],
+        planned=[run for run in archive.planned if run.study == study],
+    )
 
 
-def whole_numbers(words: Sequence[str]) -> list[int]:
-    """Returns seeds from words; a word that is no whole number is named."""
-    for word in words:
-        if not word.isdecimal():
-            raise KymographError(f"a seed must be a whole number, not {word!r}")
-    return [int(word) for word in words]
-
-
-def _value(text: str) -> Any:
-    """Returns a number, a truth value or a word."""
-    try:
-        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
-    except ValueError:
-        return text
+def _check_study(study: str, stored: Sequence[str], directory: str | Path) -> None:
+    if study not in stored:
+        raise KymographError(f"{directory} has no runs of {study!r}{did_you_mean(study, stored)}")

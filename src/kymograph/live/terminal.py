@@ -1,4 +1,4 @@
-"""The live view in a terminal, and a line per change where there is none."""
+"""The live view in a terminal; where there is none, one line per change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kymograph.live.numbers import duration
-from kymograph.live.state import LiveArm, LiveCounts, LiveState, LiveStudy, LiveWork, look, look_again
+from kymograph.live.numbers import format_duration
+from kymograph.live.reading import read_state, reread_state
+from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
     from rich.text import Text
 
-EVERY = 0.5
-"""Seconds between two looks at the directory."""
+INTERVAL = 0.5
+"""Seconds between two readings of the directory."""
 BLOCKS = "▁▂▃▄▅▆▇█"
-_FAILURES, _SEEDS, _TRACE, _WIDE = 3, 8, 20, 200
+MOST_LOST = 3
+"""The most failed and damaged runs listed of a study."""
+_SEEDS, _TRACE = 8, 20  # blocks of a sparkline over seeds, and of one over training
+_FILE_WIDTH = 200
 
 
 def watch(
@@ -34,41 +38,51 @@ def watch(
         once: prints the state and returns.
         follow: goes on when everything has ended, until Ctrl-C.
         console: where to show it; default: standard output.
-        clock: tells the time.
+        clock: returns the time.
     """
     from rich.console import Console
 
     console = console or Console(highlight=False)
-    state = look(directory, clock())
+    state = read_state(directory, clock())
     try:
         if once or (state.ended and not follow):
             if not console.is_terminal:
-                console.width = _WIDE  # a file has no edge to cut at
+                console.width = _FILE_WIDTH  # a file need not be cut at a terminal's edge
             console.print(_picture(state, clock(), console.width))
         elif console.is_terminal:
-            state = _live(console, directory, state, follow, clock)
+            state = _show_live(console, directory, state, follow, clock)
         else:
-            state = _lines(console, directory, state, follow, clock)
+            state = _print_changes(console, directory, state, follow, clock)
     except KeyboardInterrupt:
         return 0 if follow else 130
     return 1 if state.damaged else 0
 
 
-def line(study: LiveStudy) -> str:
+def format_progress(study: StudyState) -> str:
     """Returns a study's progress as one line."""
-    eta = "" if study.eta is None else f", about {duration(study.eta)} left"
-    return f"{study.name}: {tell(study.counts)}{eta}"
+    eta = "" if study.eta is None else f", about {format_duration(study.eta)} left"
+    return f"{format_counts(study.counts)}{eta}"
 
 
-def tell(counts: LiveCounts) -> str:
-    """Returns the counts in words, leaving out conditions that no run is in."""
-    others = [(counts.failed, "failed"), (counts.running, "running"), (counts.stopped, "stopped")]
-    parts = [f"{counts.finished}/{counts.planned} done", *(f"{n} {word}" for n, word in others if n)]
-    return ", ".join([*parts, *([f"{counts.waiting} waiting"] if counts.waiting else [])])
+def format_counts(counts: RunCounts) -> str:
+    """Returns the counts as text, without the conditions that no run is in.
+
+    >>> format_counts(RunCounts(finished=3, waiting=1))
+    '3/4 done, 1 waiting'
+    """
+    names = ("failed", "damaged", "running", "stopped", "waiting")
+    others = [f"{count} {name}" for name in names if (count := getattr(counts, name))]
+    return ", ".join([f"{counts.finished}/{counts.planned} done", *others])
+
+
+def format_superseded(study: StudyState) -> str:
+    """Returns how many runs of earlier code the study has, as text."""
+    runs = "1 run" if study.superseded == 1 else f"{study.superseded} runs"
+    return f"superseded: {runs} of an earlier version or source of the study, not counted here"
 
 
 def spark(values: Sequence[float | None]) -> str:
-    """Returns a row of blocks as high as the values, between their least and greatest; a gap for a missing one."""
+    """Returns a row of blocks as high as the values, from the smallest to the largest; a gap for a missing one."""
     finite = [value for value in values if value is not None]
     if not finite:
         return ""
@@ -85,39 +99,44 @@ def spark(values: Sequence[float | None]) -> str:
     return "".join(map(block, values))
 
 
-def _live(console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]) -> LiveState:
+def _show_live(
+    console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]
+) -> LiveState:
     from rich.live import Live
 
     with Live(_picture(state, clock(), console.width), console=console, refresh_per_second=4) as live:
         while follow or not state.ended:
-            time.sleep(EVERY)
-            state = look_again(directory, clock())
+            time.sleep(INTERVAL)
+            state = reread_state(directory, clock())
             live.update(_picture(state, clock(), console.width))
-        live.vertical_overflow = "visible"  # what stays on the screen is the whole picture
+        live.vertical_overflow = "visible"  # the whole picture stays on the screen
     return state
 
 
-def _lines(console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]) -> LiveState:
-    """Prints a line per study whenever its counts change."""
-    shown: dict[str, LiveCounts] = {}
-    told: set[str] = set()
+def _print_changes(
+    console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]
+) -> LiveState:
+    """Prints a line per study whenever its counts change, and every other message once."""
+    shown: dict[str, RunCounts] = {}
+    printed: set[str] = set()
     while True:
         for study in state.studies:
             if shown.get(study.name) != study.counts:
                 shown[study.name] = study.counts
-                _say(console, line(study))
-            news = [f"{study.name} failed: {_failure(study, at)}" for at in range(len(study.failures))]
-            for text in [*news, *study.notes]:
-                if text not in told:
-                    told.add(text)
-                    _say(console, text)
+                _print_line(console, f"{study.name}: {format_progress(study)}")
+            superseded = [f"{study.name} {format_superseded(study)}"] if study.superseded else []
+            news = [f"{study.name} {_format_lost(run)}" for run in study.lost]
+            for text in [*superseded, *news, *study.notes]:
+                if text not in printed:
+                    printed.add(text)
+                    _print_line(console, text)
         if state.ended and not follow:
             return state
-        time.sleep(EVERY)
-        state = look_again(directory, clock())
+        time.sleep(INTERVAL)
+        state = reread_state(directory, clock())
 
 
-def _say(console: Console, text: str) -> None:
+def _print_line(console: Console, text: str) -> None:
     console.print(_text(text), soft_wrap=True)
     console.file.flush()
 
@@ -130,57 +149,58 @@ def _picture(state: LiveState, now: float, width: int) -> Group:
     return Group(*(part for study in state.studies for part in _study(study, now, width)))
 
 
-def _study(study: LiveStudy, now: float, width: int) -> list:
+def _study(study: StudyState, now: float, width: int) -> list:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
     counts = study.counts
     head = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=max(counts.planned, 1), completed=counts.finished + counts.failed, width=20)
-    head.add_row(_text(study.name, style="bold"), bar, _text(line(study).removeprefix(f"{study.name}: ")))
+    head.add_row(_text(study.name, style="bold"), bar, _text(format_progress(study)))
     parts: list = [head]
-    if study.work:
-        parts.append(_work_table(study.work, now))
+    if study.processes:
+        parts.append(_process_table(study.processes, now))
     if study.arms:
         parts.append(_arm_table(study.arms, width))
-    for place in range(min(len(study.failures), _FAILURES)):
-        parts.append(_text(f"  failed: {_failure(study, place)}", style="red"))
-    if len(study.failures) > _FAILURES:
-        parts.append(_text(f"  and {len(study.failures) - _FAILURES} more failed", style="red"))
+    parts += [_text(f"  {_format_lost(run)}", style="red") for run in study.lost[:MOST_LOST]]
+    if len(study.lost) > MOST_LOST:
+        parts.append(_text(f"  and {len(study.lost) - MOST_LOST} more failed or damaged", style="red"))
     if counts.stopped and not counts.running:
-        parts.append(_text("  stopped: the process has ended; run the same command again to go on", style="yellow"))
+        parts.append(_text("  stopped: the process has ended; run the same command again to continue", style="yellow"))
+    if study.superseded:
+        parts.append(_text(f"  {format_superseded(study)}", style="dim"))
     parts += [_text(f"  {note}", style="red") for note in study.notes]
     return [*parts, _text("")]
 
 
-def _work_table(work: Sequence[LiveWork], now: float) -> Table:
+def _process_table(processes: Sequence[ProcessState], now: float) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("  at work", "steps", "for", "last words"):
+    for column in ("  running", "steps", "for", "last message"):
         table.add_column(column, header_style="dim", overflow="fold")
-    for one in work:
-        share = f"{one.done}/{one.steps} ({100 * one.done // max(one.steps, 1)} %)"
-        since = duration(max(now - one.started, 0)) if one.alive else "stopped"
-        table.add_row(_text(f"  {runs_of(one)}"), share, since, _text(one.words))
+    for process in processes:
+        share = f"{process.done}/{process.steps} ({100 * process.done // max(process.steps, 1)} %)"
+        since = format_duration(max(now - process.started, 0)) if process.alive else "stopped"
+        table.add_row(_text(f"  {format_runs(process)}"), share, since, _text(process.message))
     return table
 
 
-def runs_of(work: LiveWork) -> str:
-    """Returns which runs a process is at, in few words."""
-    if work.runs == 1 and work.arms:
-        return f"{work.arms[0]}, seed {work.seeds[0]}"
-    arms = ", ".join(work.arms) if len(work.arms) <= 2 else f"{work.arms[0]} … {work.arms[-1]}"
-    return f"{work.runs} runs together: {arms}" if arms else f"{work.runs} runs"
+def format_runs(process: ProcessState) -> str:
+    """Returns which runs a process computes, in a few words."""
+    if process.runs == 1 and process.arms:
+        return f"{process.arms[0]}, seed {process.seeds[0]}"
+    arms = ", ".join(process.arms) if len(process.arms) <= 2 else f"{process.arms[0]} … {process.arms[-1]}"
+    return f"{process.runs} runs together: {arms}" if arms else f"{process.runs} runs"
 
 
-def _arm_table(arms: Sequence[LiveArm], width: int) -> Table:
+def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     labels = list(dict.fromkeys(headline.label for arm in arms for headline in arm.headlines))
     traces = [arm.trace for arm in arms if arm.trace]
-    # Numbers that do not fit are left out rather than folded into ribbons.
+    # Numbers that do not fit are left out rather than folded into narrow columns.
     longest = max(len(arm.name) for arm in arms)
     left = width - longest - 14 - (_TRACE + 11 if traces else 0)
     seeds = max((len(headline.values) for arm in arms for headline in arm.headlines), default=0)
@@ -213,16 +233,15 @@ def _arm_table(arms: Sequence[LiveArm], width: int) -> Table:
     return table
 
 
-def _text(words: str, style: str = "") -> Text:
-    """Returns words, which may come from a file, as text: no markup in them is obeyed, nor any control character."""
+def _text(content: str, style: str = "") -> Text:
+    """Returns text that may come from a file, in which neither markup nor control characters have any effect."""
     from rich.text import Text
 
-    return Text("".join(letter if letter.isprintable() else "�" for letter in words), style=style)
+    return Text("".join(letter if letter.isprintable() else "�" for letter in content), style=style)
 
 
-def _failure(study: LiveStudy, place: int) -> str:
-    failure = study.failures[place]
-    return f"{failure.arm}, seed {failure.seed}: {failure.reason}"
+def _format_lost(run: LostRunState) -> str:
+    return f"{run.condition}: {run.arm}, seed {run.seed}: {run.reason}"
 
 
 def _short(values: Sequence[float | None], most: int) -> str:

@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
-from kymograph.live.numbers import duration
-from kymograph.live.state import look, look_again
+from kymograph.live.numbers import format_duration
+from kymograph.live.reading import read_state, reread_state
 
 if TYPE_CHECKING:
     import jinja2
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ADDRESS = "127.0.0.1"
-EVERY = 0.5
-"""Seconds between two looks at the directory, however many browsers watch."""
-SIGN_OF_LIFE = 15.0
-"""Seconds after which a comment is sent down a quiet stream, so that nobody on the way takes it for dead."""
+INTERVAL = 0.5
+"""Seconds between two readings of the directory, however many browsers watch."""
+KEEP_ALIVE = 15.0
+"""Seconds after which a comment is sent over a quiet stream, so that no proxy closes it."""
 _OWN_NAMES = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -53,7 +53,7 @@ def serve(directory: str, port: int) -> int:
         raise KymographError(
             "the page needs starlette and uvicorn; install them with `pip install 'kymograph[serve]'`"
         ) from None
-    look(directory, time.time())  # a directory that is not there is told at once
+    read_state(directory, time.time())  # a missing directory is reported before the server starts
     listener = bind(port)
     app = make_app(directory, lambda: server.should_exit)
     server = uvicorn.Server(
@@ -66,11 +66,11 @@ def serve(directory: str, port: int) -> int:
             timeout_graceful_shutdown=2,
         )
     )
-    print(f"watching {directory} at http://{ADDRESS}:{listener.getsockname()[1]}/ (Ctrl-C ends)", flush=True)
+    print(f"watching {directory} at http://{ADDRESS}:{listener.getsockname()[1]}/ (Ctrl-C to stop)", flush=True)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        pass  # that is how one leaves
+        pass  # the usual way to end it
     finally:
         listener.close()
     return 0
@@ -79,7 +79,7 @@ def serve(directory: str, port: int) -> int:
 def bind(port: int) -> socket.socket:
     """Returns a listening socket that only this machine can reach; port 0 takes any that is free."""
     if not 0 <= port <= 65535:
-        raise KymographError(f"a port lies in 0 to 65535, not {port}")
+        raise KymographError(f"a port must be from 0 to 65535, not {port}")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -88,33 +88,33 @@ def bind(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise KymographError(
-            f"port {port} cannot be had ({error.strerror}); choose another with --port, or --port 0 for any"
+            f"port {port} is not available ({error.strerror}); choose another with --port, or --port 0 for any"
         ) from None
     return listener
 
 
 def make_app(directory: str, stopping: Callable[[], bool] = lambda: False) -> ASGIApp:
-    """Returns the application that shows ``directory``; streams end once ``stopping`` says so."""
+    """Returns the application that shows ``directory``; streams end once ``stopping`` returns true."""
     from starlette.applications import Starlette
     from starlette.responses import HTMLResponse, Response, StreamingResponse
     from starlette.routing import Route
 
-    board = _Board(directory)
+    states = _StateCache(directory)
     template = _template()
 
     async def page(request: Request) -> Response:
         nonce = secrets.token_urlsafe(16)
-        text = template.render(state=json.loads(await board.text()), nonce=nonce, now=time.time())
+        text = template.render(state=json.loads(await states.text()), nonce=nonce, now=time.time())
         policy = f"{_POLICY}; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:"
         return HTMLResponse(text, headers={"content-security-policy": policy})
 
     async def state(request: Request) -> Response:
-        return Response(await board.text(), media_type="application/json")
+        return Response(await states.text(), media_type="application/json")
 
     async def events(request: Request) -> Response:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return StreamingResponse(_stream(board, stopping), media_type="text/event-stream")
+        return StreamingResponse(_stream(states, stopping), media_type="text/event-stream")
 
     app: Starlette = Starlette(
         routes=[Route("/", page), Route("/state.json", state), Route("/events", events)],
@@ -123,8 +123,8 @@ def make_app(directory: str, stopping: Callable[[], bool] = lambda: False) -> AS
     return _Guard(app)
 
 
-class _Board:
-    """The state of the directory as JSON, looked at no more often than `EVERY` however many ask."""
+class _StateCache:
+    """The state of the directory as JSON, read at most once every `INTERVAL` seconds however many ask."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -133,28 +133,28 @@ class _Board:
 
     async def text(self) -> str:
         async with self._lock:
-            if not self._text or time.monotonic() - self._at >= EVERY:
+            if not self._text or time.monotonic() - self._at >= INTERVAL:
                 self._text = await asyncio.to_thread(self._read)
                 self._at = time.monotonic()
             return self._text
 
     def _read(self) -> str:
-        return json.dumps(look_again(self._directory, time.time()).to_json(), allow_nan=False)
+        return json.dumps(reread_state(self._directory, time.time()).to_json(), allow_nan=False)
 
 
-async def _stream(board: _Board, stopping: Callable[[], bool]) -> AsyncIterator[str]:
+async def _stream(states: _StateCache, stopping: Callable[[], bool]) -> AsyncIterator[str]:
     """Yields server-sent events: the state at once, and again whenever it has changed."""
     yield "retry: 1000\n\n"
     last, at = "", time.monotonic()
     while not stopping():
-        text = await board.text()
+        text = await states.text()
         if text != last:
             yield f"data: {text}\n\n"
             last, at = text, time.monotonic()
-        elif time.monotonic() - at > SIGN_OF_LIFE:
-            yield ": still here\n\n"
+        elif time.monotonic() - at > KEEP_ALIVE:
+            yield ": keep-alive\n\n"
             at = time.monotonic()
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(INTERVAL)
 
 
 class _Guard:
@@ -192,7 +192,7 @@ def _template() -> jinja2.Template:
 
     loader = jinja2.PackageLoader("kymograph.live", "templates")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["duration"] = duration
+    environment.filters["duration"] = format_duration
     environment.filters["number"] = _number
     return environment.get_template("live.html")
 

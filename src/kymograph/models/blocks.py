@@ -1,19 +1,33 @@
-"""How a network is cut into embed, blocks and read-out, so that credit can be handed to each block on its own.
+"""Networks cut into embed, blocks and read-out, so that credit can be handed to each block on its own.
 
     h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l)   (or f_l(h_l) without the skip),   logits = readout(h_L)
 
-``f_l`` is block l without its skip. A network offers this cut by being a `BlockNetwork`; any other module is wrapped by
-`cut`, from an ``nn.Sequential`` or from the names of its parts.
+``f_l`` is block l without its skip. A network offers this cut by being a `BlockNetwork`; `kymograph.models.cut` wraps
+any other module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
+from kymograph.shapes import Float
+
+
+class Trace(NamedTuple):
+    """One forward pass up to the read-out."""
+
+    start: Tensor
+    """embed(x), with its graph."""
+    outputs: list[Tensor]
+    """f_0 to f_{L-1}: what each block puts out before it is joined to the stream."""
+    points: list[Tensor]
+    """h_0 to h_L."""
 
 
 class BlockNetwork(nn.Module):
@@ -27,15 +41,29 @@ class BlockNetwork(nn.Module):
     """Whether a block's output is added to its input."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the logits, shape (B, classes)."""
+        """Returns the logits, shape (batch, classes)."""
         return self.readout(self.stream(x)[-1])
 
     def stream(self, x: Tensor) -> list[Tensor]:
         """Returns h_0 to h_L."""
-        points = [self.embed(x)]
-        for block in self.blocks:
-            points.append(self.join(points[-1], block(points[-1])))
-        return points
+        return self.trace(x).points
+
+    def trace(self, x: Tensor, *, detach: bool = False) -> Trace:
+        """Returns one pass through embed and blocks; with ``detach``, no gradient flows from one part to another."""
+        start = self.embed(x)
+        outputs, points = self.walk(start.detach() if detach else start, detach=detach)
+        return Trace(start, outputs, points)
+
+    def walk(self, h: Tensor, first: int = 0, *, detach: bool = False) -> tuple[list[Tensor], list[Tensor]]:
+        """Continues the stream from ``h`` as h_first; returns f_first to f_{L-1}, and h_first to h_L.
+
+        With ``detach``, each block sees its input without a graph.
+        """
+        outputs, points = [], [h]
+        for block in islice(self.blocks, first, None):
+            outputs.append(block(points[-1]))
+            points.append(self.join(points[-1], outputs[-1].detach() if detach else outputs[-1]))
+        return outputs, points
 
     def join(self, h: Tensor, f: Tensor) -> Tensor:
         """Returns the next point of the stream from a point and the block's output there."""
@@ -46,7 +74,7 @@ class BlockNetwork(nn.Module):
         return self.head(self.norm(self.pooled(h)))
 
     def pooled(self, h: Tensor) -> Tensor:
-        """Returns the part of a point of the stream that the read-out sees, (B, features)."""
+        """Returns the part of a point of the stream that the read-out sees, (batch, features)."""
         return h
 
     def measured(self, h: Tensor) -> Tensor:
@@ -54,139 +82,21 @@ class BlockNetwork(nn.Module):
         return h.flatten(1)
 
     def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Returns how wide a credit vector at ``h`` is and over how many places it is spread."""
+        """Returns how wide a credit vector at ``h`` is and over how many positions it is spread."""
         return h.shape[-1], 1
 
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Returns credit vectors (B, width) spread over the places of ``h``, divided by the root of their number."""
+    def spread(self, credit: Float[Tensor, "batch width"], h: Tensor) -> Tensor:
+        """Returns credit vectors spread over the positions of ``h``, divided by the root of their number."""
         return credit.view_as(h)
 
 
-class CutModule(BlockNetwork):
-    """A user's own parts as a `BlockNetwork` without skips of its own: each block maps a point to the next."""
+def parameter_names(net: nn.Module) -> dict[str, list[str]]:
+    """Returns the names of the parameters of each part: ``embed``, ``blocks.0`` to ``blocks.L-1``, ``readout``.
 
-    skip = False
-
-    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], norm: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.embed, self.blocks, self.norm, self.head = embed, nn.ModuleList(blocks), norm, head
-
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Spreads a credit over everything but batch and features (the last axis, or the second of an image)."""
-        if h.dim() == 2:
-            return credit
-        if h.dim() == 4:
-            return credit[:, :, None, None].expand_as(h) / (h.shape[2] * h.shape[3]) ** 0.5
-        return credit[:, None].expand_as(h) / h.shape[1] ** 0.5
-
-    def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Features are the last axis, or the second of an image."""
-        return (h.shape[1], h.shape[2] * h.shape[3]) if h.dim() == 4 else (h.shape[-1], h[0].numel() // h.shape[-1])
-
-
-_NAMES = {"embed": ("embed",), "norm": ("norm", "out_ln"), "head": ("head", "out_head")}
-
-
-def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = False) -> BlockNetwork:
-    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to none or two.
-
-    Args:
-        module: a `BlockNetwork`; an ``nn.Sequential``, whose first and last layers with parameters are embed and head
-            (layers without parameters go with the layer before them); or a module with the attributes ``embed``,
-            ``blocks``, ``norm`` or ``out_ln``, ``head`` or ``out_head`` (each but ``blocks`` may be missing).
-        blocks: the names of the submodules that are blocks, in order; in an ``nn.Sequential`` what comes before them is
-            the embed, what comes after them the head.
-        skip: whether each block's output is added to its input. What else ``module`` does in its ``forward``, an
-            activation between its parts say, cannot be known here: compare the outputs.
+    A network that is not cut into blocks is one part, ``network``.
     """
-    if isinstance(module, BlockNetwork):
-        return module
-    if isinstance(module, nn.Sequential):
-        net = _cut_sequential(module) if blocks is None else _cut_at(module, list(blocks))
-    else:
-        net = _cut_by_name(module, blocks)
-    net.skip = skip
-    barren = next((number for number, block in enumerate(net.blocks) if not _learns(block)), None)
-    if barren is not None:
-        raise KymographError(f"block {barren} has no parameters and cannot learn; name blocks that have some")
-    owned = [id(own) for part in (net.embed, *net.blocks, net.norm, net.head) for own in part.parameters()]
-    there = set(owned)
-    if len(owned) > len(there):
-        raise KymographError("two parts of the cut network share parameters, which cannot learn from two credits")
-    lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in there), None)
-    if lost is not None:
-        raise KymographError(
-            f"{lost} belongs to no part of the cut network; call its parts embed, blocks, norm (or out_ln) and head "
-            "(or out_head), or make it an nn.Sequential"
-        )
-    return net
-
-
-def _cut_sequential(module: nn.Sequential) -> CutModule:
-    layers = _with_followers(list(module))  # `children()` would leave out a layer that comes again
-    if len(layers) < 3:
-        raise KymographError(
-            f"this nn.Sequential has {len(layers)} layers with parameters; embed, block and head need 3"
-        )
-    embed, *blocks, head = layers
-    return CutModule(embed, blocks, nn.Identity(), head)
-
-
-def _with_followers(children: Sequence[nn.Module]) -> list[nn.Module]:
-    """Returns the layers that have parameters, each with those that have none and come after it (or before all)."""
-    groups: list[list[nn.Module]] = [[]]
-    for child in children:
-        if _learns(child) and any(map(_learns, groups[-1])):
-            groups.append([])
-        groups[-1].append(child)
-    return [group[0] if len(group) == 1 else nn.Sequential(*group) for group in groups]
-
-
-def _learns(module: nn.Module) -> bool:
-    return next(module.parameters(), None) is not None
-
-
-def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
-    names, children = list(module._modules), list(module)  # a layer that comes again has a name for each time
-    unknown = [name for name in chosen if name not in names]
-    if unknown or not chosen:
-        raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
-    first, last = names.index(chosen[0]), names.index(chosen[-1])
-    if names[first : last + 1] != chosen:
-        raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
-    before, after = nn.Sequential(*children[:first]), nn.Sequential(*children[last + 1 :])
-    return CutModule(before, _with_followers(children[first : last + 1]), nn.Identity(), after)
-
-
-def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
-    inner = getattr(module, "blocks", None)
-    if blocks is not None:
-        known = dict(module.named_modules())
-        unknown = next((name for name in blocks if name not in known), None)
-        if unknown is not None or not blocks:
-            raise KymographError(
-                f"this network has no submodule {unknown!r} to be a block" if blocks else "name a block"
-            )
-        chosen = [known[name] for name in blocks]
-    elif isinstance(inner, nn.Sequential):
-        chosen = _with_followers(list(inner))
-    elif isinstance(inner, nn.ModuleList):
-        chosen = list(inner)
-    else:
-        raise KymographError(
-            "a network needs `.blocks` (an nn.ModuleList) to be cut, or must be an nn.Sequential, or the names of its "
-            "blocks must be given"
-        )
-    parts = [
-        next((part for name in names if isinstance(part := getattr(module, name, None), nn.Module)), nn.Identity())
-        for names in _NAMES.values()
-    ]
-    embed, norm, head = parts
-    return CutModule(embed, chosen, norm, head)
-
-
-def parameter_names(net: BlockNetwork) -> dict[str, list[str]]:
-    """Returns the names of the parameters of each part: ``embed``, ``blocks.0`` to ``blocks.L-1``, ``readout``."""
+    if not isinstance(net, BlockNetwork):
+        return {"network": [name for name, _ in net.named_parameters()]}
     groups: dict[str, list[str]] = {"embed": []}
     groups |= {f"blocks.{number}": [] for number in range(len(net.blocks))}
     groups["readout"] = []
@@ -201,44 +111,14 @@ def parameter_names(net: BlockNetwork) -> dict[str, list[str]]:
     return groups
 
 
-class FlatNetwork:
-    """A single network whose parameters are views of one row: the case R = 1 of `FlatParameters`."""
-
-    def __init__(self, net: BlockNetwork) -> None:
-        self.net = net
-        self.flat = self  # what the training loop updates
-        self.groups = parameter_names(net)
-        named = dict(net.named_parameters())
-        order = [name for names in self.groups.values() for name in names]
-        sizes = {name: named[name].numel() for name in order}
-        first_parameter = next(net.parameters())
-        self.values = torch.empty(  # (1, P)
-            1, sum(sizes.values()), device=first_parameter.device, dtype=first_parameter.dtype
-        )
-        self.gradients = torch.zeros_like(self.values)
-        self.spans: dict[str, slice] = {}
-        self._starts: dict[str, int] = {}
-        start = 0
-        for group, names in self.groups.items():
-            first = start
-            for name in names:
-                self._starts[name] = start
-                stop = start + sizes[name]
-                parameter = named[name]
-                view = self.values[0, start:stop].view_as(parameter)
-                view.copy_(parameter.detach())
-                parameter.data = view
-                parameter.grad = self.gradients[0, start:stop].view_as(parameter)
-                start = stop
-            self.spans[group] = slice(first, start)
-
-    def stacked(self, name: str) -> tuple[Tensor, Tensor]:
-        """Returns the parameter called ``name`` of every block as one tensor (L, ...), and its gradients: views."""
-        spans = [self.spans[f"blocks.{number}"] for number in range(len(self.net.blocks))]
-        length = spans[0].stop - spans[0].start
-        if any(span.stop - span.start != length for span in spans):
-            raise KymographError("only blocks that are alike can be stacked")
-        first = self.net.blocks[0].get_parameter(name)
-        shape, strides = (len(spans), *first.shape), (length, *first.stride())
-        start = self._starts[f"blocks.0.{name}"]
-        return self.values.as_strided(shape, strides, start), self.gradients.as_strided(shape, strides, start)
+@contextmanager
+def evaluating(net: nn.Module) -> Iterator[None]:
+    """Runs a block in evaluation mode and without gradients, then restores the mode of every module of ``net``."""
+    training = {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode

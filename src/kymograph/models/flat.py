@@ -1,4 +1,4 @@
-"""The parameters of R replicas in one piece of memory, with named views of it.
+"""The parameters of one network, or of R replicas, in one piece of memory, with named views of it.
 
 As a matrix, one row is one network: what acts on whole networks (clipping, norms, a rate per replica) is a single
 operation, and replica r never meets replica s. As a line, parameter after parameter, each parameter of all replicas
@@ -9,10 +9,26 @@ second piece of the same form, which autograd fills through the views' ``.grad``
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
+
+from kymograph.models.blocks import parameter_names
+from kymograph.shapes import Shaped
+
+
+class Flat(Protocol):
+    """Parameters and gradients as two tensors of one shape, (R, P) or (R * P,)."""
+
+    values: Tensor
+    gradients: Tensor
+
+    def attach(self) -> None:
+        """Makes the gradients' memory the ``.grad`` of the parameters, should it no longer be."""
+        ...
 
 
 class FlatParameters:
@@ -25,25 +41,36 @@ class FlatParameters:
         device: torch.device | str = "cpu",
         rows: bool = True,
     ) -> None:
-        sizes = {name: math.prod(shape) for name, shape in shapes.items()}
-        total = sum(sizes.values())
-        self.replicas = replicas
+        self.replicas, self._shapes, self._rows = replicas, {k: tuple(shape) for k, shape in shapes.items()}, rows
+        total = sum(map(math.prod, self._shapes.values()))
         self.values = torch.zeros((replicas, total) if rows else (replicas * total,), device=device)
         self.gradients = torch.zeros_like(self.values)
-        self.views: dict[str, nn.Parameter] = {}
-        self.gradient_views: dict[str, Tensor] = {}
-        start = 0
-        for name, shape in shapes.items():
-            stop = start + sizes[name]
+        self.views = {name: nn.Parameter(view) for name, view in self._cut(self.values).items()}
+        self.gradient_views = self._cut(self.gradients)
+        self.attach()
 
-            def cut(memory: Tensor, first: int = start, last: int = stop, shape: Sequence[int] = shape) -> Tensor:
-                part = memory[:, first:last] if rows else memory[replicas * first : replicas * last]
-                return part.view(replicas, *shape)
+    def _cut(self, memory: Tensor) -> dict[str, Tensor]:
+        """Returns each parameter's part of the memory, (R, *shape)."""
+        parts, start, replicas = {}, 0, self.replicas
+        for name, shape in self._shapes.items():
+            stop = start + math.prod(shape)
+            part = memory[:, start:stop] if self._rows else memory[replicas * start : replicas * stop]
+            parts[name], start = part.view(replicas, *shape), stop
+        return parts
 
-            view = nn.Parameter(cut(self.values))  # shares the memory
-            view.grad = cut(self.gradients)
-            self.views[name], self.gradient_views[name] = view, view.grad
-            start = stop
+    def attach(self) -> None:
+        """Makes the gradients' memory the ``.grad`` of the views."""
+        for name, view in self.views.items():
+            view.grad = self.gradient_views[name]
+
+    def apply(self, change: Callable[[Tensor], Tensor]) -> None:
+        """Applies a change of precision or device to both pieces of memory; the views stay views of them."""
+        self.values, self.gradients = change(self.values), change(self.gradients)
+        self.gradient_views = self._cut(self.gradients)
+        for name, values in self._cut(self.values).items():
+            self.views[name].grad = None  # a gradient must have its parameter's precision and device
+            self.views[name].data = values
+        self.attach()
 
     def fill(self, replica: int, tensors: Mapping[str, Tensor]) -> None:
         """Sets every parameter of one replica."""
@@ -52,3 +79,80 @@ class FlatParameters:
         with torch.no_grad():
             for name, tensor in tensors.items():
                 self.views[name][replica] = tensor.to(self.values.device)
+
+
+class ReplicaNetwork(nn.Module):
+    """R networks of one shape with a leading replica axis; subclasses set `flat`."""
+
+    flat: FlatParameters
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Moves or casts the flat memory first, so that the parameters stay views of it."""
+        self.flat.apply(fn)
+        return super()._apply(fn, recurse)
+
+
+class FlatNetwork:
+    """A single network whose parameters are views of one row: the case R = 1 of `FlatParameters`."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = net
+        self.groups = parameter_names(net)
+        named = dict(net.named_parameters())
+        self._parameters = [named[name] for names in self.groups.values() for name in names]
+        total = sum(parameter.numel() for parameter in self._parameters)
+        self.values = self._parameters[0].detach().new_empty(1, total)  # (1, P)
+        self.gradients = torch.zeros_like(self.values)
+        for parameter, view in zip(self._parameters, views_of(self.values[0], self._parameters), strict=True):
+            view.copy_(parameter.detach())
+            parameter.data = view
+        self._gradient_views = views_of(self.gradients[0], self._parameters)
+        self.attach()
+        self.spans: dict[str, slice] = {}
+        """The columns of each part."""
+        start = 0
+        for group, names in self.groups.items():
+            stop = start + sum(named[name].numel() for name in names)
+            self.spans[group], start = slice(start, stop), stop
+
+    def attach(self) -> None:
+        """Makes the gradients' memory the ``.grad`` of the parameters."""
+        for parameter, view in zip(self._parameters, self._gradient_views, strict=True):
+            parameter.grad = view
+
+    @property
+    def block_spans(self) -> list[slice]:
+        """The columns of each block."""
+        return [span for name, span in self.spans.items() if name.startswith("blocks.")]
+
+
+def views_of(line: Shaped[Tensor, " numbers"], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Returns consecutive parts of ``line``, shaped as ``tensors`` are."""
+    views, start = [], 0
+    for tensor in tensors:
+        views.append(line[start : start + tensor.numel()].view(tensor.shape))
+        start += tensor.numel()
+    return views
+
+
+def stack_of_views(tensors: Sequence[Tensor]) -> Tensor | None:
+    """Returns tensors of one shape that lie evenly spaced in one memory as one tensor (n, ...): a view, no copy.
+
+    None if they do not lie like that.
+    """
+    first = tensors[0].detach()
+    if any(_form(tensor) != _form(first) for tensor in tensors):
+        return None
+    try:
+        memories = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+    except (RuntimeError, NotImplementedError):  # a kind of tensor without memory of its own
+        return None
+    steps = {after.storage_offset() - before.storage_offset() for before, after in pairwise(tensors)}
+    if len(memories) > 1 or len(steps) > 1 or min(steps, default=1) <= 0:
+        return None
+    step = steps.pop() if steps else first.numel()
+    return first.as_strided((len(tensors), *first.shape), (step, *first.stride()), first.storage_offset())
+
+
+def _form(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from kymograph.models.blocks import BlockNetwork
+
+PART = {
+    "about": "residual MLP on flattened images: h <- h + W2 gelu(W1 LN(h))",
+    "order": 1,
+    "settings": ("out_ln", "skip", "expansion", "w2_std"),
+}
+
+
+def build(
+    channels: int,
+    size: int,
+    classes: int,
+    *,
+    depth: int,
+    width: int,
+    out_ln: bool = True,
+    skip: bool = True,
+    expansion: int = 1,
+    w2_std: float = 0.01,
+) -> ResidualMLP:
+    """Returns the residual MLP for images (channels, size, size)."""
+    return ResidualMLP(channels * size * size, classes, depth, width, expansion, w2_std, out_ln, skip)
 
 
 class MlpBlock(nn.Module):
@@ -23,6 +44,10 @@ class MlpBlock(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """Maps (B, width) to (B, width)."""
         return self.w2(nn.functional.gelu(self.w1(self.norm(h))))
+
+    def first_stds(self) -> dict[nn.Linear, float]:
+        """Returns the standard deviation of the first weights of layers that do not start as usual."""
+        return {self.w2: self.w2_std}
 
 
 class ResidualMLP(BlockNetwork):
@@ -57,33 +82,3 @@ class ResidualMLP(BlockNetwork):
     def mlp_blocks(self) -> list[MlpBlock]:
         """The blocks from the first to the last."""
         return cast(list[MlpBlock], list(self.blocks))
-
-
-def initialise(net: nn.Module, draw: torch.Generator) -> None:
-    """Draws every parameter anew from ``draw``, in order, as torch's own constructors draw from the global generator.
-
-    Linear and convolution weights and biases are uniform on +-1/sqrt(fan_in); norms start at one and zero; a block's
-    last layer (``w2``) is then set to weights N(0, w2_std) and zero bias; a free parameter, a token, is N(0, 0.02).
-    """
-    small = {block.w2: block.w2_std for block in net.modules() if isinstance(block, MlpBlock)}
-    taken: set[int] = set()
-    with torch.no_grad():
-        for module in net.modules():
-            if isinstance(module, nn.Linear | nn.Conv2d):
-                nn.init.kaiming_uniform_(module.weight, a=5**0.5, generator=draw)
-                if module.bias is not None:
-                    bound = module.weight[0].numel() ** -0.5
-                    module.bias.uniform_(-bound, bound, generator=draw)
-                if isinstance(module, nn.Linear) and module in small:
-                    # What was just drawn is thrown away, as in the script: its next numbers depend on it.
-                    module.weight.normal_(0.0, small[module], generator=draw)
-                    module.bias.zero_()
-            elif isinstance(module, nn.LayerNorm | nn.GroupNorm):
-                nn.init.ones_(module.weight)
-                nn.init.zeros_(module.bias)
-            else:
-                continue
-            taken |= {id(parameter) for parameter in module.parameters(recurse=False)}
-        for parameter in net.parameters():
-            if id(parameter) not in taken:
-                parameter.normal_(0.0, 0.02, generator=draw)

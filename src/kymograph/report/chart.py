@@ -1,26 +1,31 @@
-"""What every chart of the page consists of: pictures, a legend with n, a caption, and the data behind it."""
+"""What a chart of the page consists of (pictures, legends with n, a caption, its data), and what it is drawn from."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
+from kymograph.errors import KymographError
+from kymograph.report.grouping import ArmGroup, group_arms
 from kymograph.report.svg import Scale
+from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.declaration import SeriesDisplay
+from kymograph.runs.store import Store
 
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend; the mark's colour is that of its place in the page's palette."""
+    """One entry of a legend; ``colour`` is an index into the page's palette."""
 
     name: str
     colour: int
     note: str = ""
-    """What stands behind the name, e.g. "n = 10"."""
+    """What follows the name, e.g. "n = 10"."""
     kind: str = "line"
     """``line`` or ``area``."""
 
@@ -43,14 +48,49 @@ class Chart:
     panels: tuple[Panel, ...]
     caption: str
     data: Mapping[str, Any]
-    """What the page's script reads for hovering and for the CSV file."""
+    """What the page's script reads for hovering and for the CSV file; `table_data` suits every kind of panel."""
     foot: Markup | None = None
     """What all panels share, e.g. a colour bar."""
+    series: tuple[str, ...] = ()
+    """Series that the chart shows besides the one it was asked for."""
 
     @property
     def file(self) -> str:
         """The name of the CSV file."""
         return f"{self.id}.csv"
+
+
+@dataclass(frozen=True)
+class ChartRequest:
+    """One chart to draw: what every kind of panel is given."""
+
+    id: str
+    """The chart's id on the page."""
+    store: Store
+    """Finished runs of one study at one setting, their arms in the order of the declaration."""
+    display: SeriesDisplay
+    """The series, and how the study wants it shown."""
+    time: str = "training step"
+    """What the series run over."""
+    arm_panels: Mapping[str, str] = field(default_factory=dict)
+    """The declared panel of each arm; arms that are not listed share panels in order."""
+
+    def array(self) -> LabelledArray:
+        """Returns the series, axes (arm, seed, step[, site])."""
+        return self.store.series(self.display.series)
+
+    def curves(self) -> LabelledArray | None:
+        """Returns the series, axes (arm, seed, step), at the declared site if it has sites; None if no run has that."""
+        array, site = self.array(), self.display.site
+        if "site" not in array.labels:
+            return array if site is None else None
+        if site is None:
+            raise KymographError(f"the series {array.name!r} has several sites; its display must name one as `site`")
+        return array.sel(site=site) if site in array.labels["site"] else None
+
+    def groups(self, arms: Sequence[str]) -> list[ArmGroup]:
+        """Returns which of ``arms`` share a panel."""
+        return group_arms(arms, self.arm_panels)
 
 
 def rounded(values: Any) -> Any:
@@ -81,6 +121,6 @@ def seeds_text(counts: Sequence[int]) -> str:
 
 
 def spans_decades(values: np.ndarray) -> bool:
-    """Says whether values ask for a log scale: all positive, over more than a factor of 50."""
+    """Says whether values call for a log scale: all positive, over more than a factor of 50."""
     finite = values[np.isfinite(values)]
     return bool(len(finite) and finite.min() > 0 and finite.max() > 50 * finite.min())

@@ -1,134 +1,118 @@
-"""Which series a report draws, and how: title, unit, scale, and how long series are thinned."""
+"""What is shown together: series in the declared order, arms that share a panel, runs that share their settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
-from kymograph.figures.seed_curves import Bin
+from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
 from kymograph.runs.store import Store
-from kymograph.studies.base import BUILT_IN
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.superseded import current_code
 
-Form = Literal["curves", "kymograph", "profile", "nulls"]
-ARMS_A_PANEL = 6  # as many as have colours that everybody tells apart on white and on black
-MOST_GENERIC = 12
+ARMS_PER_PANEL = 6
+"""As many as have colours that everybody can distinguish on white and on black."""
+MOST_UNDECLARED = 12
+"""The most series drawn of a study that declares none."""
+_SECONDARY = ("null_", "p_")
+"""Prefixes of series that a study without declared series does not need drawn: draws of a null, and p-values."""
+_CODE = ("study version", "study source")
 
 
 @dataclass(frozen=True)
-class Look:
-    """How one series is shown."""
+class ArmGroup:
+    """Arms that share a panel, and the panel's title."""
 
-    series: str
     title: str
-    unit: str
-    log: bool | None = None
-    """None: a log scale if all values are positive and span more than a factor of 50."""
-    bin_by: Bin = "mean"
-    """What a bin of a long series keeps: its mean, or its largest value where peaks matter."""
-    site: str | None = None
-    """The one site to draw as curves, of a series that has several."""
-    forms: tuple[Form, ...] = ("curves",)
+    arms: tuple[str, ...]
 
 
-_DEPTH: tuple[Form, ...] = ("kymograph", "profile")
-_TRAINED = (
-    Look("test_accuracy", "Test accuracy", "fraction correct", log=False),
-    Look("train_loss", "Training loss", "cross-entropy, nats", log=True),
-    Look("stream_norm", "The residual stream", "‖h‖, median over images", log=True, forms=_DEPTH),
-    Look("stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", log=True, forms=_DEPTH),
-)
-LOOKS: dict[str, tuple[Look, ...]] = {
-    "clipping": (
-        Look("loss", "Training loss", "cross-entropy, nats", log=True),
-        Look("weight_norm", "Weight norm", "‖w‖", log=False),
-        Look("weight_norm_change", "Change of the weight norm per step", "|Δ‖w‖|", log=True, bin_by="max"),
-        Look("grad_norm", "Gradient norm before clipping", "‖g‖", log=True, bin_by="max"),
-        Look("effective_dim", "Effective dimension of the embedding", "dimensions", log=False),
-        Look("accuracy", "Accuracy on the rare class", "fraction correct", log=False, site="class_1"),
-    ),
-    "depth": (
-        Look("loss", "Training loss", "mean squared error", log=True),
-        Look("forward_gain", "Forward gain", "gain of ‖h‖ per layer", site="estimate"),
-        Look("backward_gain", "Backward gain", "gain of ‖∂L/∂h‖ per layer", site="estimate"),
-        Look("stream_norm", "The stream", "‖h‖, median over samples", log=True, forms=_DEPTH),
-        Look("stream_grad", "The gradient on the stream", "‖∂L/∂h‖", log=True, forms=_DEPTH),
-        Look("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
-        Look("grad_norm", "Gradient before the ReLU", "‖∂L/∂z‖", log=True, forms=("profile",)),
-    ),
-    "snapshot": (
-        *_TRAINED,
-        Look("cos_out", "Credit against gradient", "cosine", log=False, forms=_DEPTH),
-    ),
-    "audit": _TRAINED,
-    "calibration": (
-        Look("null_fresh", "Observed credit cosines against their nulls", "density", log=False, forms=("nulls",)),
-        Look("cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)),
-        *_TRAINED,
-    ),
-}
-EPOCHS = ("snapshot", "calibration", "audit")  # studies whose series are taken at epochs and not at steps
-_SECONDARY = ("null_", "p_")
+@dataclass(frozen=True)
+class SettingGroup:
+    """Runs of one study that share every setting but those that distinguish their arms."""
+
+    title: str
+    """The settings that distinguish these runs from the study's others; empty if there are no others."""
+    store: Store
 
 
-def looks_of(study: str, names: Iterable[str], with_sites: Iterable[str]) -> list[Look]:
-    """Returns how the series ``names`` of a study are drawn: the declared ones, or all of a study of one's own."""
-    there, sited = list(names), set(with_sites)
-    if study in LOOKS:
-        return [look for look in LOOKS[study] if look.series in there]
+def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
+    """Returns how a study's series are shown: those it declares and has; for a study that declares none, all.
+
+    Args:
+        declaration: the study's.
+        present: the names of the series that some run has.
+        sited: the names of those with a value per site.
+    """
+    if declaration.series:
+        return [display for display in declaration.series if display.series in present]
     found = [
-        Look(name, name, name, forms=_DEPTH if name in sited else ("curves",))
-        for name in sorted(there)
+        SeriesDisplay(name, name, name, forms=OVER_DEPTH if name in sited else ("curves",))
+        for name in sorted(present)
         if not name.startswith(_SECONDARY)
     ]
-    return found[:MOST_GENERIC]
+    return found[:MOST_UNDECLARED]
 
 
-def in_order(studies: Sequence[str]) -> list[str]:
-    """Returns the built-in studies in their own order, then the others."""
-    known = list(BUILT_IN)
-    return sorted(studies, key=lambda name: (known.index(name) if name in known else len(known), name))
+def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:
+    """Returns the arms of each panel: those of one declared panel together, the others a few to a panel, in order.
+
+    >>> group_arms(["a/1", "b/1", "a/2"], {"a/1": "a", "a/2": "a", "b/1": "b"})
+    [ArmGroup(title='a', arms=('a/1', 'a/2')), ArmGroup(title='b', arms=('b/1',))]
+    """
+    named: dict[str, list[str]] = {}
+    for arm in arms:
+        named.setdefault((declared or {}).get(arm, ""), []).append(arm)
+    others = named.pop("", [])
+    groups = [
+        ArmGroup(title, tuple(members[first : first + ARMS_PER_PANEL]))
+        for title, members in named.items()
+        for first in range(0, len(members), ARMS_PER_PANEL)
+    ]
+    count = -(-len(others) // ARMS_PER_PANEL)
+    size = -(-len(others) // count) if count else 1
+    for first in range(0, len(others), size):
+        last = min(first + size, len(others))
+        title = f"arms {first + 1} to {last} of {len(others)}" if count > 1 else "other arms" if groups else ""
+        groups.append(ArmGroup(title, tuple(others[first:last])))
+    return groups
 
 
-def time_axis(study: str) -> str:
-    """Returns what a study's series run over."""
-    return "epoch" if study in EPOCHS else "training step"
+def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> list[SettingGroup]:
+    """Returns a study's runs by the settings with which one arm was run at several values, e.g. two tasks.
 
-
-def panels_of(study: str, arms: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Returns the arms of each panel with the panel's title: pairs of `clipping`, otherwise a few arms a panel."""
-    if study == "clipping":
-        groups: dict[str, list[str]] = {}
-        for arm in arms:
-            groups.setdefault(arm.rpartition("/")[0], []).append(arm)
-        return [
-            (title, group[first : first + ARMS_A_PANEL])
-            for title, group in groups.items()
-            for first in range(0, len(group), ARMS_A_PANEL)
-        ]
-    count = -(-len(arms) // ARMS_A_PANEL)
-    size = -(-len(arms) // count) if count else 1
+    Runs that were superseded by a newer version or source of the study follow in groups of their own.
+    """
+    code = current_code((run.spec for run in store), declarations)
+    parts = ([run for run in store if code[run.study].made(run.spec) is current] for current in (True, False))
     return [
-        (f"arms {first + 1} to {min(first + size, len(arms))} of {len(arms)}" if count > 1 else "",
-         list(arms[first : first + size]))
-        for first in range(0, len(arms), size)
-    ]  # fmt: skip
+        SettingGroup(", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]), Store(runs, store.root))
+        for superseded, part in enumerate(parts)
+        for settings, runs in _by_settings(part, _CODE if superseded else ())
+    ]
 
 
-def settings_of(store: Store) -> list[tuple[dict[str, object], Store]]:
-    """Returns the runs apart by the settings with which one arm was run at several values, e.g. two tasks."""
-    varied: set[str] = set()
-    for arm in store.arms:
-        runs = store.select(arms=[arm]).runs
-        fields = {name for run in runs for name in run.config}
-        varied |= {name for name in fields if len({repr(run.config.get(name)) for run in runs}) > 1}
-        if len({run.spec.version for run in runs}) > 1:
-            varied.add("version")
-    parts: dict[tuple[str, ...], list] = {}
-    values: dict[tuple[str, ...], dict[str, object]] = {}
-    for run in store.runs:
-        own = {name: run.spec.version if name == "version" else run.config.get(name) for name in sorted(varied)}
-        key = tuple(repr(value) for value in own.values())
-        parts.setdefault(key, []).append(run)
-        values[key] = own
-    return [(values[key], Store(parts[key], store.root)) for key in sorted(parts)]
+def _texts(settings: Mapping[str, Any]) -> list[str]:
+    return [f"{name}: {value}" for name, value in settings.items() if name not in _CODE or value is not None]
+
+
+def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tuple[dict[str, Any], list[StoredRun]]]:
+    """Returns groups of runs, each with the settings that differ within some arm, and those of ``always``."""
+    by_arm: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        by_arm.setdefault(run.arm, []).append(_settings(run))
+    varied = set(always)
+    for members in by_arm.values():
+        names = {name for settings in members for name in settings}
+        varied |= {name for name in names if len({repr(settings.get(name)) for settings in members}) > 1}
+    groups: dict[tuple[str, ...], tuple[dict[str, Any], list[StoredRun]]] = {}
+    for run in runs:
+        settings = _settings(run)
+        own = {name: settings.get(name) for name in sorted(varied)}
+        groups.setdefault(tuple(map(repr, own.values())), (own, []))[1].append(run)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _settings(run: StoredRun) -> dict[str, Any]:
+    return {**run.config, "study version": run.spec.version, "study source": run.spec.source}

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,33 +15,80 @@ from markupsafe import Markup
 
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.figures.style import COLOURS
-from kymograph.report import methods
-from kymograph.report.evidence import evidence_of
-from kymograph.report.grouping import in_order
+from kymograph.report.claim_view import claim_view
+from kymograph.report.methods import methods
+from kymograph.report.provenance import damaged_runs, environments, failed_runs, run_ids
 from kymograph.report.sections import section_of
+from kymograph.runs.archive import Damaged
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.files import make_directory, write_atomically
+from kymograph.runs.ledger import read_plan
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from kymograph.studies.loading import declaration_of
 
 TITLE = "Training dynamics: runs and verdicts"
-# Runs before the page is drawn, so that nothing flashes: what needs a script shows only if there is one.
+# Runs before the page is drawn, so that nothing flashes; elements that need a script show only if scripts run.
 _EARLY = (
     'document.documentElement.classList.add("js");'
     'try{var t=localStorage.getItem("kymograph-theme");if(t)document.documentElement.dataset.theme=t}catch(e){}'
 )
 
 
-def write_page(store: Store, verdicts: Verdicts, path: Path, *, title: str = TITLE, now: str) -> Path:
-    """Writes the page to ``path`` by rename; returns the path."""
-    content = build_page(store, verdicts, title=title, now=now)
+def write_page(
+    store: Store,
+    verdicts: Verdicts,
+    path: Path,
+    *,
+    declarations: Mapping[str, Declaration] | None = None,
+    damaged: Sequence[Damaged] = (),
+    planned: Sequence[RunSpec] | None = None,
+    title: str = TITLE,
+    now: str,
+) -> Path:
+    """Writes the page that `build_page` returns to ``path`` by rename; returns the path."""
+    content = build_page(
+        store, verdicts, declarations=declarations, damaged=damaged, planned=planned, title=title, now=now
+    )
     make_directory(path.parent)
     write_atomically(path, content.encode("utf-8", "replace"))
     return path
 
 
-def build_page(store: Store, verdicts: Verdicts, *, title: str = TITLE, now: str) -> str:
-    """Returns the page as HTML; two pages of the same runs differ in ``now``, the time stamp, and in nothing else."""
+def build_page(
+    store: Store,
+    verdicts: Verdicts,
+    *,
+    declarations: Mapping[str, Declaration] | None = None,
+    damaged: Sequence[Damaged] = (),
+    planned: Sequence[RunSpec] | None = None,
+    title: str = TITLE,
+    now: str,
+) -> str:
+    """Returns the page as HTML; two pages of the same runs differ in ``now``, the time stamp, and in nothing else.
+
+    An `Archive` has everything that is needed, so that no file is read twice:
+
+        archive = Archive.open("runs").checked()
+        build_page(archive.store, verdicts, declarations=archive.declarations, damaged=archive.damaged,
+                   planned=archive.planned, now="today")
+
+    Args:
+        store: the runs to show.
+        verdicts: what was judged of them.
+        declarations: what the studies declare; default: what is stored beside the runs.
+        damaged: runs whose records could not be read.
+        planned: every run that was ever planned; default: what is listed beside the runs.
+        title: the page's title.
+        now: the time stamp.
+    """
     import jinja2
 
+    known = store.declarations if declarations is None else declarations
+    declared = {name: declaration_of(name, known) for name in store.studies}
+    declared = dict(sorted(declared.items(), key=lambda item: (item[1].order, item[0])))
+    if planned is None:
+        planned = [] if store.root is None else read_plan(store.root)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -51,8 +99,7 @@ def build_page(store: Store, verdicts: Verdicts, *, title: str = TITLE, now: str
     environment.filters["data"] = data_block
     style, script = _style(), _template("report.js")
     counts = Counter(verdict.outcome for verdict in verdicts)
-    evidence = [evidence_of(place, verdict) for place, verdict in enumerate(verdicts)]
-    page = environment.get_template("report.html").render(
+    return environment.get_template("report.html").render(
         title=title,
         now=now,
         policy=_policy([style], [_EARLY, script]),
@@ -60,20 +107,20 @@ def build_page(store: Store, verdicts: Verdicts, *, title: str = TITLE, now: str
         early=Markup(_EARLY),
         script=Markup(script),
         store=store,
-        evidence=evidence,
+        claims=[claim_view(index, verdict) for index, verdict in enumerate(verdicts)],
         outcomes=[(str(outcome), counts[outcome]) for outcome in Outcome if counts[outcome]],
         claimed=list(dict.fromkeys(verdict.claim.study for verdict in verdicts)),
-        sections=[section_of(store, study) for study in in_order(store.studies)],
-        methods=methods.methods(store, verdicts),
-        environments=methods.environments(store),
-        ids=methods.run_ids(store),
-        failures=methods.failures(store),
+        sections=[section_of(store, declaration) for declaration in declared.values()],
+        methods=methods(store, verdicts, declared, damaged, planned),
+        environments=environments(store),
+        ids=run_ids(store),
+        failed=failed_runs(store),
+        damaged=damaged_runs(damaged),
     )
-    return page
 
 
 def data_block(value: Any) -> Markup:
-    """Returns ``value`` as JSON that can stand inside a script element, whatever its texts say."""
+    """Returns ``value`` as JSON that is safe inside a script element, whatever its texts say."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -86,8 +133,8 @@ def _template(name: str) -> str:
 
 def _style() -> str:
     """Returns the style sheet with the figures' colours; on black, each is mixed with white to keep its contrast."""
-    light = "".join(f"--c{place}:{colour};" for place, colour in enumerate(COLOURS[:6]))
-    dark = "".join(f"--c{place}:{_lighter(colour)};" for place, colour in enumerate(COLOURS[:6]))
+    light = "".join(f"--c{index}:{colour};" for index, colour in enumerate(COLOURS[:6]))
+    dark = "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS[:6]))
     sheet = _template("report.css").replace("/*light colours*/", light)
     before, rest = sheet.split("/*dark*/")
     block, after = rest.split("/*end dark*/")
@@ -99,7 +146,7 @@ def _style() -> str:
 
 
 def _lighter(colour: str, share: float = 0.25) -> str:
-    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    parts = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
     return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 

@@ -1,7 +1,7 @@
 """Small pieces of SVG as escaped markup: elements, scales with ticks, and the frame around a panel.
 
 The pictures are made here and not by a charting library because one and the same picture must show without JavaScript,
-take its colours from the page's light or dark theme, and print; the page's script only adds what moves.
+take its colours from the page's light or dark theme, and print; the page's script only adds interaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _attribute(value: object) -> object:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Returns a number for people: ``digits`` significant ones, a minus sign that is one, missing as a dash."""
+    """Returns a number as text: ``digits`` significant digits, a true minus sign, a dash if it is missing."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -58,7 +58,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: np.ndarray | float) -> np.ndarray:
-        """Returns pixels; NaN where a value has no place (missing, or not positive on a log scale)."""
+        """Returns pixels; NaN where a value cannot be shown (missing, or not positive on a log scale)."""
         values = np.asarray(value, dtype=np.float64)
         low, high = self.low, self.high
         if self.log:
@@ -76,13 +76,13 @@ class Scale:
 
 
 def scale_over(values: Iterable[float] | np.ndarray, start: float, end: float, log: bool, pad: float = 0.04) -> Scale:
-    """Returns a scale that holds all finite ``values`` with a little room; positive ones only if ``log``."""
+    """Returns a scale that covers all finite ``values`` with a little room; only positive ones if ``log``."""
     array = np.asarray(list(values) if not isinstance(values, np.ndarray) else values, dtype=np.float64).ravel()
     array = array[np.isfinite(array) & ((array > 0) | (not log))]
     array = np.clip(array, 1e-250, 1e250) if log else np.clip(array, -1e250, 1e250)  # room for the pad
     low, high = (float(array.min()), float(array.max())) if len(array) else (0.1, 1.0)
     if log:
-        if high < low * 1.0001:  # one value gets a scale around it
+        if high < low * 1.0001:  # a single value gets a scale around it
             low, high = low / 1.05, high * 1.05
         room = pad * (math.log(high) - math.log(low))
         return Scale(low * math.exp(-room), high * math.exp(room), start, end, True)
@@ -98,11 +98,11 @@ def linear_ticks(low: float, high: float, count: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
-    return [float(f"{place * step:.12g}") for place in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [float(f"{multiple * step:.12g}") for multiple in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:
-    """Returns powers of ten, every second or third if there are many, and 2 and 5 between them if there are few."""
+    """Returns powers of ten, every second or third if there are many, with 2 and 5 in between if there are few."""
     bottom, top = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     powers = list(range(bottom, top + 1))
     if len(powers) >= 3:
@@ -114,7 +114,7 @@ def log_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def labels(ticks: Sequence[float]) -> list[str]:
-    """Returns the ticks as text with as many digits as tell them apart."""
+    """Returns the ticks as text with as many digits as it takes to distinguish them."""
     for digits in range(4, 12):
         texts = [number(tick, digits) for tick in ticks]
         if len(set(texts)) == len(texts):
@@ -123,7 +123,7 @@ def labels(ticks: Sequence[float]) -> list[str]:
 
 
 def line(x: np.ndarray, y: np.ndarray) -> str:
-    """Returns the path through the points that are there, broken where one is missing."""
+    """Returns the path through the points, broken where one is missing."""
     parts, pen = [], "M"
     for a, b in zip(x.tolist(), y.tolist(), strict=True):
         if math.isfinite(a) and math.isfinite(b):
@@ -174,11 +174,11 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
         parts.append(element("line", class_="grid", x1=left, x2=left + width, y1=at, y2=at))
         parts.append(element("text", text, x=left - 6, y=at + 4, text_anchor="end"))
     stride = -(-len(names) // 6) if names else 1
-    places = range(0, len(names), stride) if names else x.ticks()
-    for place in places:
-        label = names[int(place)] if names else thousands(place)
-        parts.append(element("line", class_="grid", x1=x.at(place), x2=x.at(place), y1=top, y2=bottom))
-        parts.append(element("text", label, x=x.at(place), y=bottom + 15, text_anchor="middle"))
+    ticks = [float(index) for index in range(0, len(names), stride)] if names else x.ticks()
+    for value in ticks:
+        label = names[int(value)] if names else thousands(value)
+        parts.append(element("line", class_="grid", x1=x.at(value), x2=x.at(value), y1=top, y2=bottom))
+        parts.append(element("text", label, x=x.at(value), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
     parts.append(element("text", y_label, class_="label", x=2, y=11))
     parts.append(element("text", x_label, class_="label", x=left + width / 2, y=frame.height - 4, text_anchor="middle"))
@@ -191,5 +191,5 @@ def thousands(value: float) -> str:
 
 
 def picture(frame: Frame, label: str, *children: object) -> Markup:
-    """Returns the whole SVG, which scales with its column and says in words what it shows."""
+    """Returns the whole SVG, which scales with its column; ``label`` describes it to a screen reader."""
     return element("svg", *children, viewBox=f"0 0 {frame.width} {frame.height}", role="img", aria_label=label)

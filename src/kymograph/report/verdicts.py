@@ -21,7 +21,7 @@ PLAIN_WIDTH = 190
 
 
 def show(verdicts: Verdicts) -> None:
-    """Prints the verdicts as one table, in the width of the terminal, and how many there are of each."""
+    """Prints the verdicts as one table, as wide as the terminal, and how many there are of each kind."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -41,16 +41,15 @@ def show(verdicts: Verdicts) -> None:
     for verdict, cells in zip(verdicts, verdicts.table()[1], strict=True):
         name, setup, origin, outcome, effect, p, n, why = cells
         style = STYLES[verdict.outcome]
-        words = (Text(f"{name} ({setup})"), Text(origin), Text(outcome, style), Text(effect), p, n, Text(why))
-        table.add_row(*words)
+        table.add_row(Text(f"{name} ({setup})"), Text(origin), Text(outcome, style), Text(effect), p, n, Text(why))
     console.print(table)
     counts = {name: sum(str(verdict.outcome) == name for verdict in verdicts) for name in STYLES}
     line = f"{len(verdicts)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if verdicts.facts.get("not_asked"):
-        line += f"; {len(verdicts.facts['not_asked'])} more were not asked, for their arms were never run"
+        line += f"; {len(verdicts.facts['not_asked'])} more were not judged, because their arms were never run"
     console.print(Text(line))
     for name in verdicts.facts.get("own_not_asked", ()):
-        console.print(Text(f"not asked: {name}; no run is of its study, arms and settings"))
+        console.print(Text(f"not judged: {name}; no run has its study, arms and settings"))
 
 
 def write(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:

@@ -1,25 +1,38 @@
-"""Backpropagation (Rumelhart, Hinton and Williams, 1986) on replicas, in a network's own closed form."""
+"""Backpropagation (Rumelhart, Hinton and Williams, 1986): the exact gradient, by autograd."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
+from torch import nn
 
-from kymograph.rules.base import Credit
+from kymograph.models.blocks import parameter_names
+from kymograph.rules.base import EXACT, Credit, PlanLine, Rule, Setup, add_gradients
 
-
-class ClosedForm:
-    """The exact gradient, written out by a network so small that autograd's bookkeeping would be most of its cost.
-
-    Tests compare it with autograd's.
-    """
-
-    def backward(self, net: Any, x: Any, y: Any) -> Credit:
-        """Fills the gradient of each replica's own cross-entropy."""
-        return Credit(net.closed_form_gradient(x, y))
+PART = {
+    "name": "bp",
+    "order": 1,
+    "about": "backpropagation: every part gets the exact gradient",
+    "normalised": "normalised-bp",  # the rule that normalises this one's signal
+}
 
 
-def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Returns each replica's mean squared error over batch and features, shape (R,)."""
-    return (outputs - targets).square().mean(dim=(1, 2))
+class Backprop(Rule):
+    """The exact gradient of each replica's loss, for every part."""
+
+    def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
+        """Adds the gradients of all parts."""
+        self.start_gradients(accumulate)
+        outputs = self.net(x)
+        losses = self.losses(outputs, y)
+        add_gradients(losses, [own for parameters in self.parts().values() for own in parameters])
+        return Credit(losses.detach(), outputs.detach())
+
+    def plan(self) -> list[PlanLine]:
+        """Everything is exact."""
+        return [PlanLine(part, EXACT, "exact") for part in parameter_names(self.net)]
+
+
+def build(net: nn.Module, setup: Setup) -> Backprop:
+    """Returns the rule."""
+    return Backprop(net, setup.loss)

@@ -1,28 +1,180 @@
-"""What a rule hands back after it has filled the gradients of a step."""
+"""The contract of a learning rule: it fills the gradients of a network; clipping and stepping are others' work."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+
+from kymograph.errors import KymographError
+from kymograph.models.blocks import BlockNetwork, parameter_names
+from kymograph.rules.losses import Loss, usual_loss
+from kymograph.shapes import Float
+
+EXACT = "exact gradient of the loss"
 
 
-@dataclass(slots=True)
+class Setup(NamedTuple):
+    """What every rule's ``build`` is given beside the network and the rule's own options."""
+
+    loss: Loss | None = None
+    generator: torch.Generator | None = None
+    example: Any = None
+
+
 class Credit:
-    """The outcome of one backward pass: the loss of each replica, shape (R,), on the weights before the update."""
+    """The outcome of one backward pass, on the weights before the update."""
 
-    loss: Tensor
-    at_blocks: tuple[Tensor, ...] = ()
-    """What the rule handed to each block's output in place of the gradient, (B, ...).
+    __slots__ = ("_at_blocks", "logits", "loss")
 
-    Empty if that is the gradient, or if the rule did not need to write it out.
+    def __init__(
+        self,
+        loss: Float[Tensor, " replicas"],
+        logits: Tensor,
+        at_blocks: tuple[Tensor, ...] | Callable[[], tuple[Tensor, ...]] = (),
+    ) -> None:
+        self.loss = loss
+        """The loss of each replica."""
+        self.logits = logits
+        """The outputs of the network, without their graph."""
+        self._at_blocks = at_blocks
+
+    @property
+    def at_blocks(self) -> tuple[Tensor, ...]:
+        """What the rule handed to each block's output in place of the gradient; empty if it hands out no other."""
+        if callable(self._at_blocks):
+            self._at_blocks = self._at_blocks()
+        return self._at_blocks
+
+
+class LocalSignal(NamedTuple):
+    """What a part descends, as data from which its gradient can be worked out a second time."""
+
+    matrix: Tensor | None = None
+    """The matrix B (width, classes) that carries the output error to the part; None: the exact gradient arrives."""
+    normalised: bool = False
+    """Whether what arrives is divided, per sample, by its RMS."""
+    penalty: float = 0.0
+    """The factor of ||f||^2 that is added to the part's loss."""
+
+
+class PlanLine(NamedTuple):
+    """What one part of a network learns from."""
+
+    part: str
+    signal: str
+    kind: Literal["exact", "nothing", "other"]
+    """Whether that gives the part autograd's gradient, none at all, or one of the rule's own."""
+    local: LocalSignal | None = None
+    """Of a gradient of the rule's own: what the part descends."""
+
+
+class Rule(nn.Module):
+    """Fills the gradient of every trainable parameter of a network for one batch.
+
+    A rule's state (its buffers: feedback matrices and the like) is saved, moved and restored by ``state_dict`` and
+    ``to``. The network is not part of it.
+
+    Args:
+        net: a network cut into blocks, or a network of replicas.
+        loss: maps (outputs, targets) to a loss per replica, (R,), or to a scalar; None: the network's usual one.
     """
 
+    net: nn.Module
 
-class Rule(Protocol):
-    """Fills the gradient of every trainable parameter of ``net`` for one batch; clips, scales and steps nothing."""
+    def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
+        super().__init__()
+        self.__dict__["net"] = net  # past `nn.Module.__setattr__`, which would make it a part of the rule
+        chosen = loss if loss is not None else usual_loss(net)
+        if chosen is None:
+            raise KymographError(f"{type(net).__name__} has no usual loss; name one of kymograph.rules.losses")
+        self.loss = chosen
 
-    def backward(self, net: Any, x: Any, y: Any) -> Credit:
-        """Fills ``.grad`` and returns the credit."""
-        ...
+    def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
+        """Adds this batch's gradients to ``.grad``, made where it is None; returns loss, outputs and credit.
+
+        With ``accumulate=False`` the gradients replace what was there, in the memory that was there.
+        """
+        raise NotImplementedError
+
+    def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
+        """Returns what the rule hands to a block's output for the output errors given, before it is spread."""
+        raise KymographError(f"{type(self).__name__} hands out the gradient itself, and has no credit of its own")
+
+    def direction(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
+        """Returns the same before any normalisation per sample, which no cosine depends on."""
+        return self.credit(error, block)
+
+    def matrices(self) -> list[Tensor]:
+        """Returns the rule's feedback matrices, one per block; empty if it has none."""
+        return []
+
+    def plan(self) -> list[PlanLine]:
+        """Returns what every part of the network learns from."""
+        raise NotImplementedError
+
+    def after_update(self, step: int) -> None:
+        """Is called after the weights were updated for the ``step``-th time (from 0), for rules that learn too."""
+
+    def losses(self, outputs: Tensor, y: Any) -> Float[Tensor, " replicas"]:
+        """Returns the loss of each replica, with its graph."""
+        loss = self.loss(outputs, y)
+        return loss if loss.dim() else loss[None]
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """Returns the trainable parameters of each part: ``embed``, ``blocks.0``, ..., ``readout``."""
+        named = {name: own for name, own in self.net.named_parameters() if own.requires_grad}
+        return {
+            part: [named[name] for name in names if name in named] for part, names in parameter_names(self.net).items()
+        }
+
+    def trained_parts(self) -> list[str]:
+        """Returns the names of the parts that learn under this rule."""
+        return [line.part for line in self.plan() if line.kind != "nothing"]
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """Returns what to give to an optimizer: the others' gradients are zero, yet weight decay would move them."""
+        trained = set(self.trained_parts())
+        return [own for part, parameters in self.parts().items() if part in trained for own in parameters]
+
+    def start_gradients(self, accumulate: bool) -> None:
+        """Gives every trainable parameter a gradient that this batch's can be added to."""
+        for parameter in self.net.parameters():
+            if parameter.requires_grad:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                elif not accumulate:
+                    parameter.grad.zero_()
+
+
+class BlockRule(Rule):
+    """A rule for networks that are cut into blocks."""
+
+    net: BlockNetwork
+
+    def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
+        super().__init__(in_blocks(net), loss)
+
+    def block_names(self) -> list[str]:
+        """Returns ``blocks.0`` to ``blocks.L-1``."""
+        return [f"blocks.{number}" for number in range(len(self.net.blocks))]
+
+
+def in_blocks(net: nn.Module) -> BlockNetwork:
+    """Returns ``net`` if it is cut into blocks; raises otherwise."""
+    if not isinstance(net, BlockNetwork):
+        raise KymographError(
+            f"this rule needs a network cut into blocks, which {type(net).__name__} is not; see kymograph.models.cut"
+        )
+    return net
+
+
+def add_gradients(losses: Float[Tensor, " replicas"], parameters: list[nn.Parameter]) -> None:
+    """Adds the gradient of each replica's loss to the ``.grad`` of ``parameters``.
+
+    Replicas share no parameter, so the gradient of the sum is every replica's own gradient.
+    """
+    if parameters:
+        losses.backward(torch.ones_like(losses), inputs=parameters)

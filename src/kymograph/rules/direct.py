@@ -10,45 +10,28 @@ while it is built, and a single backward call starts from every block's output a
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from kymograph.models.blocks import BlockNetwork
-from kymograph.rules.base import Credit
+from kymograph.errors import KymographError
+from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup
+from kymograph.rules.feedback import Matrices, feedback_for
+from kymograph.rules.losses import Loss, error_of
+from kymograph.rules.normalised import unit_rms
+from kymograph.shapes import Float
 
-LAW = "N(0, 1) / sqrt(classes)"
-
-
-def draw_feedback(draw: torch.Generator, widths: Sequence[int], classes: int) -> list[Tensor]:
-    """Returns one matrix B_l (width_l, classes) per block, drawn one after the other."""
-    return [torch.randn(width, classes, generator=draw) / classes**0.5 for width in widths]
-
-
-def feedback_hash(feedback: Sequence[Tensor]) -> str:
-    """Returns a hash of the matrices, to know them again."""
-    total = hashlib.sha256()
-    for matrix in feedback:
-        total.update(repr(tuple(matrix.shape)).encode() + matrix.cpu().numpy().tobytes())
-    return total.hexdigest()[:16]
+PART = {
+    "name": "dfa",
+    "order": 2,
+    "about": "direct feedback alignment: the output error reaches every block through a random matrix",
+    "options": ("normalise", "penalty"),
+    "feedback": True,
+}
 
 
-def output_error(logits: Tensor, y: Tensor) -> Tensor:
-    """Returns the per-sample gradient of the cross-entropy at the logits, softmax(z) - onehot(y), (B, classes)."""
-    error = logits.detach().softmax(-1)
-    error[torch.arange(len(y), device=y.device), y] -= 1.0
-    return error
-
-
-def unit_rms(credit: Tensor) -> Tensor:
-    """Returns each row of ``credit`` (B, d) divided by its RMS, with the script's 1e-6 in the denominator."""
-    return credit / (credit.square().mean(-1, keepdim=True).sqrt() + 1e-6)
-
-
-class DirectFeedback:
+class DirectFeedback(BlockRule):
     """DFA with its parts as switches.
 
     Args:
@@ -57,36 +40,79 @@ class DirectFeedback:
         penalty: lambda; the block's loss gets lambda times the mean of ||f_l||^2 on top (0: vanilla DFA).
     """
 
-    def __init__(self, feedback: Sequence[Tensor], normalise: bool = True, penalty: float = 0.0) -> None:
-        self.feedback, self.normalise, self.penalty = list(feedback), normalise, penalty
+    feedback: Matrices
 
-    def credit(self, error: Tensor, block: int) -> Tensor:
-        """Returns the signal for ``block`` before it is spread over places, (B, width)."""
-        signal = error @ self.feedback[block].T
+    def __init__(
+        self,
+        net: nn.Module,
+        feedback: Iterable[Tensor],
+        *,
+        normalise: bool = True,
+        penalty: float = 0.0,
+        loss: Loss | None = None,
+    ) -> None:
+        super().__init__(net, loss)
+        self.feedback, self.normalise, self.penalty = Matrices(feedback), normalise, penalty
+        if len(self.feedback) != len(self.net.blocks):
+            raise KymographError(f"{len(self.net.blocks)} blocks need as many feedback matrices, not {len(self.feedback)}")
+
+    def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
+        """Returns B_l e for every sample, normalised if the rule does so, before it is spread over positions."""
+        signal = self.direction(error, block)
         return unit_rms(signal) if self.normalise else signal
 
-    def backward(self, flat: Any, x: Tensor, y: Tensor) -> Credit:
-        """Fills the gradients of all parts from one forward pass."""
-        net: BlockNetwork = flat.net
-        flat.gradients.zero_()
-        start = net.embed(x)
-        h, outputs = start.detach(), []
-        for block in net.blocks:
-            outputs.append(block(h))
-            h = net.join(h, outputs[-1].detach())
-        logits = net.readout(h)
-        loss = torch.nn.functional.cross_entropy(logits, y)
-        error = output_error(logits, y) / len(y)  # the mean over the batch
+    def direction(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
+        """Returns B_l e for every sample."""
+        return error @ self.feedback[block].T
+
+    def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
+        """Adds the gradients of all parts, from one forward pass."""
+        self.start_gradients(accumulate)
+        net, size = self.net, len(y)
+        start, outputs, points = net.trace(x, detach=True)
+        logits = net.readout(points[-1])
+        losses = self.losses(logits, y)
+        error = error_of(self.loss, logits, y) / size  # the mean over the batch
         signals = []
         for number, output in enumerate(outputs):
-            signal = net.spread(self._per_batch(error, number, len(y)), output)
+            signal = net.spread(self._per_batch(error, number, size), output)
             if self.penalty:
-                signal = signal + (2 * self.penalty / len(y)) * output.detach()
+                signal = signal + (2 * self.penalty / size) * output.detach()
             signals.append(signal)
-        at_embed = net.spread(self._per_batch(error, 0, len(y)), start)
-        torch.autograd.backward([loss, *outputs, start], [None, *signals, at_embed])
-        return Credit(loss.detach()[None], tuple(signals))
+        at_embed = net.spread(self._per_batch(error, 0, size), start)
+        roots = [(losses, torch.ones_like(losses)), *zip(outputs, signals, strict=True), (start, at_embed)]
+        learning = [(root, signal) for root, signal in roots if root.requires_grad]
+        if learning:
+            torch.autograd.backward(*map(list, zip(*learning, strict=True)))
+        return Credit(losses.detach(), logits.detach(), tuple(signals))
+
+    def matrices(self) -> list[Tensor]:
+        """Returns B_0 to B_{L-1}."""
+        return list(self.feedback)
 
     def _per_batch(self, error: Tensor, block: int, size: int) -> Tensor:
         # Normalised credit has no memory of the error's scale, so the mean over the batch is taken afterwards.
         return self.credit(error * size, block) / size if self.normalise else self.credit(error, block)
+
+    def plan(self) -> list[PlanLine]:
+        """Only the read-out is exact; the graph is cut at every block's input."""
+        scaled = ", divided per sample by its RMS" if self.normalise else ""
+        pulled = f", plus {self.penalty:g} ||f||^2" if self.penalty else ""
+        lines = [
+            PlanLine(
+                "embed",
+                f"B_0 e{scaled} (the matrix of block 0); cut from the blocks",
+                "other",
+                LocalSignal(self.feedback[0], self.normalise),
+            )
+        ]
+        for number, block in enumerate(self.block_names()):
+            signal = f"B_{number} e at its output f{scaled}{pulled}; exact inside, cut at its input"
+            local = LocalSignal(self.feedback[number], self.normalise, self.penalty)
+            lines.append(PlanLine(block, signal, "other", local))
+        return [*lines, PlanLine("readout", EXACT, "exact")]
+
+
+def build(net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.0) -> DirectFeedback:
+    """Returns the rule with matrices drawn for the network."""
+    return DirectFeedback(net, feedback_for(net, setup), normalise=normalise, penalty=penalty, loss=setup.loss)

@@ -16,6 +16,8 @@ from kymograph.errors import KymographError
 from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
 
 FILE = "study.json"
+OVER_DEPTH = ("kymograph", "profile")
+"""The forms in which a series that has a value per layer is usually shown."""
 LAST = 1000
 """The place of a study that declares none among others: after those that do."""
 

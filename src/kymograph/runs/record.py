@@ -24,7 +24,7 @@ from kymograph.runs.files import SCHEMA, check_schema, make_directory, plain, re
 from kymograph.runs.spec import RunSpec
 
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,10 @@ class RunResult:
     """The trained network as safetensors, if the study keeps it."""
 
 
+PackedRecord = Mapping[str, bytes]
+"""The files of a run by name, ready to be written."""
+
+
 @dataclass(frozen=True)
 class RunStatus:
     """How a run ended: ``finished``, or ``failed`` with the reason."""
@@ -63,6 +67,11 @@ class RunStatus:
 
 def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
     """Stores a finished run below ``root``, in place of what was there."""
+    store_record(root, spec, pack_record(spec, result, provenance), seconds)
+
+
+def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
+    """Returns the files of a finished run; raises if the result holds what cannot be stored."""
     contents = {
         CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance}),
         ARRAYS: _pack(result.series),
@@ -70,14 +79,23 @@ def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mappi
     }
     if result.checkpoint is not None:
         contents[CHECKPOINT] = result.checkpoint
-    _write(root, spec, contents, RunStatus("finished", seconds=round(seconds, 3)))
+    return contents
 
 
-def write_failure(root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any]) -> None:
-    """Stores that a run failed, and why; running again tries it again. A finished run stays as it is."""
+def store_record(root: Path, spec: RunSpec, record: PackedRecord, seconds: float) -> None:
+    """Writes the files of a finished run below ``root``, in place of what was there."""
+    _write(root, spec, record, RunStatus("finished", seconds=round(seconds, 3)))
+
+
+def write_failure(
+    root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any], traceback: str | None = None
+) -> None:
+    """Stores that a run failed, why, and where in the code; running again tries it again. A finished run stays."""
     if is_finished(root, spec):
         return
     contents = {CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance})}
+    if traceback is not None:
+        contents[TRACEBACK] = traceback.encode("utf-8", "replace")
     _write(root, spec, contents, RunStatus("failed", reason=reason))
 
 
@@ -102,7 +120,7 @@ def read_status(directory: Path) -> RunStatus:
     if status not in ("finished", "failed") or not isinstance(files, dict):
         raise KymographError(f"{directory / STATUS} is not a status file; delete {directory} to compute the run again")
     if any(
-        name not in (CONFIG, ARRAYS, SUMMARY, CHECKPOINT) or not isinstance(facts, dict)
+        name not in (CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK) or not isinstance(facts, dict)
         for name, facts in files.items()
     ):
         raise KymographError(f"{directory / STATUS} names foreign files; delete {directory} to compute the run again")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kymograph.errors import KymographError
 
 Scalar = str | int | float | bool | None
+Config = TypeVar("Config", covariant=True)
 
 
 def canonical_json(value: Any) -> str:
@@ -30,28 +33,42 @@ def slug(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class RunSpec:
-    """One run to compute: an arm of a study at a seed, with every field of its configuration resolved."""
+class RunSpec(Generic[Config]):
+    """One run: an arm of a study at a seed, with every field of its configuration resolved.
+
+    A study's own specs hold its typed configuration; those read from disk hold its settings as a dictionary. Both
+    have the same identity.
+    """
 
     study: str
     arm: str
     seed: int
-    config: Mapping[str, Scalar]
+    config: Config
     version: int
     """The study's number, raised whenever its numbers change, so that old results are not taken for new ones."""
+    source: str | None = None
+    """The hash of a user-defined study's code; None for a built-in study."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration as a dictionary."""
+        config: Any = self.config
+        return dataclasses.asdict(config) if dataclasses.is_dataclass(config) else dict(config)
 
     @property
     def identity(self) -> dict[str, Any]:
         """What the id is the hash of."""
+        code = {} if self.source is None else {"source": self.source}
         return {
             "study": self.study,
             "arm": self.arm,
             "seed": self.seed,
-            "config": dict(self.config),
+            "config": self.settings,
             "version": self.version,
+            **code,
         }
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """Sixteen hex digits that name this run and no other."""
         return digest(self.identity)
@@ -62,7 +79,7 @@ class RunSpec:
         return f"{slug(self.study)}/{slug(self.arm)}-s{self.seed}-{self.id}"
 
     @staticmethod
-    def from_identity(identity: Mapping[str, Any]) -> RunSpec:
+    def from_identity(identity: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
         """Builds a spec from a stored identity; raises if a key is missing or of the wrong type."""
         try:
             spec = RunSpec(
@@ -71,10 +88,12 @@ class RunSpec:
                 seed=identity["seed"],
                 config=identity["config"],
                 version=identity["version"],
+                source=identity.get("source"),
             )
         except (KeyError, TypeError) as error:
             raise KymographError(f"the run's config.json lacks {error}; delete the run to compute it again") from None
-        if not (isinstance(spec.study, str) and isinstance(spec.arm, str) and isinstance(spec.config, dict)):
+        texts = isinstance(spec.study, str) and isinstance(spec.arm, str)
+        if not (texts and isinstance(spec.config, dict) and isinstance(spec.source, str | None)):
             raise KymographError(
                 "the run's config.json has fields of the wrong type; delete the run to compute it again"
             )

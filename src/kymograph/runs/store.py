@@ -8,9 +8,7 @@ grad_norm.sel(arm="extreme/clip").values       # (seed, step)
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,134 +16,13 @@ import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs import record
-from kymograph.runs.files import read_json
-from kymograph.runs.record import RunSeries
+from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.declaration import Declaration, read_declaration
+from kymograph.runs.html import html_table
 from kymograph.runs.spec import RunSpec
-
-
-class StoredRun:
-    """One run read from its directory; series and summary are read, and their checksums checked, when asked for."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._status = record.read_status(directory)
-        content = read_json(directory / record.CONFIG, self._status.files.get(record.CONFIG))
-        self.spec = RunSpec.from_identity(content)
-        self.provenance: Mapping[str, Any] = content.get("provenance", {})
-        if content.get("id") != self.spec.id or not directory.name.endswith(self.spec.id):
-            raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
-
-    @property
-    def id(self) -> str:
-        """The hash that names the run."""
-        return self.spec.id
-
-    @property
-    def study(self) -> str:
-        """The study's name."""
-        return self.spec.study
-
-    @property
-    def arm(self) -> str:
-        """The arm's name."""
-        return self.spec.arm
-
-    @property
-    def seed(self) -> int:
-        """The seed."""
-        return self.spec.seed
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Every field of the resolved configuration."""
-        return self.spec.config
-
-    @property
-    def status(self) -> str:
-        """``finished`` or ``failed``."""
-        return self._status.status
-
-    @property
-    def reason(self) -> str | None:
-        """Why the run failed, if it did."""
-        return self._status.reason
-
-    @property
-    def seconds(self) -> float | None:
-        """The wall time of the run: its share of the stack it was trained in."""
-        return self._status.seconds
-
-    @functools.cached_property
-    def series(self) -> Mapping[str, RunSeries]:
-        """Every series of the run by name; empty for a failed run."""
-        if self.status != "finished":
-            return {}
-        return record.read_arrays(self.directory / record.ARRAYS, self._status.files.get(record.ARRAYS))
-
-    @functools.cached_property
-    def summary(self) -> Mapping[str, Any]:
-        """One number, or None for missing, per key; empty for a failed run."""
-        if self.status != "finished":
-            return {}
-        path = self.directory / record.SUMMARY
-        return read_json(path, self._status.files.get(record.SUMMARY))["summary"]
-
-    def __repr__(self) -> str:
-        return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "study": self.study,
-            "arm": self.arm,
-            "seed": self.seed,
-            "status": self.status,
-            **self.summary,
-        }
-        return _html_table(("", ""), [(key, _short(value)) for key, value in rows.items()])
-
-
-@dataclass(frozen=True)
-class LabelledArray:
-    """A measured quantity over many runs, with the labels of each axis; absent entries are NaN."""
-
-    name: str
-    values: np.ndarray  # (arm, seed, step[, site]), less the axes that `sel` has fixed
-    axes: tuple[str, ...]
-    labels: Mapping[str, tuple]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
-        return self.values.shape
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.values, dtype=dtype, copy=True if copy else None)
-
-    def sel(self, **chosen: Any) -> LabelledArray:
-        """Returns the part at the named labels, e.g. ``sel(arm="plain", seed=42)``; those axes are gone."""
-        array = self
-        for axis, label in chosen.items():
-            if axis not in array.axes:
-                raise KymographError(f"{self.name} has no axis {axis!r}{did_you_mean(axis, array.axes)}")
-            if label not in array.labels[axis]:
-                known = (str(item) for item in array.labels[axis][:12])
-                raise KymographError(f"{self.name} has no {axis} {label!r}{did_you_mean(str(label), known)}")
-            where = array.axes.index(axis)
-            array = LabelledArray(
-                self.name,
-                np.take(array.values, array.labels[axis].index(label), axis=where),
-                tuple(name for name in array.axes if name != axis),
-                {name: labels for name, labels in array.labels.items() if name != axis},
-            )
-        return array
-
-    def __repr__(self) -> str:
-        lines = [f"<{self.name}: {', '.join(f'{axis} {len(self.labels[axis])}' for axis in self.axes)}>"]
-        for axis in self.axes:
-            labels = self.labels[axis]
-            shown = ", ".join(map(str, labels)) if len(labels) <= 8 else f"{labels[0]} … {labels[-1]}"
-            lines.append(f"  {axis}: {shown}")
-        return "\n".join(lines)
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.superseded import current_code
 
 
 class Store:
@@ -232,12 +109,15 @@ class Store:
             chosen = Store(sorted(chosen.runs, key=lambda run: rank[run.seed]), self.root)
         return chosen
 
-    def newest(self) -> Store:
-        """Returns the runs of the newest version of each study; older ones are other experiments of the same name."""
-        versions: dict[str, int] = {}
-        for run in self.runs:
-            versions[run.study] = max(run.spec.version, versions.get(run.study, 0))
-        return self._filter(lambda run: run.spec.version == versions[run.study])
+    @functools.cached_property
+    def declarations(self) -> Mapping[str, Declaration]:
+        """What the studies declare beside these runs, by name."""
+        return {} if self.root is None else read_declarations(self.root)
+
+    def current(self) -> Store:
+        """Returns the runs of each study's current code; superseded ones are other experiments of the same name."""
+        codes = current_code((run.spec for run in self.runs), self.declarations)
+        return self._filter(lambda run: codes[run.study].made(run.spec))
 
     def where(self, **fields: Any) -> Store:
         """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``; ``version`` is the study's."""
@@ -339,7 +219,7 @@ class Store:
             for arm in self.select(study).arms:
                 runs = self.select(study, [arm])
                 rows.append((study, arm, len(runs.finished), len(runs.failed), ", ".join(map(str, runs.seeds))))
-        return _html_table(("study", "arm", "finished", "failed", "seeds"), rows)
+        return html_table(("study", "arm", "finished", "failed", "seeds"), rows)
 
     def _filter(self, keep: Callable[[StoredRun], bool]) -> Store:
         return Store((run for run in self.runs if keep(run)), self.root)
@@ -377,14 +257,8 @@ def _pandas() -> Any:
     return pandas
 
 
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "missing" if value is None else str(value)
-
-
-def _html_table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
-    head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def read_declarations(root: Path) -> dict[str, Declaration]:
+    """Returns what the studies below ``root``, an output directory or a study's own, declare, by name."""
+    paths = sorted([*root.glob(DECLARATION), *root.glob(f"*/{DECLARATION}")])
+    found = (read_declaration(path.parent) for path in paths)
+    return {declaration.name: declaration for declaration in found if declaration is not None}

@@ -7,13 +7,17 @@ cannot give less than 2/2^n two-sided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from kymograph.statistics.paired import Alternative, check_alternative, finite
+from kymograph.shapes import Float, Shaped
+from kymograph.statistics.alternatives import Alternative, check_alternative
+from kymograph.statistics.monte_carlo import drawn_p
+from kymograph.statistics.samples import Sample, finite, vector_of
 
+LEAST_SEEDS = 6
+"""Below this no exact two-sided test can reach 5 %: 2/2^5 is 0.0625."""
 EXACT_UP_TO = 20
 """The largest number of seeds whose patterns are all counted."""
 _TIE = 1e-12
@@ -25,13 +29,17 @@ _WORTHWHILE = 2**24
 
 
 def smallest_p(n: int, alternative: Alternative = "two-sided") -> float:
-    """Returns the smallest p-value that n seeds can give: 2/2^n two-sided, 1/2^n one-sided, and never above 1."""
+    """Returns the smallest p-value that n seeds can give: 2/2^n two-sided, 1/2^n one-sided, and never above 1.
+
+    >>> smallest_p(6)
+    0.03125
+    """
     check_alternative(alternative)
     return min(1.0, (2 if alternative == "two-sided" else 1) / 2**n)
 
 
 def sign_flip_p(
-    values: ArrayLike,
+    values: Sample,
     against: float = 0.0,
     alternative: Alternative = "two-sided",
     draws: int = 100_000,
@@ -41,9 +49,12 @@ def sign_flip_p(
 
     Exact to 20 seeds; above, (1 + b)/(1 + m) from m = ``draws`` patterns (Phipson and Smyth, 2010). Never zero. Ties
     count against the claim, so differences that are all exactly zero give 1.
+
+    >>> sign_flip_p([1.0, 2.0, 3.0], alternative="greater")
+    0.125
     """
     check_alternative(alternative)
-    differences = np.subtract(values, against)
+    differences = vector_of(values) - against
     # Sorted after the change of sign, so that "less" is bit for bit "greater" of the negated values.
     differences = _scaled(finite(-differences if alternative == "less" else differences))
     observed, slack = float(differences.sum()), _TIE * float(np.abs(differences).sum())
@@ -60,25 +71,31 @@ def sign_flip_p(
     for signs in _drawn_signs(n, draws, seed, max(1, _ENTRIES // n)):
         sums = signs @ differences
         reached += int(((np.abs(sums) if alternative == "two-sided" else sums) >= threshold).sum())
-    return (1 + reached) / (1 + draws)
+    return float(drawn_p(reached, draws))
 
 
-def max_t(values: ArrayLike, draws: int = 9_999, seed: int = 0) -> np.ndarray:
-    """Returns two-sided p-values of a map over layers or steps, adjusted by the largest |t| under joint sign flips.
+def max_t(
+    values: Shaped[np.ndarray, "seeds m"] | Sequence[Sequence[float]], draws: int = 9_999, seed: int = 0
+) -> Float[np.ndarray, " m"]:
+    """Returns two-sided p-values (m,) of a map over layers or steps, by the largest |t| under joint sign flips.
 
-    ``values`` (seeds, m) holds one difference per seed and place. A seed's sign is flipped at all places at once, which
-    keeps their correlation; a place's adjusted p-value is the share of patterns whose largest |t| anywhere reaches that
-    place's (Westfall and Young, 1993, single step). All patterns are counted while they are few: always if they are no
-    more than ``draws``, and to 20 seeds if patterns times places stay below 2^24. Otherwise (1 + b)/(1 + draws).
+    ``values`` (seeds, m) holds one difference per seed and position of the map. A seed's sign is flipped at all
+    positions at once, which keeps their correlation; a position's adjusted p-value is the share of patterns whose
+    largest |t| anywhere reaches that position's (Westfall and Young, 1993, single step). All patterns are counted while
+    they are few: always if they are no more than ``draws``, and to 20 seeds if patterns times positions stay below
+    2^24. Otherwise (1 + b)/(1 + draws).
 
     A column with a NaN stays NaN and takes no part. Columns without variance are no special case: a constant one has an
     infinite t, which only the patterns of equal signs reach, and one of zeros has p = 1.
+
+    >>> max_t([[1.0, 0.1], [1.0, -0.1], [1.0, 0.1]])
+    array([0.5, 1. ])
     """
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2:
-        raise ValueError(f"a map has the axes (seeds, places), not {matrix.ndim} of them")
+        raise ValueError(f"a map has the axes (seeds, positions), not {matrix.ndim} of them")
     if np.isinf(matrix).any():
-        raise ValueError("statistics over seeds need finite values; put NaN where a place has no number in a seed")
+        raise ValueError("statistics over seeds need finite values; put NaN where a seed has no number at a position")
     adjusted = np.full(matrix.shape[1], np.nan)
     known = ~np.isnan(matrix).any(axis=0)
     if not known.any():
@@ -97,7 +114,7 @@ def max_t(values: ArrayLike, draws: int = 9_999, seed: int = 0) -> np.ndarray:
     patterns = _all_signs(n, rows) if exact else _drawn_signs(n, draws, seed, rows)
     largest = np.sort(np.concatenate([np.abs(signs @ units).max(axis=1) for signs in patterns]))
     reached = len(largest) - np.searchsorted(largest, thresholds, "left")
-    adjusted[known] = reached / len(largest) if exact else (1 + reached) / (1 + draws)
+    adjusted[known] = reached / len(largest) if exact else drawn_p(reached, draws)
     return adjusted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,15 +15,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A study's figure: the function that draws it, as ``module:name``, and a line about it."""
+    """A study's figure: the name of the function that draws it, a line about it, and the name of its files."""
 
-    home: str
+    function: str
     about: str
+    file_name: str = ""
+    """Empty: that of the figure."""
+    from_logs: str = ""
+    """The function that draws it from logs of the research scripts, if there is one."""
+    module: str = ""
+
+    def bound_to(self, module: str) -> Drawing:
+        """Returns the drawing with the module that holds its functions."""
+        return replace(self, module=module)
 
     def __call__(self, store: Store, **options: Any) -> Figure:
         """Draws the figure from ``store``; ``options`` are the function's own, such as ``style``."""
-        module, name = self.home.split(":")
-        return getattr(importlib.import_module(module), name)(store, **options)
+        return getattr(importlib.import_module(self.module), self.function)(store, **options)
+
+    def draw_logs(self, trajectories: Any, **options: Any) -> Figure:
+        """Draws the figure from the trajectories of script logs."""
+        return getattr(importlib.import_module(self.module), self.from_logs)(trajectories, **options)
 
 
 def about(draw: Callable[..., Any]) -> str:

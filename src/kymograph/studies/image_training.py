@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,29 +14,30 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
-from kymograph.analysis.alarms import first_epochs, growth_per_block, ringing
+from kymograph.analysis.alarms import first_epochs, growth_per_block, active_alarms
 from kymograph.analysis.flow import BUFFER, accuracy, diagnose
 from kymograph.data.batches import Batches
-from kymograph.data.cifar10 import cifar10
-from kymograph.data.images import ImageTask, digits, synthetic
+from kymograph.data import load_task
+from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
-from kymograph.models.blocks import BlockNetwork, FlatNetwork
-from kymograph.models.resmlp import ResidualMLP, initialise
-from kymograph.models.vision import ConvNet, ViTMini
-from kymograph.probes.measures import as_float64
+from kymograph.models import draw_model
+from kymograph.models.blocks import BlockNetwork
+from kymograph.models.flat import FlatNetwork
+from kymograph.probes.vectors import as_float64
+from kymograph.rules import RULES, make
 from kymograph.rules.base import Rule
-from kymograph.rules.baselines import BlockBackprop, NormalisedBackprop
-from kymograph.rules.direct import LAW, DirectFeedback, draw_feedback, feedback_hash
-from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
-from kymograph.rules.fast.resmlp_direct import StackedFeedback
+from kymograph.rules.feedback import LAW, feedback_hash
 from kymograph.runs.files import write_atomically
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
-from kymograph.studies.snapshot import SnapshotConfig
+from kymograph.studies.images import ImageSettings
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
+from kymograph.training.clipping import ClipParts
 from kymograph.training.loop import train as training
-from kymograph.training.updates import AdamW, ClipParts, PlainSgd, Update, cosine_to_zero
+from kymograph.training.optimizers import AdamW, Sgd
+from kymograph.training.schedules import cosine_to_zero
+from kymograph.training.update import Update
 
 RESUME = "resume.safetensors"
 PER_POINT = {"hidden_norms": "stream_norm", "grad_norms": "stream_grad", "grad_norms_F": "stream_grad_F"}
@@ -49,7 +49,7 @@ PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below
 class Fitted:
     """A trained network and everything that was measured on its way."""
 
-    config: SnapshotConfig
+    config: ImageSettings
     task: ImageTask
     batches: Batches
     net: BlockNetwork
@@ -57,33 +57,25 @@ class Fitted:
     rows: list[dict[str, Any]]
 
 
-def train(spec: RunSpec, work: Workplace) -> RunResult:
-    """Trains one run; returns its series, summary and network."""
-    return result(spec, fit(spec, SnapshotConfig(**spec.config), work))  # type: ignore[arg-type]
-
-
-def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[str] | None = None) -> Fitted:
+def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[str] | None = None) -> Fitted:
     """Trains the network of ``config`` at the spec's seed, from its start or from where it was killed.
 
     ``parts`` names what is trained (``embed``, ``blocks.0``, ..., ``readout``); default: all that the rule trains.
     """
-    task = load_task(config.data)
+    task = load_task(config.data, work.data_dir)
     batches = Batches(task, config.batch_size, work.device)
     draw = streams.script_generator(spec.seed)
     net = draw_network(config, task, draw).to(work.device)
     flat = FlatNetwork(net)
-    feedback = make_feedback(config, net, batches, draw)
-    optimizer = make_optimizer(config, flat, parts)
-    clips = [ClipParts([span for name, span in flat.spans.items() if name.startswith("blocks.")], 1.0)]
-    update = Update(optimizer, clips if config.clip else [])
-    rule = make_rule(config, feedback, work.device)
+    rule = make_rule(config, net, batches, draw)
+    optimizer = make_optimizer(config, flat, rule.trained_parts() if parts is None else parts)
+    update = Update(optimizer, [ClipParts(flat.block_spans, 1.0)] if config.clip else [])
     buffer = batches.test(BUFFER)
     tests = batches.test()
-    credit = DirectFeedback(feedback, normalise=False).credit if feedback else None
+    credit = rule.direction if rule.matrices() else None
 
-    state = {"values": flat.values, **optimizer.state()}
     directory = work.directory(spec) if config.checkpoint_every else None
-    first, rows = _resume(directory, spec, config.epochs, state)
+    first, rows = _resume(directory, spec, config.epochs, checkpoint.training_state(flat, optimizer, rule))
 
     def measure(epoch: int, train_loss: float) -> None:
         row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
@@ -91,7 +83,7 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
         rows.append(row)
         told = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
         words = f"{told}accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
-        alarms = ringing(row, len(buffer[1]))
+        alarms = active_alarms(row, len(buffer[1]))
         work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
 
     if first == 0:
@@ -101,7 +93,8 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
     for epoch in range(first, config.epochs):
         optimizer.lr = cosine_to_zero(config.lr, epoch, config.epochs)
         losses = []
-        for step in training(flat, _labelled(config, batches.epoch(spec.seed, epoch), spec.seed, epoch), rule, update):
+        labelled = _labelled(config, task.classes, batches.epoch(spec.seed, epoch), spec.seed, epoch)
+        for step in training(labelled, rule, update, epoch * batches.per_epoch):
             losses.append(step.loss)
         work.tick(len(losses))
         done = epoch + 1
@@ -114,22 +107,16 @@ def fit(spec: RunSpec, config: SnapshotConfig, work: Workplace, parts: Sequence[
             and done < config.epochs
         ):
             facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
-            write_atomically(directory / RESUME, checkpoint.pack(state, facts))
-    return Fitted(config, task, batches, net, feedback, rows)
+            write_atomically(directory / RESUME, checkpoint.pack(checkpoint.training_state(flat, optimizer, rule), facts))
+    return Fitted(config, task, batches, net, rule.matrices(), rows)
 
 
-@functools.lru_cache(maxsize=1)
-def load_task(name: str) -> ImageTask:
-    """Returns the images of that name; kept, so that the runs of one process read them once."""
-    return {"digits": digits, "cifar10": cifar10, "synthetic": synthetic}[name]()
-
-
-def make_network(config: SnapshotConfig, task: ImageTask, seed: int) -> BlockNetwork:
+def make_network(config: ImageSettings, task: ImageTask, seed: int) -> BlockNetwork:
     """Returns the network with the initial weights of its seed; arms of one architecture start alike."""
     return draw_network(config, task, streams.script_generator(seed))
 
 
-def draw_network(config: SnapshotConfig, task: ImageTask, draw: torch.Generator) -> BlockNetwork:
+def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) -> BlockNetwork:
     """Returns the network with initial weights from ``draw``.
 
     With a generator seeded with the seed itself, they are the weights that the script's network has on a CPU after
@@ -137,68 +124,45 @@ def draw_network(config: SnapshotConfig, task: ImageTask, draw: torch.Generator)
     ones make another experiment.
     """
     channels, size, _ = task.shape
-    shared = {"depth": config.depth, "width": config.width, "out_ln": config.out_ln}
-    net: BlockNetwork
-    with torch.device("meta"):  # torch's own initialisation would draw from the global generator
-        if config.model == "resmlp":
-            net = ResidualMLP(
-                channels * size * size,
-                task.classes,
-                expansion=config.expansion,
-                w2_std=config.w2_std,
-                skip=config.skip,
-                **shared,  # type: ignore[arg-type]
-            )
-        elif config.model == "vit":
-            net = ViTMini(channels, size, task.classes, skip=config.skip, **shared)  # type: ignore[arg-type]
-        else:
-            net = ConvNet(channels, size, task.classes, **shared)  # type: ignore[arg-type]
-    net = net.to_empty(device="cpu")
-    initialise(net, draw)
-    return net
+    return draw_model(
+        config.model,
+        channels,
+        size,
+        task.classes,
+        draw,
+        depth=config.depth,
+        width=config.width,
+        out_ln=config.out_ln,
+        skip=config.skip,
+        expansion=config.expansion,
+        w2_std=config.w2_std,
+    )
 
 
-def make_feedback(config: SnapshotConfig, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> list[Tensor]:
-    """Returns the feedback matrices of a DFA run, on the network's device; none for other rules."""
-    if config.rule != "dfa":
-        return []
-    x, _ = batches.test(2)
-    with torch.no_grad():
-        widths = [net.credit_shape(point)[0] for point in net.stream(x)[1:]]
-    return [matrix.to(x.device) for matrix in draw_feedback(draw, widths, batches.task.classes)]
+def make_rule(config: ImageSettings, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> Rule:
+    """Returns the learning rule that the configuration names; feedback is drawn from ``draw``, right after the net."""
+    name = RULES.part(config.rule).facts.get("normalised", config.rule) if config.rms else config.rule
+    settings = {"normalise": config.rms, "penalty": config.penalty}
+    options = {key: settings[key] for key in RULES.part(name).facts.get("options", ())}
+    return make(name, net, generator=draw, example=batches.test(2)[0], **options)
 
 
-def make_rule(config: SnapshotConfig, feedback: list[Tensor], device: str) -> Rule:
-    """Returns the learning rule that the configuration names."""
-    # Writing into strided views is not to be relied on everywhere; autograd serves the other devices.
-    written = config.model == "resmlp" and device.split(":")[0] in ("cpu", "cuda")
-    if config.rule == "dfa":
-        return (StackedFeedback if written else DirectFeedback)(feedback, config.rms, config.penalty)
-    if config.rule == "bp" and config.rms:
-        return NormalisedBackprop()
-    parts = {"bp": "all", "shallow": "readout", "frozen": "no blocks"}[config.rule]
-    return (WrittenBackprop if written else BlockBackprop)(parts)
-
-
-def make_optimizer(config: SnapshotConfig, flat: FlatNetwork, parts: Sequence[str] | None = None) -> AdamW | PlainSgd:
-    """Returns the optimizer over ``parts``, or over those that the rule trains; the others keep their first values."""
-    by_rule = {"shallow": ["readout"], "frozen": ["embed", "readout"]}.get(config.rule, list(flat.spans))
-    trained = by_rule if parts is None else [name for name in flat.spans if name in parts]
-    spans = [flat.spans[name] for name in trained]
-    if len(trained) == len(flat.spans):
-        spans = [slice(0, flat.values.shape[1])]  # one part is one call
+def make_optimizer(config: ImageSettings, flat: FlatNetwork, parts: Sequence[str] | None = None) -> AdamW | Sgd:
+    """Returns the optimizer over ``parts``, or over all; the others keep their first values."""
+    trained = [name for name in flat.spans if parts is None or name in parts]
+    spans = None if len(trained) == len(flat.spans) else [flat.spans[name] for name in trained]  # all are one call
     if config.optimizer == "sgd":
-        return PlainSgd(config.lr, config.wd, spans)
+        return Sgd(flat, config.lr, config.wd, spans)
     return AdamW(flat, config.lr, config.wd, spans)
 
 
 def _labelled(
-    config: SnapshotConfig, batches: Iterable[tuple[Tensor, Tensor]], seed: int, epoch: int
+    config: ImageSettings, classes: int, batches: Iterable[tuple[Tensor, Tensor]], seed: int, epoch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields the batches, with fresh random labels if the configuration asks for them."""
     draw = streams.generator(seed, "random targets", str(epoch))
     for x, y in batches:
-        yield x, torch.randint(0, 10, y.shape, generator=draw).to(y.device) if config.random_targets else y
+        yield x, torch.randint(0, classes, y.shape, generator=draw).to(y.device) if config.random_targets else y
 
 
 def _resume(
@@ -256,8 +220,12 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "finite": bool(np.isfinite(_column(rows, "hidden_norms")).all()),
     }
-    tensors: dict[str, Tensor] = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
-    facts: dict[str, Any] = {"identity": spec.identity, "test_accuracy": last["test_accuracy"]}
+    tensors = checkpoint.network_tensors(net)
+    facts: dict[str, Any] = {
+        "identity": spec.identity,
+        "network": vars(config),
+        "test_accuracy": last["test_accuracy"],
+    }
     if feedback:
         tensors |= {f"feedback.{number}": matrix for number, matrix in enumerate(feedback)}
         marks = {"feedback_law": LAW, "feedback_seed": spec.seed, "feedback_hash": feedback_hash(feedback)}

@@ -1,26 +1,27 @@
-"""Computing one stack: train, store, and turn whatever goes wrong into a recorded reason."""
+"""Computing one stack: train, then store; what goes wrong while training becomes a recorded reason."""
 
 from __future__ import annotations
 
-import gc
 import shutil
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from kymograph.errors import KymographError
 from kymograph.runs.files import make_directory
 from kymograph.runs.provenance import provenance
-from kymograph.runs.record import RunResult, write_failure, write_record
+from kymograph.runs.record import PackedRecord, RunResult, pack_record, store_record, write_failure
 from kymograph.runs.spec import RunSpec
-from kymograph.sweep.heartbeat import Heart
+from kymograph.sweep.devices import import_torch
+from kymograph.sweep.heartbeat import Heartbeat
 from kymograph.sweep.plan import Stack
 
 
 class Follower(Protocol):
-    """Whoever watches the work, e.g. a progress bar."""
+    """Whoever follows the work, e.g. a progress bar."""
 
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
@@ -33,11 +34,13 @@ class Follower(Protocol):
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a stack is computed: the device, who follows the work, and where unfinished runs keep what they need."""
+    """Where a stack is computed: its device, its data, who follows it, and where unfinished runs keep their state."""
 
     device: str
     follower: Follower
     root: Path | None = None
+    data_dir: Path | None = None
+    """Where data sets that are files lie; None: where the environment says."""
 
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
@@ -59,7 +62,11 @@ class Workplace:
 class Trainer(Protocol):
     """The part of a study that computing needs."""
 
-    threads: ClassVar[int | None]
+    threads: int | None
+
+    def typed(self, spec: RunSpec) -> RunSpec:
+        """Returns ``spec`` with the study's own configuration; raises if its code is not the study's."""
+        ...
 
     def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
         """Trains ``specs`` together."""
@@ -67,7 +74,7 @@ class Trainer(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How one run ended."""
 
     run: str
@@ -75,57 +82,44 @@ class Outcome:
     reason: str | None = None
 
 
-def import_torch() -> Any:
-    """Returns torch, imported without collecting garbage meanwhile: it allocates much and frees nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        import torch
-    finally:
-        if enabled:
-            gc.enable()
-    return torch
+def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]:
+    """Trains a stack and stores its missing runs below ``work.root``.
 
-
-def check_device(device: str) -> None:
-    """Raises if ``device`` is not the name of any device; needs no torch."""
-    if device.split(":")[0] not in ("auto", "cpu", "cuda", "mps"):
-        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda or mps")
-
-
-def choose_device(device: str) -> str:
-    """Returns the torch device for ``auto``, ``cpu``, ``cuda`` or ``mps``; raises if there is none of that kind."""
-    check_device(device)
-    torch = import_torch()
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device == "auto":
-        return next(name for name in ("cuda", "mps", "cpu") if available[name])
-    if not available[device.split(":")[0]]:
-        raise KymographError(f"this machine has no {device!r} device; use --device cpu")
-    return device
-
-
-def compute(trainer: Trainer, stack: Stack, root: Path, device: str, follower: Follower) -> list[Outcome]:
-    """Trains a stack and stores its missing runs.
-
-    If the stack fails, its missing runs are tried one by one, so that one bad run costs only itself.
+    If training fails, the stack's missing runs are tried one by one, so that one bad run costs only itself. If storing
+    fails, on a full disk say, that is raised at once: training again would end in the same way.
     """
-    facts = provenance(device, import_torch().get_num_threads())
+    assert work.root is not None
+    facts = provenance(work.device, import_torch().get_num_threads())
     started = time.perf_counter()
-    try:
-        with Heart(root, stack, follower) as heart:
-            results = trainer.train(stack.specs, Workplace(device, heart, root))
+    with Heartbeat(work.root, stack, work.follower) as heart:
+        try:
+            specs = [trainer.typed(spec) for spec in stack.specs]
+            results = trainer.train(specs, Workplace(work.device, heart, work.root, work.data_dir))
+            records = _packed(stack, results, facts)
+        except Exception as error:
+            failed = error
+        else:
             seconds = (time.perf_counter() - started) / len(stack.specs)
-            for place, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
-                if missing:
-                    where = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": place}}
-                    write_record(root, spec, result, {**facts, **where}, seconds)
-                shutil.rmtree(root / f"{spec.directory}.part", ignore_errors=True)
-    except Exception as error:
-        if len(stack.specs) == 1:
-            return [_fail(root, stack.specs[0], error, facts)]
-        return [outcome for lone in _singles(stack) for outcome in compute(trainer, lone, root, device, follower)]
-    return [Outcome(spec.id, "finished") for spec in stack.specs]
+            for spec, record in records:
+                store_record(work.root, spec, record, seconds)
+            for spec in stack.specs:
+                shutil.rmtree(work.root / f"{spec.directory}.part", ignore_errors=True)
+            return [RunOutcome(spec.id, "finished") for spec in stack.specs]
+    if len(stack.specs) == 1:
+        return [_record_failure(work.root, stack.specs[0], failed, facts)]
+    return [outcome for single in _singles(stack) for outcome in compute(trainer, single, work)]
+
+
+def _packed(
+    stack: Stack, results: Sequence[RunResult], facts: Mapping[str, Any]
+) -> list[tuple[RunSpec, PackedRecord]]:
+    """Returns the records of the stack's missing runs, ready to be written."""
+    records = []
+    for index, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
+        if missing:
+            position = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": index}}
+            records.append((spec, pack_record(spec, result, {**facts, **position})))
+    return records
 
 
 def _singles(stack: Stack) -> list[Stack]:
@@ -133,9 +127,9 @@ def _singles(stack: Stack) -> list[Stack]:
     return [Stack((spec,), (True,), stack.steps) for spec, missing in pairs if missing]
 
 
-def _fail(root: Path, spec: RunSpec, error: Exception, facts: Mapping[str, Any]) -> Outcome:
+def _record_failure(root: Path, spec: RunSpec, error: Exception, facts: Mapping[str, Any]) -> RunOutcome:
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else "no message"
     reason = text if isinstance(error, KymographError) else f"{type(error).__name__}: {text}"
-    write_failure(root, spec, reason, facts)
-    return Outcome(spec.id, "failed", reason)
+    write_failure(root, spec, reason, facts, "".join(traceback.format_exception(error)))
+    return RunOutcome(spec.id, "failed", reason)

@@ -51,7 +51,7 @@ class Beat:
     alive: bool
 
 
-class Heart:
+class Heartbeat:
     """Passes steps and words on to ``follower``, and keeps the beat of this process; use it as a context manager."""
 
     def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
@@ -74,7 +74,7 @@ class Heart:
         self._words = text
         self._follower.say(text)
 
-    def __enter__(self) -> Heart:
+    def __enter__(self) -> Heartbeat:
         _bury(self._directory)
         self._beat()
         self._thread.start()

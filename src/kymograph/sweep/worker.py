@@ -12,11 +12,10 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Order
 
 
 def main() -> None:
@@ -40,20 +39,15 @@ def main() -> None:
             """Passes a line on."""
             answer(say=text)
 
-    from kymograph.studies.base import load_study
-    from kymograph.sweep.compute import choose_device, compute, import_torch
+    from kymograph.sweep.compute import compute
+    from kymograph.sweep.devices import choose_device, import_torch
+    from kymograph.sweep.engines.serial import workplace
 
     import_torch().set_num_threads(1)
     for line in sys.stdin:
-        order = json.loads(line)
+        order = Order.from_json(json.loads(line))
         try:
-            outcomes = compute(
-                load_study(order["study"]),
-                Stack.from_json(order["stack"]),
-                Path(order["root"]),
-                choose_device(order["device"]),
-                Parent(),
-            )
+            outcomes = compute(order.load_study(), order.stack, workplace(order, choose_device(order.device), Parent()))
             answer(outcomes=[dataclasses.asdict(outcome) for outcome in outcomes])
         except KymographError as error:
             answer(error=str(error))

@@ -10,11 +10,16 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from kymograph.errors import KymographError
+from kymograph.models.flat import Flat
+from kymograph.rules.base import Rule
+from kymograph.training.optimizers import Optimizer
 
 SCHEMA = 1
+LATER = ("buffer.", "rule.")
+"""How the names begin that files of earlier versions do not have."""
 
 
 def pack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
@@ -43,9 +48,35 @@ def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, facts
 
 
+def network_tensors(net: nn.Module) -> dict[str, Tensor]:
+    """Returns what a network is: ``net.NAME`` for each parameter and ``buffer.NAME`` for each buffer."""
+    parameters = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
+    return parameters | _named_buffers(net)
+
+
+def training_state(flat: Flat, optimizer: Optimizer, rule: Rule) -> dict[str, Tensor]:
+    """Returns everything that must come back for an interrupted training to go on with the same bits.
+
+    The weights (``values``), the optimizer's own state, the network's buffers such as BatchNorm's running statistics
+    (``buffer.NAME``), and the rule's state (``rule.NAME``). The tensors are those in use: `restore` fills them.
+    """
+    of_rule = {f"rule.{name}": tensor for name, tensor in rule.state_dict().items()}
+    return {"values": flat.values, **optimizer.state(), **_named_buffers(rule.net), **of_rule}
+
+
+def _named_buffers(net: nn.Module) -> dict[str, Tensor]:
+    return {f"buffer.{name}": buffer for name, buffer in net.named_buffers()}
+
+
 def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: Path) -> None:
-    """Copies stored tensors into ``target`` in place; raises if a name or a shape does not fit."""
+    """Copies stored tensors into ``target`` in place; raises if a name or a shape does not fit.
+
+    Files from before buffers and rules' states were stored are accepted: what they lack stays as it is.
+    """
+    older = not any(name.startswith(LATER) for name in stored)
     for name, tensor in target.items():
+        if older and name.startswith(LATER):
+            continue
         if name not in stored or stored[name].shape != tensor.shape:
             raise KymographError(f"{path} does not fit this network: {name} is missing or of another shape")
         with torch.no_grad():

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from kymograph.rules.base import Rule
-from kymograph.training.updates import Update
+from kymograph.training.update import Update
 
 
 @dataclass(slots=True)
@@ -22,15 +22,19 @@ class Step:
     clipped: Tensor | None  # whether clipping changed the gradient; None without clipping
 
 
-def train(net: Any, batches: Iterable[tuple[Any, Any]], rule: Rule, update: Update) -> Iterator[Step]:
-    """Trains ``net`` and yields after every step; measuring is what the caller does between steps.
+def train(batches: Iterable[tuple[Any, Any]], rule: Rule, update: Update, first: int = 0) -> Iterator[Step]:
+    """Trains the rule's network and yields after every step; measuring is what the caller does between steps.
 
-        for step in train(net, batches, ClosedForm(), Update(Sgd(lr))):
+        flat = FlatNetwork(net)
+        for step in train(batches, make("bp", net), Update(Sgd(flat, lr=0.1))):
             losses.append(step.loss)
 
-    ``net`` may be one network or many replicas with a leading axis: the loop does not know the difference.
+    The network may be one or many replicas with a leading axis: the loop does not know the difference. ``first`` is the
+    index of the first step, for training that goes on.
     """
-    for index, (x, y) in enumerate(batches):
-        credit = rule.backward(net, x, y)
-        grad_norm, clipped = update(net.flat)
+    update.optimizer.flat.attach()
+    for index, (x, y) in enumerate(batches, first):
+        credit = rule.backward(x, y, accumulate=False)
+        grad_norm, clipped = update()
+        rule.after_update(index)
         yield Step(index, credit.loss, grad_norm, clipped)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs.formats.export import export
+from kymograph.runs.export import export
 from kymograph.runs.formats.mlflow import _key
 from kymograph.runs.record import write_record
 from kymograph.runs.store import Store

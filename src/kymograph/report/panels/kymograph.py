@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 
 from kymograph.figures.kymograph import cell_edges
-from kymograph.figures.seed_curves import binned, interval
+from kymograph.figures.seed_curves import binned
 from kymograph.figures.style import MAP
-from kymograph.report.chart import Chart, Panel, rounded, scale_data, seeds_text
-from kymograph.report.grouping import Look
-from kymograph.report.panels.curves import LARGEST
+from kymograph.report.arm_curves import LARGEST
+from kymograph.report.chart import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
 from kymograph.report.svg import Frame, Scale, element, number, picture, scale_over, thousands
-from kymograph.runs.store import LabelledArray
+from kymograph.statistics.intervals import mean_interval
 
-COLUMNS = 200  # the most cells along time
+PART = {"about": "a series over training time and depth, as colour, one picture per arm", "order": 30}
+COLUMNS = 200
+"""The most cells along time."""
 FRAME = Frame(height=192, top=8, bottom=38, left=60)
 BAR = Frame(width=360, height=54, left=12, right=14, top=18, bottom=24)
-SIGNED_MAP = "PuOr_r"  # diverging, and told apart by all eyes
+SIGNED_MAP = "PuOr_r"
+"""Diverging, and safe for colour-blind readers."""
 
 
 @dataclass(frozen=True)
@@ -35,66 +38,83 @@ class _Colours:
         """Returns RGBA bytes; missing values are transparent."""
         from matplotlib import colormaps
 
-        places = self.scale(values)
-        rgba = colormaps[self.map](np.clip(np.nan_to_num(places), 0, 1), bytes=True)
-        rgba[~np.isfinite(places)] = 0
+        shares = self.scale(values)
+        rgba = colormaps[self.map](np.clip(np.nan_to_num(shares), 0, 1), bytes=True)
+        rgba[~np.isfinite(shares)] = 0
         return rgba
 
 
-def kymograph_chart(chart_id: str, array: LabelledArray, look: Look, time: str) -> Chart | None:
-    """Returns one panel per arm of a series (arm, seed, step, site) on one colour scale; None if there is no value.
+@dataclass(frozen=True)
+class _Cells:
+    """One arm's cells: ``values`` (site, column), and how many seeds the fewest steps of each cell have."""
+
+    arm: str
+    n: int
+    x: np.ndarray
+    values: np.ndarray
+    seeds: np.ndarray
+    width: int
+    """How many steps one cell stands for."""
+
+
+def draw(request: ChartRequest) -> Chart | None:
+    """Returns one picture per arm of a series (arm, seed, step, site) on one colour scale; None if it has no value.
 
     Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, on a
     scale that is symmetric around 0.
     """
+    array, display = request.array(), request.display
+    if "site" not in array.labels or len(array.labels["step"]) < 2:
+        return None
     values = np.where(np.abs(array.values) > LARGEST, np.nan, array.values)
     values = np.where(np.abs(values) < 1 / LARGEST, 0.0, values)
     finite = values[np.isfinite(values)]
     if not len(finite):
         return None
-    log = bool((finite >= 0).all() and (finite > 0).any()) if look.log is None else look.log
+    log = bool((finite >= 0).all() and (finite > 0).any()) if display.log is None else display.log
     steps, sites = np.array(array.labels["step"], dtype=np.float64), tuple(map(str, array.labels["site"]))
-    cells, counts, widths = [], [], []
-    for arm in values:  # (seed, step, site)
-        there = (~np.isnan(arm)).any(axis=(0, 2))
-        counts.append(int((~np.isnan(arm)).any(axis=(1, 2)).sum()))
-        shown = np.where(arm > 0, arm, np.nan) if log else arm
-        mean = interval(shown[:, there].reshape(len(arm), -1), log)[0].reshape(-1, len(sites))  # (step, site)
-        if log:  # where every seed measured exactly 0 the mean is 0, though it has no colour
-            mean = np.where((arm[:, there] == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
-        seeds = (~np.isnan(arm[:, there])).sum(axis=0)  # (step, site)
-        x, thin = binned(steps[there], mean.T, "mean", COLUMNS)
-        fewest = -binned(steps[there], -seeds.T.astype(np.float64), "max", COLUMNS)[1]
-        widths.append(-(-int(there.sum()) // COLUMNS))
-        cells.append((x, thin, fewest))  # (site, column) both
-    colours = _colours(np.concatenate([thin.ravel() for _, thin, _ in cells]), log)
+    arms = [_cells(arm, part, steps, log) for arm, part in zip(array.labels["arm"], values, strict=True)
+            if not np.isnan(part).all()]  # fmt: skip
+    colours = _colours(np.concatenate([arm.values.ravel() for arm in arms]), log)
     panels, data = [], []
-    for arm, (x, thin, fewest), n in zip(array.labels["arm"], cells, counts, strict=True):
-        if not len(x):
-            continue
-        edges = cell_edges(x)
+    for arm in arms:
+        edges = cell_edges(arm.x)
         left, _, width, _ = FRAME.box
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
-        panels.append(Panel(f"{arm} (n = {n})", _picture(arm, look, x, edges, thin, sites, across, colours, time)))
-        data.append({"title": arm, "n": n, "x": scale_data(across), "steps": rounded(x), "edges": rounded(edges),
-                     "values": rounded(thin), "counts": fewest.astype(int).tolist()})  # fmt: skip
-    mean_text = "geometric mean" if log else "mean"
-    zeros = log and any((thin == 0).any() for _, thin, _ in cells)
+        panels.append(Panel(f"{arm.arm} (n = {arm.n})", _picture(request, arm, edges, sites, across, colours)))
+        data.append({"title": arm.arm, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
+                     "edges": rounded(edges), "values": rounded(arm.values),
+                     "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
+    facts = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites), "box": FRAME.box,
+             "panels": data}  # fmt: skip
+    title = f"{display.title} through training"
+    return Chart(request.id, title, tuple(panels), _caption(arms, log), facts, _bar(colours, display.unit))
+
+
+def _cells(arm: str, values: np.ndarray, steps: np.ndarray, log: bool) -> _Cells:
+    """Returns the mean over seeds of ``values`` (seed, step, site), thinned to `COLUMNS` columns."""
+    present = (~np.isnan(values)).any(axis=(0, 2))
+    n = int((~np.isnan(values)).any(axis=(1, 2)).sum())
+    shown = np.where(values > 0, values, np.nan) if log else values
+    mean, _, _ = mean_interval(shown[:, present].reshape(len(values), -1), log)
+    mean = mean.reshape(-1, values.shape[2])  # (step, site)
+    if log:  # where every seed measured exactly 0 the mean is 0, though it has no colour
+        mean = np.where((values[:, present] == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
+    seeds = (~np.isnan(values[:, present])).sum(axis=0)  # (step, site)
+    x, thin = binned(steps[present], mean.T, "mean", COLUMNS)
+    fewest = -binned(steps[present], -seeds.T.astype(np.float64), "max", COLUMNS)[1]
+    return _Cells(arm, n, x, thin, fewest, -(-int(present.sum()) // COLUMNS))
+
+
+def _caption(arms: Sequence[_Cells], log: bool) -> str:
+    mean = "geometric mean" if log else "mean"
+    zeros = log and any((arm.values == 0).any() for arm in arms)
     caption = (
-        f"Depth runs down, training to the right; colour is the {mean_text} over {seeds_text(counts)} an arm, on one "
-        f"{'log ' if log else ''}scale for all panels; grey: {'exactly 0, or ' if zeros else ''}no value."
+        f"Depth runs down, training to the right; colour is the {mean} over {seeds_text([arm.n for arm in arms])} per "
+        f"arm, on one {'log ' if log else ''}scale for all panels; grey: {'exactly 0, or ' if zeros else ''}no value."
     )
-    if max(widths) > 1:
-        caption += f" Long series are thinned: each cell is the mean of up to {max(widths)} steps."
-    facts = {
-        "kind": "kymograph",
-        "time": time,
-        "unit": look.unit,
-        "sites": list(sites),
-        "box": FRAME.box,
-        "panels": data,
-    }
-    return Chart(chart_id, f"{look.title} through training", tuple(panels), caption, facts, _bar(colours, look.unit))
+    width = max(arm.width for arm in arms)
+    return caption + (f" Long series are thinned: each cell is the mean of up to {width} steps." if width > 1 else "")
 
 
 def _colours(values: np.ndarray, log: bool) -> _Colours:
@@ -103,22 +123,15 @@ def _colours(values: np.ndarray, log: bool) -> _Colours:
     finite = values[np.isfinite(values)]
     if (finite >= 0).all():
         return _Colours(scale_over(finite, 0, 1, False, pad=0), MAP)
-    most = float(np.abs(finite).max())
-    return _Colours(Scale(-most, most, 0, 1), SIGNED_MAP)
+    largest = float(np.abs(finite).max())
+    return _Colours(Scale(-largest, largest, 0, 1), SIGNED_MAP)
 
 
 def _picture(
-    arm: str,
-    look: Look,
-    x: np.ndarray,
-    edges: np.ndarray,
-    values: np.ndarray,
-    sites: tuple[str, ...],
-    across: Scale,
-    colours: _Colours,
-    time: str,
+    request: ChartRequest, arm: _Cells, edges: np.ndarray, sites: tuple[str, ...], across: Scale, colours: _Colours
 ) -> Markup:
     left, top, width, height = FRAME.box
+    x, values = arm.x, arm.values
     if len(x) > 2 and not np.allclose(np.diff(x), x[1] - x[0]):
         # A picture has columns of one width, so cells of different widths are sampled.
         grid = np.linspace(edges[0], edges[-1], 2 * COLUMNS, endpoint=False) + (edges[-1] - edges[0]) / (4 * COLUMNS)
@@ -129,18 +142,20 @@ def _picture(
                 preserveAspectRatio="none"),
     ]  # fmt: skip
     row = height / len(sites)
-    for place in range(0, len(sites), -(-len(sites) // 7)):
-        name = sites[place] if len(sites[place]) <= 8 else sites[place][:7] + "…"
-        parts.append(element("text", name, x=left - 6, y=top + (place + 0.5) * row + 4, text_anchor="end"))
+    for index in range(0, len(sites), -(-len(sites) // 7)):
+        name = sites[index] if len(sites[index]) <= 8 else sites[index][:7] + "…"
+        parts.append(element("text", name, x=left - 6, y=top + (index + 0.5) * row + 4, text_anchor="end"))
     for tick in across.ticks(4):
         if edges[0] <= tick <= edges[-1]:
             at = across.at(tick)
             parts.append(element("line", class_="axis", x1=at, x2=at, y1=top + height, y2=top + height + 4))
             parts.append(element("text", thousands(tick), x=at, y=top + height + 15, text_anchor="middle"))
-    parts.append(element("text", time, class_="label", x=left + width / 2, y=FRAME.height - 4, text_anchor="middle"))
+    middle = left + width / 2
+    parts.append(element("text", request.time, class_="label", x=middle, y=FRAME.height - 4, text_anchor="middle"))
     finite = values[np.isfinite(values)]
     span = f", from {number(finite.min())} to {number(finite.max())}" if len(finite) else ""
-    return picture(FRAME, f"{look.title}, {arm}: {look.unit} over {time} and depth{span}", *parts)
+    display = request.display
+    return picture(FRAME, f"{display.title}, {arm.arm}: {display.unit} over {request.time} and depth{span}", *parts)
 
 
 def _bar(colours: _Colours, unit: str) -> Markup:
@@ -162,7 +177,7 @@ def _bar(colours: _Colours, unit: str) -> Markup:
 
 
 def _png(rgba: np.ndarray) -> str:
-    """Returns an image with one pixel per cell as a data address."""
+    """Returns an image with one pixel per cell as a data URL."""
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -10,7 +10,7 @@
   const name = () => { theme.textContent = dark() ? "Light theme" : "Dark theme"; };
   theme.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
-    try { localStorage.setItem("kymograph-theme", root.dataset.theme); } catch (error) { /* not kept, no harm */ }
+    try { localStorage.setItem("kymograph-theme", root.dataset.theme); } catch (error) { /* not remembered, which is harmless */ }
     name();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
@@ -24,7 +24,7 @@
     claim.querySelector(".unfold").setAttribute("aria-expanded", String(open));
   }
   claims.forEach((claim) => claim.addEventListener("click", (event) => {
-    if (String(getSelection())) return;  // somebody copies text
+    if (String(getSelection())) return;  // the reader is selecting text
     if (event.target.closest("a")) return;
     unfold(claim, !below(claim).classList.contains("open"));
   }));
@@ -51,7 +51,7 @@
     };
     study.addEventListener("change", filter);
     verdict.addEventListener("change", filter);
-    filter();  // a browser may have kept the choice of the last visit
+    filter();  // a browser may restore the choice of the last visit
   }
 
   // --- Numbers and the tip ----------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@
   });
   document.addEventListener("scroll", hide, { passive: true });
 
-  // --- Scales, as the pictures were drawn with --------------------------------------------------------------------
+  // --- The scales that the pictures were drawn with ---------------------------------------------------------------
   function forward([low, high, start, end, log], value) {
     if (value === null || (log && value <= 0)) return null;
     const part = log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
@@ -91,7 +91,7 @@
   const backward = ([low, high, start, end], pixel) => low + (pixel - start) / (end - start) * (high - low);
   function nearest(values, wanted) {
     let best = 0;
-    values.forEach((value, place) => { if (Math.abs(value - wanted) < Math.abs(values[best] - wanted)) best = place; });
+    values.forEach((value, index) => { if (Math.abs(value - wanted) < Math.abs(values[best] - wanted)) best = index; });
     return best;
   }
   function draw(parent, kind, attributes) {
@@ -102,9 +102,9 @@
   }
   function path(xs, ys) {
     let text = "", pen = "M";
-    xs.forEach((x, place) => {
-      if (ys[place] === null) { pen = "M"; return; }
-      text += pen + x.toFixed(1) + "," + ys[place].toFixed(1);
+    xs.forEach((x, index) => {
+      if (ys[index] === null) { pen = "M"; return; }
+      text += pen + x.toFixed(1) + "," + ys[index].toFixed(1);
       pen = "L";
     });
     return text;
@@ -119,9 +119,9 @@
       py: arm.values.map((row) => row.map((value) => forward(data.y, value))),
       pm: arm.mean.map((value) => forward(data.y, value)),
     }));
-    function paint(layer, place, at, seed) {
-      const arm = prepared[place], box = data.box;
-      const colour = " c" + place;
+    function paint(layer, index, at, seed) {
+      const arm = prepared[index], box = data.box;
+      const colour = " c" + index;
       draw(layer, "line", { class: "cross", x1: arm.px[at], x2: arm.px[at], y1: box[1], y2: box[1] + box[3] });
       arm.py.forEach((row, which) => draw(layer, "path", { class: "thread" + colour + (which === seed ? " near" : ""), d: path(arm.px, row) }));
       const spot = seed === null ? arm.pm[at] : arm.py[seed][at];
@@ -137,28 +137,28 @@
     return {
       point(layer, x, y) {
         let best = null;
-        prepared.forEach((arm, place) => {
+        prepared.forEach((arm, index) => {
           if (!arm.px.length) return;
           const at = nearest(arm.px, x);
           if (Math.abs(arm.px[at] - x) > 40) return;
           arm.py.forEach((row, seed) => {
             if (row[at] === null) return;
             const far = Math.abs(row[at] - y);
-            if (!best || far < best.far) best = { far, place, at, seed };
+            if (!best || far < best.far) best = { far, index, at, seed };
           });
         });
-        return best && paint(layer, best.place, best.at, best.seed);
+        return best && paint(layer, best.index, best.at, best.seed);
       },
-      start: () => ({ place: 0, at: 0 }),
+      start: () => ({ index: 0, at: 0 }),
       step(state, right, down) {
-        state.place = (state.place + down + prepared.length) % prepared.length;
-        state.at = Math.max(0, Math.min(prepared[state.place].x.length - 1, state.at + right));
+        state.index = (state.index + down + prepared.length) % prepared.length;
+        state.at = Math.max(0, Math.min(prepared[state.index].x.length - 1, state.at + right));
         return state;
       },
       visit(layer, state) {
-        const arm = prepared[state.place];
+        const arm = prepared[state.index];
         if (!arm.px.length) return { text: arm.name + ": no value", x: 0, y: 0 };
-        return { text: paint(layer, state.place, state.at, null), x: arm.px[state.at], y: arm.pm[state.at] === null ? data.box[1] : arm.pm[state.at] };
+        return { text: paint(layer, state.index, state.at, null), x: arm.px[state.at], y: arm.pm[state.at] === null ? data.box[1] : arm.pm[state.at] };
       },
     };
   }
@@ -169,16 +169,16 @@
     const row = height / data.sites.length;
     function paint(layer, column, site) {
       const x1 = forward(panel.x, panel.edges[column]), x2 = forward(panel.x, panel.edges[column + 1]);
-      const place = { x: x1, y: top + site * row, width: Math.max(x2 - x1, 1), height: row };
-      draw(layer, "rect", { class: "cell under", ...place });
-      draw(layer, "rect", { class: "cell", ...place });
+      const cell = { x: x1, y: top + site * row, width: Math.max(x2 - x1, 1), height: row };
+      draw(layer, "rect", { class: "cell under", ...cell });
+      draw(layer, "rect", { class: "cell", ...cell });
       return panel.title + "\n" + data.time + " " + Math.round(panel.steps[column]).toLocaleString("en") + ", " + data.sites[site]
         + ": " + number(panel.values[site][column]) + "\n" + data.unit + ", n = " + panel.counts[site][column];
     }
     const column = (value) => {
-      let place = 0;
-      while (place < panel.steps.length - 1 && panel.edges[place + 1] <= value) place++;
-      return place;
+      let index = 0;
+      while (index < panel.steps.length - 1 && panel.edges[index + 1] <= value) index++;
+      return index;
     };
     return {
       point(layer, x, y) {
@@ -205,14 +205,14 @@
     return parsed.get(chart);
   }
   const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-  function enliven(chart, plot) {
+  const readers = { curves, kymograph };  // other kinds of chart put what they have to say into data-tip attributes
+  function makeInteractive(chart, plot) {
     const svg = plot.querySelector("svg");
     const layer = draw(svg, "g", { class: "hover" });
     let reader = null, state = null;
     const ready = () => {
       const data = dataOf(chart);
-      const kinds = { curves, kymograph };
-      if (!reader && kinds[data.kind]) reader = kinds[data.kind](data, data.panels[Number(plot.dataset.panel)]);
+      if (!reader) reader = readers[data.kind](data, data.panels[Number(plot.dataset.panel)]);
       return reader;
     };
     const clear = () => { layer.replaceChildren(); hide(); };
@@ -244,7 +244,7 @@
     });
   }
   all("figure[data-chart]").forEach((chart) => {
-    all(".plot", chart).forEach((plot) => { if (!plot.querySelector("[data-tip]")) enliven(chart, plot); });
+    if (readers[chart.dataset.chart]) all(".plot", chart).forEach((plot) => makeInteractive(chart, plot));
   });
 
   // --- CSV --------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@
     } else if (data.kind === "curves") {
       yield ["panel", "arm", "seed", data.names ? "site" : data.time, "value"];
       for (const panel of data.panels) for (const arm of panel.arms) {
-        const lines = arm.seeds.map((seed, place) => [seed, arm.values[place]]);
+        const lines = arm.seeds.map((seed, index) => [seed, arm.values[index]]);
         for (const [seed, values] of [...lines, ["mean", arm.mean], ["low", arm.low], ["high", arm.high]])
           for (let at = 0; at < arm.x.length; at++)
             yield [panel.title, arm.name, seed, data.names ? data.names[arm.x[at]] : arm.x[at], values[at]];
@@ -271,7 +271,7 @@
     if (cell === null || cell === undefined) return "";
     if (typeof cell === "number") return String(cell);
     const formula = /^[=+\-@\t\r]/.test(cell) && Number.isNaN(Number(cell));
-    const text = formula ? "'" + cell : String(cell);  // a spreadsheet must not take a name for a formula
+    const text = formula ? "'" + cell : String(cell);  // a spreadsheet must not read a name as a formula
     return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   }
   all("button.csv").forEach((button) => button.addEventListener("click", (event) => {

@@ -1,59 +1,112 @@
 """Backpropagation of the residual MLP with every derivative written out.
 
-Autograd makes each weight gradient in new memory, adds it to a zeroed place and throws it away, which on a processor
-costs a tenth of the step. Here each is computed where it belongs. The numbers are `BlockBackprop`'s, to rounding.
+Autograd makes each weight gradient in new memory, adds it to a zeroed one and throws it away, which on a processor
+costs a tenth of the step. Here each is computed where it belongs. The numbers are autograd's, to rounding.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from kymograph.models.resmlp import MlpBlock, ResidualMLP
-from kymograph.rules.base import Credit
-from kymograph.rules.baselines import BlockBackprop
-from kymograph.rules.direct import output_error
-from kymograph.rules.fast.layers import Normed, linear_back, normalise, through_norm
+from kymograph.rules.backprop import Backprop
+from kymograph.rules.base import Credit, Rule
+from kymograph.rules.fast.inplace import InPlace
+from kymograph.rules.fast.layers import Normed, gradient_of, linear_back, normalise, through_norm
+from kymograph.rules.frozen import Frozen
+from kymograph.rules.losses import cross_entropy, output_error
+from kymograph.rules.shallow import Shallow
+
+PART = {"rules": ("bp", "shallow", "frozen"), "about": "ResidualMLP: derivatives written out, in place"}
+DEVICES = ("cpu", "cuda")
+"""Where writing into strided views can be relied on."""
 
 _gelu_back = torch.ops.aten.gelu_backward
 
 
-class WrittenBackprop(BlockBackprop):
-    """`BlockBackprop` on a `ResidualMLP`; arguments as there.
+class _Written(InPlace):
+    """Backpropagation through a `ResidualMLP`, for all parts or for some."""
 
-    The blocks are computed here and not by calling them, so forward hooks on them do not fire.
-    """
+    net: ResidualMLP
+    trains_embed: bool
+    trains_blocks: bool
 
     @torch.no_grad()
-    def backward(self, flat: Any, x: Tensor, y: Tensor) -> Credit:
-        """Fills the gradients of the trained parts; the others stay exactly zero."""
-        net: ResidualMLP = flat.net
-        fill = self.parts == "all"
-        if not fill:
-            flat.gradients.zero_()
+    def fill(self, x: Tensor, y: Tensor) -> Credit:
+        """Fills the gradients of the trained parts; the others are exactly zero."""
+        net, blocks = self.net, self.net.mlp_blocks
+        if not self.trains_blocks:
+            self._zero()
         x = x.flatten(1)
         h = net.embed_layer(x)
         kept: list[tuple[Tensor, Normed, Tensor, Tensor]] = []
-        for block in net.mlp_blocks:
+        for block in blocks:
             normed = normalise(block.norm, h)
             inner = block.w1(normed[0])
             active = nn.functional.gelu(inner)
             kept.append((h, normed, inner, active))
             h = net.join(h, block.w2(active))
-        loss, signal = _readout(net, h, y)
-        if self.parts == "readout":
-            return Credit(loss[None])
-        for block, (point, normed, inner, active) in zip(reversed(net.mlp_blocks), reversed(kept), strict=True):
-            at_input = _block(block, point, normed, inner, active, signal, fill)
-            signal = at_input.add_(signal) if net.skip else at_input
-        linear_back(net.embed_layer, x, signal)
-        return Credit(loss[None])
+        loss, logits, signal = _readout(net, h, y)
+        if self.trains_embed:
+            for block, (point, normed, inner, active) in zip(reversed(blocks), reversed(kept), strict=True):
+                at_input = _block(block, point, normed, inner, active, signal, self.trains_blocks)
+                signal = at_input.add_(signal) if net.skip else at_input
+            linear_back(net.embed_layer, x, signal)
+        return Credit(loss[None], logits)
+
+    def _zero(self) -> None:
+        for parameter in self._net_parameters:
+            gradient_of(parameter).zero_()
 
 
-def _readout(net: ResidualMLP, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Fills the gradients of head and terminal LayerNorm; returns the mean loss and its gradient at h_L."""
+class WrittenBackprop(_Written, Backprop):
+    """`Backprop` on a `ResidualMLP`."""
+
+    net: ResidualMLP
+    trains_embed = trains_blocks = True
+
+
+class WrittenFrozen(_Written, Frozen):
+    """`Frozen` on a `ResidualMLP`."""
+
+    net: ResidualMLP
+    trains_embed, trains_blocks = True, False
+
+
+class WrittenShallow(_Written, Shallow):
+    """`Shallow` on a `ResidualMLP`."""
+
+    net: ResidualMLP
+    trains_embed = trains_blocks = False
+
+
+_TWINS: dict[type[Rule], type[_Written]] = {
+    Backprop: WrittenBackprop,
+    Frozen: WrittenFrozen,
+    Shallow: WrittenShallow,
+}
+
+
+def accelerate(rule: Rule) -> Rule | None:
+    """Returns the twin of a plain rule on a `ResidualMLP`."""
+    twin = _TWINS.get(type(rule))
+    return twin(rule.net, loss=rule.loss) if twin is not None and serves(rule) else None
+
+
+def serves(rule: Rule) -> bool:
+    """Returns whether a rule's network and loss are those written out here, on a device where that can be done."""
+    net = rule.net
+    return (
+        type(net) is ResidualMLP
+        and all(type(block) is MlpBlock for block in net.blocks)
+        and rule.loss is cross_entropy
+        and net.head.weight.device.type in DEVICES
+    )
+
+
+def _readout(net: ResidualMLP, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Fills the gradients of head and terminal LayerNorm; returns the mean loss, the logits and the gradient at h_L."""
     normed = normalise(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
     read = h if normed is None else normed[0]
     logits = net.head(read)
@@ -63,7 +116,7 @@ def _readout(net: ResidualMLP, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     signal = error @ net.head.weight
     if normed is not None and isinstance(net.norm, nn.LayerNorm):
         signal = through_norm(net.norm, h, normed, signal, fill=True)
-    return loss, signal
+    return loss, logits, signal
 
 
 def _block(

@@ -9,61 +9,99 @@ kept as its two factors, it turns the weight gradients of the embed and of every
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
-from kymograph.models.blocks import FlatNetwork
+from kymograph.models.flat import stack_of_views
 from kymograph.models.resmlp import ResidualMLP
-from kymograph.rules.base import Credit
-from kymograph.rules.direct import DirectFeedback, output_error
-from kymograph.rules.fast.layers import linear_back, normalise, through_norm
+from kymograph.rules.base import Credit, Rule
+from kymograph.rules.direct import DirectFeedback
+from kymograph.rules.fast.inplace import Located
+from kymograph.rules.fast.layers import gradient_of, linear_back, normalise, through_norm
+from kymograph.rules.fast.resmlp_backprop import serves
+from kymograph.rules.feedback import Matrices
+from kymograph.rules.losses import output_error
+
+PART = {"rules": ("dfa",), "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors"}
 
 
-class StackedFeedback(DirectFeedback):
-    """`DirectFeedback` on a `ResidualMLP`, from one stack of all its blocks; arguments as there.
+class StackedDirectFeedback(Located, DirectFeedback):
+    """`DirectFeedback` on a `ResidualMLP` whose blocks lie evenly spaced in memory, as a `FlatNetwork` lays them."""
 
-    The blocks are computed here and not by calling them, so forward hooks on them do not fire.
-    """
+    net: ResidualMLP
 
-    def __init__(self, feedback: Sequence[Tensor], normalise: bool = True, penalty: float = 0.0) -> None:
-        self._matrices = torch.stack(list(feedback))  # (L, width, classes)
-        super().__init__(self._matrices.unbind(), normalise, penalty)
-        self._stack: _Stack | None = None
+    def locate(self) -> bool:
+        """Takes each weight of all blocks as one tensor; False if they do not lie so that this is a view."""
+        matrices = stack_of_views(list(self.feedback))
+        if matrices is None:
+            matrices = torch.stack(list(self.feedback))  # (L, width, classes)
+            self.feedback = Matrices(matrices.unbind())
+        self._matrices, self._stack = matrices, _Stack.of(self.net, matrices)
+        return self._stack is not None
+
+    def rule_tensors(self) -> Iterable[Tensor | None]:
+        """Returns the feedback matrices."""
+        return self.feedback._buffers.values()
 
     @torch.no_grad()
-    def backward(self, flat: Any, x: Tensor, y: Tensor) -> Credit:
+    def fill(self, x: Tensor, y: Tensor) -> Credit:
         """Fills the gradients of all parts from one forward pass."""
-        if self._stack is None or self._stack.flat is not flat:
-            self._stack = _Stack(flat, self._matrices)
-        stack, size = self._stack, len(y)
+        stack, matrices, size = self._stack, self._matrices, len(y)
+        assert stack is not None
         x = x.flatten(1)
         last = stack.forward(x)
         loss, logits = stack.readout_back(last, y)
         error = output_error(logits, y)
-        coefficients = (error / size).expand(len(self._matrices), -1, -1)  # the mean over the batch
+        coefficients = (error / size).expand(len(matrices), -1, -1)  # the mean over the batch
         if self.normalise:
-            credit = error @ self._matrices.mT  # (L, B, width)
+            credit = error @ matrices.mT  # (L, B, width)
             coefficients = coefficients / (credit.square_().mean(-1, keepdim=True).sqrt_() + 1e-6)  # as `unit_rms`
         stack.embed_back(x, coefficients)
-        stack.blocks_back(coefficients, 2 * self.penalty / size)
-        return Credit(loss[None])
+        signal = stack.blocks_back(coefficients, 2 * self.penalty / size)
+        if signal is not None:
+            return Credit(loss[None], logits, signal.unbind())
+        return Credit(loss[None], logits, lambda: (coefficients @ matrices.mT).unbind())
+
+
+def accelerate(rule: Rule) -> Rule | None:
+    """Returns the twin of plain DFA on a `ResidualMLP`, if its blocks are one stack."""
+    if type(rule) is not DirectFeedback or not serves(rule):
+        return None
+    if len({matrix.shape for matrix in rule.feedback}) > 1 or stack_of_views(_weights(rule.net, "w1.weight")) is None:
+        return None
+    options = {"normalise": rule.normalise, "penalty": rule.penalty}
+    return StackedDirectFeedback(rule.net, rule.feedback, loss=rule.loss, **options)
+
+
+def _weights(net: nn.Module, name: str) -> list[Tensor]:
+    return [block.get_parameter(name) for block in net.get_submodule("blocks").children()]
 
 
 class _Stack:
     """The parameters, gradients and last forward pass of all blocks, each as one tensor with a leading axis of L."""
 
-    def __init__(self, flat: FlatNetwork, feedback: Tensor) -> None:
-        assert isinstance(flat.net, ResidualMLP), "other networks learn through autograd"
-        self.flat, self.net, self.feedback = flat, flat.net, feedback  # feedback: (L, width, classes)
-        self.w1, self.w1_grad = flat.stacked("w1.weight")  # (L, inside, width)
-        self.w2, self.w2_grad = flat.stacked("w2.weight")  # (L, width, inside)
-        self.scale, self.scale_grad = flat.stacked("norm.weight")  # (L, width)
-        self.shift, self.shift_grad = flat.stacked("norm.bias")
-        self.b1_grad, self.b2_grad = flat.stacked("w1.bias")[1], flat.stacked("w2.bias")[1]
+    def __init__(self, net: ResidualMLP, feedback: Tensor, values: dict[str, Tensor], gradients: dict[str, Tensor]):
+        self.net, self.feedback = net, feedback  # feedback: (L, width, classes)
+        self.w1, self.w1_grad = values["w1.weight"], gradients["w1.weight"]  # (L, inside, width)
+        self.w2, self.w2_grad = values["w2.weight"], gradients["w2.weight"]  # (L, width, inside)
+        self.scale, self.scale_grad = values["norm.weight"], gradients["norm.weight"]  # (L, width)
+        self.shift, self.shift_grad = values["norm.bias"], gradients["norm.bias"]
+        self.b1_grad, self.b2_grad = gradients["w1.bias"], gradients["w2.bias"]
         self._room_for(0)
+
+    @staticmethod
+    def of(net: ResidualMLP, feedback: Tensor) -> _Stack | None:
+        """Returns the blocks of ``net`` as one stack; None if they do not lie evenly spaced in memory."""
+        values, gradients = {}, {}
+        for name, _ in net.blocks[0].named_parameters():
+            weights = _weights(net, name)
+            stacked, filled = stack_of_views(weights), stack_of_views([gradient_of(weight) for weight in weights])
+            if stacked is None or filled is None:
+                return None
+            values[name], gradients[name] = stacked, filled
+        return _Stack(net, feedback, values, gradients)
 
     def _room_for(self, size: int) -> None:
         """Makes room for what the way back needs of a forward pass, a row per block and sample."""
@@ -118,14 +156,15 @@ class _Stack:
         torch.bmm(pieces, factor.expand(len(pieces), -1, -1), out=gradient)
         torch.mv(self.feedback[0], coefficients[0].sum(0), out=embed.bias.grad)
 
-    def blocks_back(self, coefficients: Tensor, pull: float) -> None:
-        """Fills the gradients of all blocks.
+    def blocks_back(self, coefficients: Tensor, pull: float) -> Tensor | None:
+        """Fills the gradients of all blocks; returns the signals at their outputs, (L, B, width), if written out.
 
         The signal at a block's output is c B^T, plus ``pull`` times that output if its size is penalised; only then is
         it of full rank and written out. LayerNorm's own gradients need no further product: with M the product of the
         signal before the GELU and ``unit``, the gradient of W1 is M times LayerNorm's weights (and shifted by its
         bias), and theirs is W1 * M summed over the outputs of W1.
         """
+        signal = None
         if pull:
             signal = torch.baddbmm(self.output, coefficients, self.feedback.mT, beta=pull)  # (L, B, width)
             torch.bmm(signal.mT, self.active, out=self.w2_grad)
@@ -142,3 +181,4 @@ class _Stack:
         self.shift_grad.copy_((sums[:, None] @ self.w1)[:, 0])
         self.w1_grad.mul_(self.scale[:, None]).addcmul_(sums[..., None], self.shift[:, None])
         self.b1_grad.copy_(sums)
+        return signal

@@ -15,14 +15,17 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 
 _BATCH = 1000  # the most metrics that MLflow takes in one call
 _FACTS = 100  # the most parameters or tags in one call
 _STATUS = {"finished": "FINISHED", "failed": "FAILED"}
 
+PART = {"about": "an MLflow database, an SQLite file", "order": 5}
 
-def write_mlflow(store: Store, path: Path) -> None:
+
+def write(store: Store, path: Path) -> None:
     """Writes every run of ``store`` into the database at ``path``, an experiment per study.
 
     A run that is there already, by its id, is left as it is; one that was cut off, or that failed then and is

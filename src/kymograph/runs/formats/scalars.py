@@ -11,7 +11,7 @@ import numpy as np
 
 from kymograph.runs import record
 from kymograph.runs.files import read_json
-from kymograph.runs.store import StoredRun
+from kymograph.runs.stored import StoredRun
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 
 _HIDDEN = ("hidden_norms", "hidden_norms_cls")
 _GRADIENT = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")

@@ -11,14 +11,17 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.formats.scalars import scalars, summary_numbers, written_at
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 
 # One file of a fixed name per run, instead of EventFileWriter's name of time, host and process: exporting again
 # replaces it, where a second file beside the first would show every point twice.
 EVENTS = "events.out.tfevents.0.kymograph"
 
+PART = {"about": "TensorBoard event files, a directory", "order": 4}
 
-def write_tensorboard(store: Store, directory: Path) -> None:
+
+def write(store: Store, directory: Path) -> None:
     """Writes ``directory``/STUDY/ARM-sSEED-ID/ for every run: its scalars, hyperparameters and texts.
 
     Scalars are float32, as TensorBoard keeps them. Summary numbers are scalars ``summary/KEY``.

@@ -6,72 +6,56 @@ gradient is then set against what feedback matrices that had no part in training
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, ClassVar
 
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.base import Arm, above_zero, at_least
+from kymograph.analysis.nulls import NULLS
+from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.studies.drawing import Drawing
-from kymograph.studies.snapshot import ImageStudy
-from kymograph.sweep.compute import Workplace
+from kymograph.studies.images import TRAINED_SERIES, ImageSettings, ImageStudy, TrainingSettings
+from kymograph.studies.settings import at_least
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from kymograph.claims.claim import Claim
-    from kymograph.runs.store import Store
-
-EPOCHS = {"digits": 60, "cifar10": 30, "synthetic": 5}
+PART: dict[str, Any] = {
+    "about": "Is a measured credit/gradient cosine real, or what random feedback gives?",
+    "order": 4,
+}
 SWEEP = (1e-4, 1e-3, 1e-1)  # 0.01 is the arm `penalised`, 0 is `vanilla`
 
 
 @dataclass(frozen=True)
-class CalibrationConfig:
-    """Every setting of a `calibration` run; an arm sets the penalty."""
+class CalibrationConfig(TrainingSettings):
+    """Every setting of a `calibration` run; an arm sets the penalty. The network is the residual MLP."""
 
-    data: Literal["digits", "cifar10", "synthetic"] = "digits"
-    """scikit-learn's digits (embedded), CIFAR-10 (see --data-dir), or made-up images of CIFAR-10's shape."""
-    epochs: int = 0
-    """Passes over the data. (0: 60 on digits, 30 on cifar10, 5 on synthetic)"""
-    lr: float = 1e-3
-    """Learning rate of AdamW at the start; a half cosine takes it to 0."""
-    wd: float = 0.01
-    """Weight decay."""
-    batch_size: int = 128
-    """Images per step."""
+    default_epochs: ClassVar[Mapping[str, int]] = {"cifar10": 30}
+
     log_every: int = 1
     """Epochs between measurements of stream and gradient; the last epoch is always measured."""
-    depth: int = 4
-    """Blocks of the residual MLP."""
-    width: int = 256
-    """Features of its stream."""
-    penalty: float = 0.0
-    """Lambda of the penalty on ||f||^2 of each block. [set by the arm]"""
     images: int = 2048
     """Test images on which cosines are taken; all of them if there are fewer."""
     draws: int = 999
     """Draws of every null."""
-    checkpoint_every: int = 10
-    """Epochs between checkpoints from which a killed run goes on; 0: none."""
 
     def __post_init__(self) -> None:
-        if self.epochs == 0:
-            object.__setattr__(self, "epochs", EPOCHS[self.data])
-        for name in ("epochs", "batch_size", "log_every", "depth", "width", "images"):
-            at_least(name, getattr(self, name), 1)
+        super().__post_init__()
+        at_least("log_every", self.log_every, 1)
+        at_least("images", self.images, 1)
         at_least("draws", self.draws, 19)
-        for name in ("wd", "penalty", "checkpoint_every"):
-            at_least(name, getattr(self, name), 0)
-        above_zero("lr", self.lr)
+
+    @property
+    def network(self) -> ImageSettings:
+        """How the network is trained: by DFA with normalised credit and clipped blocks, as the script does it."""
+        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingSettings)}
+        return ImageSettings(**shared, log_every=self.log_every, rule="dfa", rms=True, clip=True)
 
 
-class Calibration(ImageStudy):
+class Calibration(ImageStudy[CalibrationConfig]):
     """Credit cosines against their nulls, for vanilla and penalised DFA."""
 
     name = "calibration"
-    question = "Is a measured credit/gradient cosine real, or what random feedback gives?"
+    question = PART["about"]
+    order = PART["order"]
     version = 2
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012
@@ -83,6 +67,32 @@ class Calibration(ImageStudy):
         "layer0_cosine": "layer 0",
         "layer0_p": "p of layer 0",
     }
+    series = (
+        SeriesDisplay(
+            "null_fresh",
+            "Observed credit cosines against their nulls",
+            "density",
+            log=False,
+            forms=("nulls",),
+            facts={
+                "observed": "deep_cosine",
+                "site": "deep",
+                "quantity": "mean cosine over the deep layers",
+                "x_label": "mean cosine, deep layers",
+                "short": "cosine",
+                "observed_label": "the network's own feedback matrices",
+                "remark": "Shuffled images and random directions are narrow, because they break what images share.",
+                "nulls": {f"null_{name}": part.facts["label"] for name, part in NULLS.parts().items()},
+            },
+        ),
+        SeriesDisplay(
+            "cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)
+        ),
+        *TRAINED_SERIES,
+    )
+    drawings = {  # noqa: RUF012
+        "calibration": Drawing("histograms", "nulls of the deep mean cosine, by arm, and the cosine of every seed"),
+    }
 
     def arms(self) -> Sequence[Arm]:
         """Returns DFA without penalty, with the published one, and with others."""
@@ -92,23 +102,5 @@ class Calibration(ImageStudy):
             *(Arm(f"penalised/{value:g}", f"plus {value:g} ||f||^2 per block", {"penalty": value}) for value in SWEEP),
         ]
 
-    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
-        """Trains and calibrates the runs one after the other."""
-        from kymograph.studies.calibration.train import train
 
-        return [train(spec, work) for spec in specs]
-
-    def claims(self) -> Sequence[Claim]:
-        """Returns the script's findings, in its own set-up and in the repaired one."""
-        from kymograph.studies.calibration.claims import claims
-
-        return claims()
-
-    def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
-        """Returns the null histograms with the observed cosines marked."""
-        home = "kymograph.studies.calibration.figures"
-        return {
-            "calibration": Drawing(
-                f"{home}:histograms", "nulls of the deep mean cosine, by arm, and the cosine of every seed"
-            ),
-        }
+STUDY = Calibration

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from kymograph.analysis.calibration import Calibration, calibrate
+from kymograph.analysis.calibration import CreditCalibration, calibrate
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.calibration import CalibrationConfig
 from kymograph.studies.image_training import fit, make_network, result
-from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.sweep.compute import Workplace
 
 
-def train(spec: RunSpec, work: Workplace) -> RunResult:
-    """Trains by DFA, calibrates the trained network, and returns both studies' numbers together."""
-    config = CalibrationConfig(**spec.config)  # type: ignore[arg-type]
-    shared = {
-        name: spec.config[name]
-        for name in ("data", "epochs", "lr", "wd", "batch_size", "log_every", "depth", "width", "penalty")
-    }
-    network = SnapshotConfig(
-        **shared,  # type: ignore[arg-type]
-        rule="dfa",
-        rms=True,
-        clip=True,
-        checkpoint_every=config.checkpoint_every,
-    )
-    fitted = fit(spec, network, work)
+def train(specs: Sequence[RunSpec[CalibrationConfig]], work: Workplace) -> list[RunResult]:
+    """Trains and calibrates the runs one after the other; returns each one's training and calibration together."""
+    return [_trained_and_calibrated(spec, work) for spec in specs]
+
+
+def _trained_and_calibrated(spec: RunSpec[CalibrationConfig], work: Workplace) -> RunResult:
+    config = spec.config
+    fitted = fit(spec, config.network, work)
     trained = result(spec, fitted)
-    x, y = fitted.batches.test(config.images)
     found = calibrate(
         fitted.net,
         fitted.feedback,
-        x,
-        y,
+        *fitted.batches.test(config.images),
         config.draws,
         spec.seed,
-        untrained=make_network(network, fitted.task, spec.seed).to(work.device),
+        untrained=make_network(config.network, fitted.task, spec.seed).to(work.device),
     )
     return RunResult({**trained.series, **series(found)}, {**trained.summary, **summary(found)}, trained.checkpoint)
 
 
-def series(found: Calibration) -> dict[str, RunSeries]:
+def series(found: CreditCalibration) -> dict[str, RunSeries]:
     """Returns per-point numbers, and every draw of every null, as series."""
     points = tuple(layer.name for layer in found.layers)
     here, draws = np.array([0]), np.arange(found.draws)
@@ -68,7 +60,7 @@ def series(found: Calibration) -> dict[str, RunSeries]:
     return table
 
 
-def summary(found: Calibration) -> dict[str, float | int | str | bool | None]:
+def summary(found: CreditCalibration) -> dict[str, float | int | str | bool | None]:
     """Returns the deep mean's and the first layer's numbers."""
     deep, first = found.deep, found.layers[0]
     numbers: dict[str, float | int | str | bool | None] = {

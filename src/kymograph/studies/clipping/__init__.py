@@ -7,22 +7,17 @@ cannot be learned; the arms ``learnable/*`` repair that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.base import Arm, Study, above_zero, at_least
+from kymograph.runs.declaration import Arm, SeriesDisplay
+from kymograph.studies.base import Study
 from kymograph.studies.drawing import Drawing
-from kymograph.sweep.compute import Workplace
+from kymograph.studies.settings import above_zero, at_least
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from kymograph.claims.claim import Claim
-    from kymograph.runs.store import Store
+PART: dict[str, Any] = {"about": "What does gradient clipping do under class imbalance?", "order": 1}
 
 
 @dataclass(frozen=True)
@@ -86,12 +81,12 @@ SWEEP_MAX_NORM = (0.1, 0.3, 3.0)  # 1.0 is the arm `clip`, no threshold is `no_c
 SWEEP_BATCH = (4, 16, 64)
 
 
-class Clipping(Study):
+class Clipping(Study[ClippingConfig]):
     """Clipping under class imbalance."""
 
     name = "clipping"
-    question = "What does gradient clipping do under class imbalance?"
-    version = 1
+    question = PART["about"]
+    order = PART["order"]
     config_type = ClippingConfig
     largest_stack = 256
     headlines = {  # noqa: RUF012
@@ -100,6 +95,25 @@ class Clipping(Study):
         "spike_ratio": "||g|| rare / common",
         "final_rare_acc": "final rare accuracy",
         "bayes_rare_acc": "Bayes rare accuracy",
+    }
+    series = (
+        SeriesDisplay("loss", "Training loss", "cross-entropy, nats", log=True),
+        SeriesDisplay("weight_norm", "Weight norm", "‖w‖", log=False),
+        SeriesDisplay("weight_norm_change", "Change of the weight norm per step", "|Δ‖w‖|", log=True, bin_by="max"),
+        SeriesDisplay("grad_norm", "Gradient norm before clipping", "‖g‖", log=True, bin_by="max"),
+        SeriesDisplay("effective_dim", "Effective dimension of the embedding", "dimensions", log=False),
+        SeriesDisplay("accuracy", "Accuracy on the rare class", "fraction correct", log=False, site="class_1"),
+    )
+    drawings = {  # noqa: RUF012
+        "clipping": Drawing(
+            "overview", "weight norm, its changes, gradient norm, effective dimension and rare accuracy, by setting"
+        ),
+        "clipping-spikes": Drawing(
+            "spikes", "what rare and common steps do to gradient, clipping, learning rate and movement"
+        ),
+        "clipping-sweep": Drawing(
+            "sweep", "jitter of the weights and share of clipped steps, by threshold, imbalance and batch size"
+        ),
     }
     threads = 1  # its tensors are too small to share out
 
@@ -152,43 +166,18 @@ class Clipping(Study):
                 treatment = {"clip": clip, "data": "script", "n_rare": 10 * percent}
                 about = f"{percent} % of 1,000 samples are rare"
                 arms.append(Arm(f"imbalance/{percent}/{name}", about, treatment, {"epochs": 10}))
-        return arms
+        return [replace(arm, panel=arm.name.rpartition("/")[0]) for arm in arms]
 
-    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+    def stack_key(self, config: ClippingConfig) -> tuple:
         """Runs of one shape and length train together; clipping, rate, imbalance and data are per replica."""
         return tuple(
-            config[name] for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")
+            getattr(config, name)
+            for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")
         )
 
-    def steps(self, config: Mapping[str, Any]) -> int:
+    def steps(self, config: ClippingConfig) -> int:
         """Returns epochs times steps per epoch; the last batch of an epoch may be short."""
-        return config["epochs"] * -(-config["n_samples"] // config["batch_size"])
+        return config.epochs * -(-config.n_samples // config.batch_size)
 
-    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
-        """Trains a stack of runs of one shape."""
-        from kymograph.studies.clipping.train import train
 
-        return train(specs, work)
-
-    def claims(self) -> Sequence[Claim]:
-        """Returns the script's findings, in its own set-up and in the repaired one."""
-        from kymograph.studies.clipping.claims import claims
-
-        return claims()
-
-    def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
-        """Returns the script's figure and the picture of the spike analysis."""
-        home = "kymograph.studies.clipping.figures"
-        return {
-            "clipping": Drawing(
-                f"{home}:overview",
-                "weight norm, its changes, gradient norm, effective dimension and rare accuracy, by setting",
-            ),
-            "clipping-spikes": Drawing(
-                f"{home}:spikes", "what rare and common steps do to gradient, clipping, learning rate and movement"
-            ),
-            "clipping-sweep": Drawing(
-                f"{home}:sweep",
-                "jitter of the weights and share of clipped steps, by threshold, imbalance and batch size",
-            ),
-        }
+STUDY = Clipping

@@ -7,10 +7,12 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.figures.fit import legends, legends_above_data
 from kymograph.figures.looks import current_look
-from kymograph.figures.seed_curves import Bin, interval, seed_curves
+from kymograph.figures.seed_curves import Bin, seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
+from kymograph.statistics.intervals import mean_interval
 from kymograph.studies.clipping import IMBALANCES
 
 _NAMES = {"no_clip": "without clipping", "clip": "with clipping"}
@@ -147,7 +149,7 @@ def spikes(store: Store) -> LabFigure:
             )
             y = np.arange(len(arms)) + (offset - 0.5) * 0.3
             axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=dot(), alpha=0.4)
-            mean, low, high = interval(values.T, log)
+            mean, low, high = mean_interval(values.T, log)
             if values.shape[1] > 1:
                 axes.hlines(y, low, high, color=colour, linewidth=stroke(1.25))
             axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{name} (n = {n})")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kymograph.statistics.effects import auc
+
 
 def spike_analysis(
     grad_norm: np.ndarray, clipped: np.ndarray, update_norm: np.ndarray, rare_count: np.ndarray
@@ -32,7 +34,7 @@ def spike_analysis(
     result["spike_ratio"] = (
         result["rare_grad_norm"] / result["common_grad_norm"] if result["common_grad_norm"] > 0 else np.nan
     )
-    result["spike_auc"] = _auc(grad_norm[rare], grad_norm[~rare])
+    result["spike_auc"] = auc(grad_norm[rare], grad_norm[~rare])
     total = float(update_norm.sum())
     result["rare_step_share"] = float(rare.mean())
     result["rare_movement_share"] = float(update_norm[rare].sum()) / total if total > 0 else np.nan
@@ -41,13 +43,3 @@ def spike_analysis(
 
 def _median(values: np.ndarray) -> float:
     return float(np.median(values)) if len(values) else np.nan
-
-
-def _auc(larger: np.ndarray, smaller: np.ndarray) -> float:
-    """Returns the share of pairs in which ``larger`` has the larger value, ties counting half."""
-    if not len(larger) or not len(smaller):
-        return np.nan
-    ordered = np.sort(smaller)
-    below = np.searchsorted(ordered, larger, side="left")
-    not_above = np.searchsorted(ordered, larger, side="right")
-    return float((below + not_above).sum() / 2 / (len(larger) * len(smaller)))

@@ -11,38 +11,47 @@ from torch import Tensor
 
 from kymograph.data.tokens import RARE_CLASS, TokenTask, learnable_tokens, script_tokens
 from kymograph.models.next_token import NextToken, TokenBatch, TokenTargets, initial_weights
-from kymograph.probes import measures
+from kymograph.probes.measures.effective_dimension import effective_dimension, largest_effective_dimension
+from kymograph.probes.measures.recall import recall
+from kymograph.probes.measures.roughness import roughness
+from kymograph.probes.measures.total_variance import total_variance
 from kymograph.probes.trace import WeightTrace
-from kymograph.rules.backprop import ClosedForm
+from kymograph.rules import make
+from kymograph.rules.losses import replica_cross_entropy
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
+from kymograph.statistics.intervals import wilson_interval
 from kymograph.studies.clipping import ClippingConfig
 from kymograph.studies.clipping.spikes import spike_analysis
 from kymograph.sweep.compute import Workplace
+from kymograph.training.clipping import Clip, ClipByNorm, ClipByPercentile, ClipByValue
 from kymograph.training.loop import train as training
-from kymograph.training.updates import Clip, ClipByNorm, ClipByPercentile, ClipByValue, Sgd, Update
+from kymograph.training.optimizers import SgdPerReplica
+from kymograph.training.update import Update
 
 TICK_EVERY = 250
 
 
 @torch.inference_mode()
-def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
+def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[RunResult]:
     """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
     device = work.device
-    configs = [ClippingConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
+    configs = [spec.config for spec in specs]
     shape = configs[0]
     tasks = [make_task(config, spec.seed) for config, spec in zip(configs, specs, strict=True)]
 
     net = NextToken(len(specs), shape.vocab, shape.dim, device)
     for replica, spec in enumerate(specs):
         net.flat.fill(replica, initial_weights(spec.seed, shape.vocab, shape.dim))
-    update = Update(Sgd(_per_replica([config.lr for config in configs], device)), make_clips(configs, device), True)
+    rule = make("bp", net, loss=replica_cross_entropy)
+    optimizer = SgdPerReplica(net.flat, _per_replica([config.lr for config in configs], device))
+    update = Update(optimizer, make_clips(configs, device), norms=True)
     trace = WeightTrace(net.flat.values, shape.probe_every)
 
     losses, norms, clipped = [], [], []
     epoch = epoch_batches(tasks, shape.batch_size, shape.dim, device)
     batches = itertools.chain.from_iterable(itertools.repeat(epoch, shape.epochs))
-    for step in training(net, batches, ClosedForm(), update):
+    for step in training(batches, rule, update):
         trace.record()
         losses.append(step.loss)
         norms.append(step.grad_norm)
@@ -65,9 +74,9 @@ def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
     embeddings = net.embeddings(kept)
     counts = torch.stack([task.counts() for task in tasks])  # (R, class, token)
     per_probe = {
-        "effective_dim": _numpy(measures.effective_dimension(embeddings)),
-        "embedding_variance": _numpy(measures.total_variance(embeddings)),
-        "accuracy": _numpy(measures.recall_per_class(net.token_logits(kept).argmax(-1), counts.to(kept.dtype))),
+        "effective_dim": _numpy(effective_dimension(embeddings)),
+        "embedding_variance": _numpy(total_variance(embeddings)),
+        "accuracy": _numpy(recall(net.token_logits(kept).argmax(-1), counts.to(kept.dtype))),
     }
     return [
         _result(
@@ -143,16 +152,16 @@ def _result(
         probes, per_probe["accuracy"], tuple(f"class_{number}" for number in range(config.vocab))
     )
     rare_accuracy = float(per_probe["accuracy"][-1, RARE_CLASS])
-    low, high = measures.wilson_interval(rare_accuracy * config.n_rare, config.n_rare)
+    low, high = wilson_interval(rare_accuracy * config.n_rare, config.n_rare)
     best = task.bayes_recall()
     summary = {
         "weight_norm_std": float(weight_norm.std()),
-        "weight_norm_roughness": float(measures.roughness(torch.from_numpy(weight_norm))),
+        "weight_norm_roughness": float(roughness(torch.from_numpy(weight_norm))),
         "weight_change_mean": float(change.mean()),
         "weight_change_max": float(change.max()),
         "grad_norm_max": float(per_step["grad_norm"].max()),
         "effective_dim_std": float(per_probe["effective_dim"].std()),
-        "effective_dim_limit": measures.largest_effective_dimension(config.vocab, config.dim),
+        "effective_dim_limit": largest_effective_dimension(config.vocab, config.dim),
         "final_rare_acc": rare_accuracy,
         "final_rare_acc_low": low,
         "final_rare_acc_high": high,

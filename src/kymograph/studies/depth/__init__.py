@@ -6,21 +6,16 @@ share initial weights, data, batches and the batch they are measured on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.base import Arm, Study, above_zero, at_least
+from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
+from kymograph.studies.base import Study
 from kymograph.studies.drawing import Drawing
-from kymograph.sweep.compute import Workplace
+from kymograph.studies.settings import above_zero, at_least
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from kymograph.claims.claim import Claim
-    from kymograph.runs.store import Store
+PART: dict[str, Any] = {"about": "Do residual connections rescue deep plain networks?", "order": 2}
 
 
 @dataclass(frozen=True)
@@ -70,12 +65,12 @@ SWEEP_WIDTH = (16, 32, 128, 256)  # 64 is the default
 SWEPT = ("plain", "residual", "residual/scaled")
 
 
-class Depth(Study):
+class Depth(Study[DepthConfig]):
     """Plain against residual stacks, and repairs of the residual one."""
 
     name = "depth"
-    question = "Do residual connections rescue deep plain networks?"
-    version = 1
+    question = PART["about"]
+    order = PART["order"]
     config_type = DepthConfig
     headlines = {  # noqa: RUF012
         "null_loss": "loss of answering 0",
@@ -84,6 +79,27 @@ class Depth(Study):
         "initial_forward_gain": "forward gain, start",
         "final_forward_gain": "forward gain, end",
         "final_backward_gain": "backward gain, end",
+    }
+    series = (
+        SeriesDisplay("loss", "Training loss", "mean squared error", log=True),
+        SeriesDisplay("forward_gain", "Forward gain", "gain of ‖h‖ per layer", site="estimate"),
+        SeriesDisplay("backward_gain", "Backward gain", "gain of ‖∂L/∂h‖ per layer", site="estimate"),
+        SeriesDisplay("stream_norm", "The stream", "‖h‖, median over samples", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h‖", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
+        SeriesDisplay("grad_norm", "Gradient before the ReLU", "‖∂L/∂z‖", log=True, forms=("profile",)),
+    )
+    drawings = {  # noqa: RUF012
+        "depth-loss": Drawing("loss", "training loss of every arm"),
+        "depth-gradient": Drawing("gradient", "gradient norm before each ReLU, after training"),
+        "depth-mean": Drawing("mean", "mean before each ReLU, after training"),
+        "depth-std": Drawing("std", "standard deviation before each ReLU, after training"),
+        "depth-gain": Drawing("gain", "gain per layer, forward and backward, through training"),
+        "depth-sweep": Drawing("sweep", "final loss and gradient gain by depth, final loss by width"),
+        "depth-kymograph": Drawing("stream_kymograph", "norm of the stream over depth and time, a panel per arm"),
+        "depth-kymograph-gradient": Drawing(
+            "gradient_kymograph", "gradient on the stream over depth and time, a panel per arm"
+        ),
     }
     threads = 1  # so that every engine gives the same bits
     largest_stack = 16  # what keeps a core's caches warm, and gives several workers something to do
@@ -103,47 +119,14 @@ class Depth(Study):
             ]
         return arms
 
-    def stack_key(self, config: Mapping[str, Any]) -> tuple:
+    def stack_key(self, config: DepthConfig) -> tuple:
         """Plain and residual runs of one shape train together; so do learned factors, and so do pre-norm ones."""
         shape = ("layers", "width", "n_samples", "steps", "batch_size", "lr", "probe_every", "probe_size")
-        return (config["prenorm"], config["branch"] == "zero", *(config[name] for name in shape))
+        return (config.prenorm, config.branch == "zero", *(getattr(config, name) for name in shape))
 
-    def steps(self, config: Mapping[str, Any]) -> int:
+    def steps(self, config: DepthConfig) -> int:
         """Returns the number of training steps."""
-        return config["steps"]
+        return config.steps
 
-    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
-        """Trains a stack of runs of one graph."""
-        from kymograph.studies.depth.train import train
 
-        return train(specs, work)
-
-    def claims(self) -> Sequence[Claim]:
-        """Returns the script's findings, in its own set-up and in the repaired one."""
-        from kymograph.studies.depth.claims import claims
-
-        return claims()
-
-    def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
-        """Returns the script's four figures, the kymographs and the gains."""
-        home = "kymograph.studies.depth.figures"
-        return {
-            "depth-loss": Drawing(f"{home}:loss", "training loss of every arm"),
-            "depth-gradient": Drawing(f"{home}:gradient", "gradient norm before each ReLU, after training"),
-            "depth-mean": Drawing(f"{home}:mean", "mean before each ReLU, after training"),
-            "depth-std": Drawing(f"{home}:std", "standard deviation before each ReLU, after training"),
-            "depth-gain": Drawing(f"{home}:gain", "gain per layer, forward and backward, through training"),
-            "depth-sweep": Drawing(f"{home}:sweep", "final loss and gradient gain by depth, final loss by width"),
-            "depth-kymograph": Drawing(
-                f"{home}:stream_kymograph", "norm of the stream over depth and time, a panel per arm"
-            ),
-            "depth-kymograph-gradient": Drawing(
-                f"{home}:gradient_kymograph", "gradient on the stream over depth and time, a panel per arm"
-            ),
-        }
-
-    def to_script(self, store: Store) -> Mapping[str, Any]:
-        """Returns one seed's plain and residual runs as the script's ``results.json``."""
-        from kymograph.studies.depth.script import results
-
-        return results(store)
+STUDY = Depth

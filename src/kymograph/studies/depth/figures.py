@@ -11,7 +11,8 @@ from kymograph.figures.kymograph import kymograph
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, colour, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
-from kymograph.runs.store import LabelledArray, Store
+from kymograph.runs.store import Store
+from kymograph.runs.arrays import LabelledArray
 from kymograph.studies.depth import SWEPT
 
 

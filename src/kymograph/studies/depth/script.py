@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.store import Store, StoredRun
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 
 
-def results(store: Store) -> dict[str, Any]:
+def to_script(store: Store) -> dict[str, Any]:
     """Returns the plain and the residual run of one seed in the layout of the script's file."""
     runs = {run.arm: run for run in store.select("depth").finished}
     missing = [arm for arm in ("plain", "residual") if arm not in runs]

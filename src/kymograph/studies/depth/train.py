@@ -11,23 +11,27 @@ from torch import Tensor
 
 from kymograph.data.vectors import batch_indices, vector_task
 from kymograph.models.stacks import LayerStack, Wiring, initial_layers
-from kymograph.probes import measures
+from kymograph.probes.measures.gain import gain
+from kymograph.probes.measures.median_norm import median_norm
 from kymograph.probes.sites import untouched, watching
-from kymograph.rules.backprop import ClosedForm, mean_squared_error
+from kymograph.probes.vectors import as_float64
+from kymograph.rules import make
+from kymograph.rules.losses import replica_squared_error
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.depth import DepthConfig
 from kymograph.sweep.compute import Workplace
 from kymograph.training.loop import train as training
-from kymograph.training.updates import Adam, Update
+from kymograph.training.optimizers import Adam
+from kymograph.training.update import Update
 
 TICK_EVERY = 10
 
 
-def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
+def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunResult]:
     """Trains all runs as one network with a leading replica axis; returns each run's series and summary."""
     device = work.device
-    configs = [DepthConfig(**spec.config) for spec in specs]  # type: ignore[arg-type]
+    configs = [spec.config for spec in specs]
     shape = configs[0]
     net = make_net(configs, [spec.seed for spec in specs], device)
     tasks = [
@@ -53,7 +57,8 @@ def train(specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
 
     losses: list[Tensor] = []
     probes = {0: diagnose(net, *probe)}
-    for step in training(net, batches, ClosedForm(), Update(Adam(net.flat, shape.lr))):
+    rule = make("bp", net, loss=replica_squared_error)
+    for step in training(batches, rule, Update(Adam(net.flat, shape.lr))):
         losses.append(step.loss)
         done = step.index + 1  # updates taken so far: 0 is the network before training
         if done % shape.probe_every == 0 or done == shape.steps:
@@ -92,14 +97,14 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
     has one point more than there are layers: the median over samples of ||h_l||, and the gradient norm there.
     Gradients are of the mean loss, L2 over the whole batch.
     """
-    norm = {"norm": lambda g: torch.linalg.vector_norm(measures.as_float64(g), dim=(1, 2))}
-    statistics = {"mean": lambda z: measures.as_float64(z).mean(dim=(1, 2)), "std": _std}
-    length = {"norm": lambda h: torch.linalg.vector_norm(measures.as_float64(h), dim=-1).median(dim=1).values}
+    norm = {"norm": lambda g: torch.linalg.vector_norm(as_float64(g), dim=(1, 2))}
+    statistics = {"mean": lambda z: as_float64(z).mean(dim=(1, 2)), "std": _std}
+    length = {"norm": median_norm}
     pre = {f"pre.{number}": block.get_submodule("affine") for number, block in enumerate(net.blocks)}
     stream = {f"h.{number + 1}": block for number, block in enumerate(net.blocks)}
     with untouched(net), watching(pre, statistics, norm) as before, watching(stream, length, norm) as after:
         x = x.detach().requires_grad_()
-        loss = mean_squared_error(net(x), y)
+        loss = replica_squared_error(net(x), y)
         (at_input,) = torch.autograd.grad(loss.sum(), x)
     return {
         "pre_mean": _sites(before.outputs, pre, "mean"),
@@ -113,7 +118,7 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 def _std(z: Tensor) -> Tensor:
     """Returns the standard deviation (n - 1) over batch and features, in a tenth of the time of ``z.std()``."""
-    flat = measures.as_float64(z).flatten(1)
+    flat = as_float64(z).flatten(1)
     return torch.linalg.vector_norm(flat - flat.mean(1, keepdim=True), dim=1) / math.sqrt(flat.shape[1] - 1)
 
 
@@ -134,9 +139,9 @@ def _result(
         series[name] = RunSeries(steps, readings[name].numpy(), stream)
     series["probe_loss"] = RunSeries(steps, readings["probe_loss"].numpy())
     gains = {
-        "forward_gain": measures.log_slope(readings["stream_norm"]),
+        "forward_gain": gain(readings["stream_norm"]),
         # From the output back to the input: above 1, gradients grow on their way down.
-        "backward_gain": measures.log_slope(readings["stream_grad"].flip(-1)),
+        "backward_gain": gain(readings["stream_grad"].flip(-1)),
     }
     summary: dict[str, float | int | str | bool | None] = {
         "initial_loss": float(loss[0]),
@@ -145,8 +150,8 @@ def _result(
         "mean_last_50_loss": float(loss[-50:].astype(np.float64).mean()),
         "solved_at_start": bool(readings["probe_loss"][0] == 0),
         # What a network that answers 0 would lose, and the least that one whose last word is a ReLU can.
-        "null_loss": float(measures.as_float64(targets).square().mean()),
-        "floor_loss": 0.0 if config.skip else float(measures.as_float64(targets).clamp(max=0).square().mean()),
+        "null_loss": float(as_float64(targets).square().mean()),
+        "floor_loss": 0.0 if config.skip else float(as_float64(targets).clamp(max=0).square().mean()),
         "finite": bool(np.isfinite(loss).all()),
     }
     for name, parts in gains.items():

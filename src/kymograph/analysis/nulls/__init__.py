@@ -1,0 +1,11 @@
+"""Nulls of a credit cosine: what the cosine is when there is nothing to find. A null is one module here.
+
+Each defines ``draw(pairs, matrices, serving, draws, seed)``: the mean cosine at every point of the stream and draw,
+shape (points, draws). Point i pairs errors with gradients (``pairs[i]``) and is served by ``matrices[serving[i]]``.
+"""
+
+from __future__ import annotations
+
+from kymograph.registry import Registry
+
+NULLS = Registry("kymograph.analysis.nulls", "draw", noun="null")

@@ -1,0 +1,26 @@
+"""The training matrix with its rows permuted: the same numbers at other neurons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from kymograph.analysis.credit import Pairs
+from kymograph.analysis.nulls.matrices import cosines_of_drawn
+
+PART = {"label": "rows permuted", "about": "the training matrix with its rows (neurons) permuted", "order": 2}
+
+
+def draw(
+    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
+) -> Tensor:
+    """Returns the mean cosine at every point and draw, shape (points, draws)."""
+    return cosines_of_drawn("rows", _matrices, pairs, matrices, serving, draws, seed)
+
+
+def _matrices(matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
+    """Returns ``draws`` copies of the matrix (draws, width, classes) with permuted rows, in float32."""
+    order = torch.rand(draws, len(matrix), generator=draw).argsort(1)
+    return matrix.float()[order]

@@ -1,0 +1,60 @@
+"""What an option may be, where it names a part: the names come from the registries and are never listed here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kymograph.errors import KymographError, did_you_mean
+
+SCRIPT = "script"
+"""The format of a study's research script, which the study itself defines."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The names that an option may take, found when they are asked for."""
+
+    noun: str
+    find: Callable[[], Iterable[str]]
+    also: tuple[str, ...] = ()
+    """Names that are not parts, e.g. ``auto``."""
+
+    def names(self) -> list[str]:
+        """Returns every name, in the order to show them."""
+        return [*self.find(), *self.also]
+
+    def check(self, name: str) -> str:
+        """Returns ``name``; raises a sentence with the nearest name if there is no such part."""
+        names = self.names()
+        if name not in names:
+            raise KymographError(f"there is no {self.noun} {name!r}{did_you_mean(name, names)}")
+        return name
+
+
+def _parts(module: str, registry: str) -> Callable[[], Iterable[str]]:
+    """Returns what lists a registry's parts; its module is imported only then."""
+    return lambda: getattr(importlib.import_module(module), registry).names()
+
+
+def _downloads() -> Iterable[str]:
+    """Returns the data sets that are files."""
+    from kymograph.data import DATA_SETS as registry
+
+    return (name for name, part in registry.parts().items() if "files" in part.facts)
+
+
+def _styles() -> Iterable[str]:
+    from kymograph.figures.looks import LOOKS
+
+    return LOOKS
+
+
+DATA_SETS = Choices("data set", _parts("kymograph.data", "DATA_SETS"))
+DOWNLOADS = Choices("data set to download called", _downloads)
+ENGINES = Choices("engine", _parts("kymograph.sweep.engines.base", "ENGINES"), also=("auto",))
+FORMATS = Choices("format", _parts("kymograph.runs.export", "FORMATS"), also=(SCRIPT,))
+MODELS = Choices("model", _parts("kymograph.models", "MODELS"))
+NULLS = Choices("null", _parts("kymograph.analysis.nulls", "NULLS"))
+STYLES = Choices("style", _styles)

@@ -1,0 +1,32 @@
+"""``kymograph bench``: this package timed next to the scripts' way of working."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kymograph.cli.arguments import parse, positional, shown
+
+PART = {"about": "time this package next to the scripts' way of working", "order": 150}
+
+
+@dataclass(frozen=True)
+class Options:
+    """This package next to the scripts' way of working, interleaved, as ratios with their spread."""
+
+    names: Annotated[tuple[str, ...], positional(), shown("[NAME ...]", default="all")] = ()
+    """Which comparisons."""
+    repeats: int = 3
+    """How often each side is timed."""
+    markdown: Annotated[str | None, shown("FILE", default="none")] = None
+    """Also write the table to this file."""
+    readme: Annotated[str | None, shown("FILE", default="none")] = None
+    """Also put the table between the marks <!-- bench --> and <!-- /bench --> of this file."""
+
+
+def main(words: list[str]) -> int:
+    """Times the comparisons asked for and prints the table."""
+    options = parse(Options, words, "kymograph bench")
+    from kymograph.bench.compare import bench
+
+    return bench(options.names, options.repeats, options.markdown, options.readme)

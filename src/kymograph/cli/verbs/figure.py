@@ -1,0 +1,108 @@
+"""``kymograph figure``: figures from stored runs, or from the research scripts' logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from kymograph.cli.arguments import choice, parse, positional, shown
+from kymograph.cli.choices import STYLES
+from kymograph.cli.options import SelectOptions
+from kymograph.errors import KymographError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PART = {
+    "about": "draw figures from stored runs, as PNG, PDF, SVG and CSV",
+    "usage": "figure [NAME ...]",
+    "order": 110,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Figures from stored runs, each as PNG, PDF and SVG with its data as CSV."""
+
+    names: Annotated[
+        tuple[str, ...], positional(), shown("[NAME ...]", default="all that the stored studies have")
+    ] = ()
+    """Figures by name."""
+    from_: Annotated[tuple[str, ...], shown("PATH ...", name="from")] = ("runs",)
+    """Directory of the runs; or, for the snapshot figures, JSON logs of the snapshot scripts or directories of them."""
+    out: Annotated[str | None, shown("DIR", default="figures inside the runs' directory; for logs, here")] = None
+    """Directory for the figures."""
+    style: Annotated[str | None, choice(STYLES), shown(default="notebook, or paper if a venue is given")] = None
+    """What the figures are for."""
+    venue: Annotated[str | None, shown("VENUE", default="none")] = None
+    """Where the paper will appear, e.g. icml2024: sets the figures' width and font sizes."""
+    list: bool = False
+    """Only list the figures."""
+    select: SelectOptions = field(default_factory=SelectOptions)
+
+
+def main(words: list[str]) -> int:
+    """Draws figures and prints the paths of their files; or lists the figures there are."""
+    options = None if words == ["--list"] else parse(Options, words, "kymograph figure")
+    if options is None or options.list:  # the bare list is fast: it does not load tyro
+        _print_list()
+        return 0
+    from kymograph.figures.looks import choose_look
+
+    choose_look(options.style, options.venue)  # a mistake in the look is reported before anything is read
+    figures, default = _from_logs(options) if _names_logs(options) else _from_runs(options)
+    from kymograph.figures.save import save_figure
+    from kymograph.lab.figures import file_name
+
+    for name, figure in figures.items():
+        for path in save_figure(figure, Path(options.out) if options.out else default, file_name(name)):
+            print(path)
+    return 0
+
+
+def _print_list() -> None:
+    from kymograph.lab.figures import list_figures
+
+    for study, name, about in list_figures():
+        print(f"{study:<12} {name:<28} {about}")
+
+
+def _names_logs(options: Options) -> bool:
+    """Says whether ``--from`` names files of the scripts, and not a directory of runs."""
+    from kymograph.runs.record import STATUS
+
+    paths = [Path(path) for path in options.from_]
+    is_store = len(paths) == 1 and paths[0].is_dir() and any(paths[0].rglob(STATUS))
+    if len(paths) > 1 and not all(path.exists() for path in paths):
+        raise KymographError(f"there is no log {next(path for path in paths if not path.exists())}")
+    if len(paths) > 1 and not options.names:
+        raise KymographError("name the figure to draw from these logs")
+    return bool(options.names) and not is_store and paths[0].exists()
+
+
+def _from_runs(options: Options) -> tuple[Mapping[str, Figure], Path]:
+    """Returns the figures of stored runs, and the directory for them; without names, all that can be drawn."""
+    from kymograph.lab.figures import figure, figure_names
+
+    store, study = options.select.open(options.from_[0])
+    look = {"style": options.style, "venue": options.venue}
+    drawn = {name: figure(name, store, **look, studies=study.code) for name in options.names}
+    for name in [] if options.names else figure_names(store, studies=study.code):
+        try:
+            drawn[name] = figure(name, store, **look, studies=study.code)
+        except KymographError as error:
+            print(f"{name} was not drawn: {error}", file=sys.stderr)
+    return drawn, Path(options.from_[0]) / "figures"
+
+
+def _from_logs(options: Options) -> tuple[Mapping[str, Figure], Path]:
+    """Returns the figures of the scripts' logs, and the directory for them."""
+    from kymograph.lab.figures import figure_from_logs
+
+    if options.select != SelectOptions():
+        raise KymographError("logs are drawn as they are: --study, --arms and --where choose among stored runs")
+    drawn = {name: figure_from_logs(name, options.from_, options.style, options.venue) for name in options.names}
+    return drawn, Path()

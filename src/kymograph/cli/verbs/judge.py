@@ -1,0 +1,62 @@
+"""``kymograph judge``: verdicts on the claims about stored runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kymograph.cli.arguments import parse, positional, settings_from, shown
+from kymograph.cli.options import named_study
+from kymograph.errors import KymographError
+
+PART = {
+    "about": "verdicts on the registered claims, over seeds; --claims FILE for your own",
+    "usage": "judge DIR",
+    "order": 70,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Verdicts on the claims about stored runs; needs no torch."""
+
+    directories: Annotated[tuple[str, ...], positional(), shown("DIR [DIR]")]
+    """Directory of the runs; with --csv two directories of CSV files."""
+    claims: Annotated[str | None, shown("FILE", default="those of the studies")] = None
+    """Your own claims, a TOML or Python file."""
+    study: Annotated[str | None, shown("STUDY", default="all")] = None
+    """Only runs of this study: its name, or module:Name or file.py to judge the claims in its code."""
+    where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
+    """Only runs with these settings, e.g. --where epochs=60."""
+    csv: bool = False
+    """The directories hold CSV files (columns seed, step, value), each directory one arm."""
+    json: Annotated[str | None, shown("FILE", default="none")] = None
+    """Also write the verdicts to this JSON file."""
+    markdown: Annotated[str | None, shown("FILE", default="none")] = None
+    """Also write the table to this Markdown file."""
+
+
+def main(words: list[str]) -> int:
+    """Prints the verdicts and writes the files asked for; returns 0 whatever the verdicts are."""
+    options = parse(Options, words, "kymograph judge")
+    from kymograph.lab.judge import judge, judge_csv
+    from kymograph.lab.select import read_archive
+    from kymograph.report.verdicts import show, write
+
+    if options.csv:
+        if len(options.directories) != 2:
+            raise KymographError("--csv compares two directories; name both")
+        if options.study or options.where:
+            raise KymographError("CSV files are judged as they are: --study and --where choose among stored runs")
+        first, second = options.directories
+        verdicts = judge_csv(first, second, options.claims)
+    else:
+        if len(options.directories) != 1:
+            raise KymographError("judge one directory of runs, or two of CSV files with --csv")
+        study = named_study(options.study)
+        archive = read_archive(options.directories[0], study.name)
+        verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
+    show(verdicts)
+    for path in write(verdicts, options.json, options.markdown):
+        print(path)
+    return 0

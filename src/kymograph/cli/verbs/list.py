@@ -1,0 +1,46 @@
+"""``kymograph list``: the studies, their questions and their arms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from kymograph.cli.arguments import parse, positional, shown
+from kymograph.runs.declaration import Arm
+from kymograph.studies.loading import list_studies, load_study
+
+PART = {"about": "the studies and their arms", "usage": "list [STUDY]", "order": 10}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The studies, their questions and their arms."""
+
+    study: Annotated[str, positional(), shown("[STUDY]", default="every registered study, with its default arms")] = ""
+    """Show every arm of this study: a built-in one, or a user-defined one as module:Name, file.py or file.py:Name."""
+
+
+def main(words: list[str]) -> int:
+    """Prints every study with its default arms, or one study with all of its arms."""
+    reference = parse(Options, words, "kymograph list").study if words else ""
+    if reference:
+        study = load_study(reference)
+        print(f"{study.name}: {study.question}")
+        _print_arms(study.arms())
+        print("  * runs by default; run the others by name: `--arms NAME ...`")
+        return 0
+    for study in list_studies():
+        arms = study.arms()
+        shown = [arm for arm in arms if arm.default]
+        print(f"{study.name}: {study.question}")
+        _print_arms(shown)
+        more = len(arms) - len(shown)
+        print(f"    and {more} more: `kymograph list {study.name}`\n" if more else "")
+    return 0
+
+
+def _print_arms(arms: Sequence[Arm]) -> None:
+    width = max((len(arm.name) for arm in arms), default=0)
+    for arm in arms:
+        print(f"  {'*' if arm.default else ' '} {arm.name:<{width}}  {arm.about}")

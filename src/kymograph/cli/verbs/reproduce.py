@@ -1,0 +1,45 @@
+"""``kymograph reproduce``: every study, its figures, the verdicts on every claim, and the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from kymograph.cli.arguments import choice, parse, shown
+from kymograph.cli.choices import DATA_SETS
+from kymograph.cli.options import EngineOptions
+
+PART = {"about": "run every study, judge every claim, draw the figures, write the report", "order": 30}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every study, its figures, the verdicts on every claim, and the report."""
+
+    out: Annotated[str, shown("DIR")] = "runs/reproduce"
+    """Directory of the runs."""
+    quick: bool = False
+    """8 seeds, and shorter training in the image studies."""
+    data: Annotated[str, choice(DATA_SETS)] = "digits"
+    """Images: scikit-learn's digits (embedded), CIFAR-10 (takes hours), or another data set."""
+    epochs: Annotated[int | None, shown("N", default="20 on digits, 10 with --quick; elsewhere the scripts' own")] = (
+        None
+    )
+    """Epochs of the image studies."""
+    n_seeds: Annotated[int | None, shown("N", default="10, or 8 with --quick")] = None
+    """How many seeds of the fixed list."""
+    compute: EngineOptions = field(default_factory=EngineOptions)
+
+
+def main(words: list[str]) -> int:
+    """Runs all studies, judges their claims, draws their figures and writes the report."""
+    options = parse(Options, words, "kymograph reproduce")
+    from kymograph.lab.reproduce import reproduce
+
+    return reproduce(
+        options.compute.sweep_options(options.out),
+        options.n_seeds,
+        data=options.data,
+        quick=options.quick,
+        epochs=options.epochs,
+    )

@@ -1,0 +1,34 @@
+"""``kymograph rules``: the credit plan of every learning rule, checked against autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kymograph.cli.arguments import choice, parse
+from kymograph.cli.choices import MODELS
+
+PART = {
+    "about": "what every part of a network learns from under each rule, checked against autograd",
+    "order": 90,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The credit plan of every learning rule, each line checked against autograd's gradients."""
+
+    model: Annotated[str, choice(MODELS)] = "resmlp"
+    """The network."""
+    seed: int = 42
+    """Seed of the weights and the feedback matrices."""
+
+
+def main(words: list[str]) -> int:
+    """Prints the plans and what was measured; returns 0 only if every line holds."""
+    options = parse(Options, words, "kymograph rules")
+    from kymograph.lab.proof import rules_text
+
+    text, holds = rules_text(options.model, options.seed)
+    print(text)
+    return 0 if holds else 1

@@ -1,0 +1,73 @@
+"""``kymograph run``: the runs of a study, arms x seeds."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from kymograph.cli.arguments import given, parse_with_settings, seeds_from, shown
+from kymograph.cli.options import EngineOptions
+from kymograph.errors import KymographError
+
+PART = {
+    "about": "run a study: arms x seeds; runs that are stored already are not computed again",
+    "usage": "run STUDY",
+    "order": 20,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run and where; the study's own settings follow."""
+
+    seeds: Annotated[tuple[str, ...], shown("SEED ...", default="the fixed list")] = ()
+    """Explicit seeds, e.g. --seeds 42 123 456."""
+    n_seeds: Annotated[int | None, shown("N", default="10 if no seeds are given")] = None
+    """The first N of the fixed list of seeds, which starts 42, 123, 456."""
+    arms: Annotated[tuple[str, ...], shown("ARM ...", default="the study's default arms")] = ()
+    """Arms by name or pattern, e.g. 'extreme/*'."""
+    out: Annotated[str, shown("DIR")] = "runs"
+    """Directory of the runs."""
+    quiet: bool = False
+    """Show no progress."""
+    compute: EngineOptions = field(default_factory=EngineOptions)
+
+
+def main(words: list[str]) -> int:
+    """Runs a study; returns 0 only if every run finished."""
+    from kymograph.studies.loading import STUDIES, load_study
+
+    if not words or words[0] in ("-h", "--help"):
+        print("usage: kymograph run STUDY [options]\n")
+        print(f"studies: {', '.join(STUDIES.names())}; or a user-defined one as module:Name, file.py or file.py:Name\n")
+        print("`kymograph run STUDY --help` lists the options and every setting of the study.")
+        return 0 if words else 2
+    study = load_study(words[0])
+    options, fields = parse_with_settings(Options, study.config_type, words[1:], f"kymograph run {words[0]}")
+    if "seeds" in given(Options, words[1:]) and not options.seeds:
+        raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
+    from kymograph.lab.headlines import headline_table
+    from kymograph.lab.register import planning_note
+    from kymograph.lab.run import choose_seeds, sweep
+
+    done = sweep(
+        words[0],
+        choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
+        options.compute.sweep_options(options.out, options.quiet),
+        arms=options.arms or None,
+        fields=fields,
+    )
+    note = planning_note(study, done.store.arms, len(done.store.seeds))
+    if note and not options.quiet:
+        print(f"note: {note}", file=sys.stderr)
+    failed = len(done.failures)
+    computed = done.computed - failed
+    runs = "run" if computed == 1 else "runs"
+    print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed; in {options.out}")
+    if done.store.finished.runs and not options.quiet:
+        print(headline_table(study, done.store.finished))
+    names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}
+    for failure in done.failures[:5]:
+        print(f"  failed: {names.get(failure.run, failure.run)}: {failure.reason}", file=sys.stderr)
+    return 1 if failed else 0

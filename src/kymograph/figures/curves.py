@@ -1,0 +1,68 @@
+"""Every declared series of a study over training: a panel per series, a curve per arm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.fit import legends
+from kymograph.figures.looks import current_look
+from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.style import LabFigure, colour, label_panel, sheet, styled
+from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.declaration import Declaration, SeriesDisplay
+from kymograph.runs.store import Store
+
+PART = {"about": "every series over training, a panel per series and a curve per arm", "order": 1}
+MOST_PANELS = 12
+
+
+@styled
+def draw(store: Store, declaration: Declaration) -> LabFigure:
+    """Draws the series that the study declares (or all that have one value a step), mean and interval over seeds."""
+    panels = [(display, array) for display in displays_of(store, declaration) if (array := _curve(store, display))]
+    if not panels:
+        raise KymographError(f"no series of {declaration.name} has one value a step to draw over training")
+    panels = panels[:MOST_PANELS]
+    columns = current_look().columns(min(len(panels), 2), least=2.2)
+    rows = -(-len(panels) // columns)
+    figure = sheet((5.2, 3.4), rows, columns)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, (display, array) in zip(grid.flat, panels, strict=False):
+        log = bool(display.log)
+        for arm in array.labels["arm"]:
+            values = array.sel(arm=arm).values
+            x = np.array(array.labels["step"])
+            seed_curves(figure, axes, display.title, arm, x, values, array.labels["seed"],
+                        colour(store.arms, arm), log, display.bin_by)  # fmt: skip
+        if log:
+            axes.set_yscale("log")
+        label_panel(axes, display.title, declaration.time, display.unit)
+    legends(figure, grid.flat[: len(panels)], inside=not figure.look.fixed)
+    figure.entitle(declaration.question or declaration.name)
+    return figure
+
+
+def displays_of(store: Store, declaration: Declaration) -> list[SeriesDisplay]:
+    """Returns how the stored series are shown: as the study declares, or each under its own name."""
+    stored = {name: entry for run in store.finished for name, entry in run.series.items()}
+    if declaration.series:
+        return [display for display in declaration.series if display.series in stored]
+    forms = {True: ("kymograph", "profile"), False: ("curves",)}
+    return [
+        SeriesDisplay(name, name, name, forms=forms[entry.sites is not None]) for name, entry in sorted(stored.items())
+    ]
+
+
+def _curve(store: Store, display: SeriesDisplay) -> LabelledArray | None:
+    """Returns the series with axes (arm, seed, step); None if it has several sites, or a single step."""
+    if "curves" not in display.forms:
+        return None
+    array = store.series(display.series)
+    if "site" in array.labels:
+        if display.site not in array.labels["site"]:
+            return None
+        array = array.sel(site=display.site)
+    return array if len(array.labels["step"]) > 1 else None

@@ -1,0 +1,266 @@
+"""Reading the state of a directory of runs.
+
+`read_state` is a pure function of the directory and the clock. It never writes; a damaged file becomes a sentence in
+the state, so that a view goes on showing everything else. What a file held is remembered until the file is replaced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.live.numbers import headlines, remaining_seconds, trace, traced_series
+from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, ProcessState, RunCounts, StudyState
+from kymograph.runs.archive import damaged_run
+from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.declaration import Declaration, read_declaration
+from kymograph.runs.ledger import PLAN, read_plan_file
+from kymograph.runs.record import ARRAYS, CONFIG, STATUS, SUMMARY
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.superseded import current_code
+from kymograph.studies.loading import declaration_of
+from kymograph.sweep.heartbeat import RUNNING, Beat, read_beats
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run that is planned, stored, or both."""
+
+    id: str
+    arm: str
+    seed: int
+    condition: Condition
+    spec: RunSpec | None = None
+    """None for a record that was not planned and cannot be read."""
+    stored: StoredRun | None = None
+    ended_at: float = 0.0
+    reason: str = ""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Every setting, and the source of a user-defined study."""
+        if self.spec is None:
+            return {}
+        return self.spec.settings if self.spec.source is None else {**self.spec.settings, "source": self.spec.source}
+
+
+def read_state(directory: str | Path, now: float) -> LiveState:
+    """Returns the state of ``directory``, an output directory or a study's own, at the time ``now``."""
+    root = Path(directory)
+    if not root.is_dir():
+        raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
+    paths = [root] if _is_study(root) else [path for path in _directories(root) if _is_study(path)]
+    studies = [_read_study(path, now) for path in paths]
+    # Unfinished ones first.
+    return LiveState(str(directory), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
+
+
+def reread_state(directory: str | Path, now: float) -> LiveState:
+    """Returns the state of a directory that existed before; it is empty if the directory has gone, which may return."""
+    try:
+        return read_state(directory, now)
+    except KymographError:
+        return LiveState(str(directory), ())
+
+
+def _read_study(directory: Path, now: float) -> StudyState:
+    notes: list[str] = []
+    planned: Mapping[str, RunSpec] = {}
+    try:
+        planned = _plan(directory / PLAN, _stamp(directory / PLAN))
+    except FileNotFoundError:
+        pass  # runs from before there were plans, or a plan that was just deleted
+    except KymographError as error:
+        notes.append(str(error))
+    beats = read_beats(directory, now)
+    found = [
+        run
+        for name in dict.fromkeys([*planned, *(path.name for path in _directories(directory))])
+        if (run := _read_run(directory / name, planned.get(name), beats)) is not None
+    ]
+    name = next((run.spec.study for run in found if run.spec is not None), directory.name)
+    declaration = _declaration_of(directory, name, notes)
+    code = current_code((run.spec for run in found if run.spec is not None), {name: declaration})
+    runs = [run for run in found if run.spec is None or code[run.spec.study].made(run.spec)]
+    groups = _by_arm_and_settings(runs)
+    counts = _count(runs)
+    lost = [run for run in runs if run.condition in ("failed", "damaged")]
+    return StudyState(
+        name=name,
+        order=declaration.order,
+        counts=counts,
+        eta=_eta(groups, counts, [beat for beat in beats if beat.alive], now),
+        processes=tuple(_process(beat, {run.id: run for run in found}) for beat in _unfinished(beats, runs)),
+        lost=tuple(LostRunState(run.arm, run.seed, run.condition, run.reason) for run in lost),
+        arms=tuple(_arm(declaration, label, members) for label, members in groups.items()),
+        superseded=len(found) - len(runs),
+        notes=tuple(notes),
+    )
+
+
+def _declaration_of(directory: Path, name: str, notes: list[str]) -> Declaration:
+    """Returns what the study in ``directory`` declares; if its file is damaged, a note says so."""
+    try:
+        stored = _stored_declaration(directory, _stamp(directory / DECLARATION))
+    except OSError:
+        stored = None  # a directory from before there were declarations
+    except KymographError as error:
+        stored = None
+        notes.append(str(error))
+    return declaration_of(name, {} if stored is None else {name: stored})
+
+
+def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
+    """Returns the state of one run; None for a directory that is not a run."""
+    try:
+        written = _stamp(directory / STATUS)[0] / 1e9
+    except OSError:
+        return None if planned is None else _without_record(directory.name, planned, beats)
+    stored = _checked_record(directory, tuple(map(_stamp_or_none, _files(directory))))
+    if isinstance(stored, KymographError):
+        damaged = damaged_run(directory, stored)
+        arm, seed = (damaged.arm, damaged.seed) if planned is None else (planned.arm, planned.seed)
+        state = RunState(damaged.id, arm, seed, "damaged", planned, None, written, damaged.reason)
+    else:
+        condition: Condition = "finished" if stored.status == "finished" else "failed"
+        state = RunState(
+            stored.id, stored.arm, stored.seed, condition, stored.spec, stored, written, stored.reason or ""
+        )
+    # A failure from before a process started is history: the run is being computed again.
+    retried = any(beat.alive and beat.started > written for beat in beats if state.id in beat.runs)
+    if state.condition == "finished" or not retried:
+        return state
+    return RunState(state.id, state.arm, state.seed, "running", state.spec)
+
+
+def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunState:
+    run_id = name.rsplit("-", 1)[-1]
+    mine = [beat for beat in beats if run_id in beat.runs]
+    condition: Condition = "running" if any(beat.alive for beat in mine) else "stopped" if mine else "waiting"
+    return RunState(run_id, planned.arm, planned.seed, condition, planned)
+
+
+def _count(runs: Sequence[RunState]) -> RunCounts:
+    conditions: list[str] = [run.condition for run in runs]
+    return RunCounts(**{field.name: conditions.count(field.name) for field in dataclasses.fields(RunCounts)})
+
+
+def _by_arm_and_settings(runs: Sequence[RunState]) -> dict[str, list[RunState]]:
+    """Returns the runs by arm, and by the settings of which an arm was run with several: those are never averaged."""
+    settings = [run.settings for run in runs]
+    values: dict[tuple[str, str], set[str]] = {}
+    for run, own in zip(runs, settings, strict=True):
+        for name, value in own.items():
+            values.setdefault((run.arm, name), set()).add(str(value))
+    groups: dict[str, list[RunState]] = {}
+    for run, own in zip(runs, settings, strict=True):
+        differing = [f"{name}={value}" for name, value in own.items() if len(values[run.arm, name]) > 1]
+        groups.setdefault(f"{run.arm} ({', '.join(differing)})" if differing else run.arm, []).append(run)
+    return groups
+
+
+def _arm(declaration: Declaration, label: str, runs: Sequence[RunState]) -> ArmState:
+    finished = sorted((run for run in runs if run.condition == "finished"), key=lambda run: run.seed)
+    latest = max(finished, key=lambda run: run.ended_at, default=None)
+    return ArmState(
+        label,
+        _count(runs),
+        headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
+        None if latest is None or latest.stored is None else trace(latest.stored, traced_series(declaration)),
+    )
+
+
+def _unfinished(beats: Sequence[Beat], runs: Sequence[RunState]) -> list[Beat]:
+    """Returns the heartbeats of running processes, and of those that ended and left runs undone."""
+    stopped = {run.id for run in runs if run.condition == "stopped"}
+    return [beat for beat in beats if beat.alive or stopped & set(beat.runs)]
+
+
+def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
+    members = [runs[run] for run in beat.runs if run in runs]
+    return ProcessState(
+        process=beat.pid,
+        runs=len(beat.runs),
+        arms=tuple(dict.fromkeys(run.arm for run in members)),
+        seeds=tuple(dict.fromkeys(run.seed for run in members)),
+        done=min(beat.done, beat.steps),
+        steps=beat.steps,
+        message=beat.words,
+        started=beat.started,
+        alive=beat.alive,
+    )
+
+
+def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Sequence[Beat], now: float) -> int | None:
+    if not beats or not counts.running + counts.waiting + counts.stopped:
+        return None
+    took = [[run.stored.seconds for run in runs if run.stored and run.stored.seconds] for runs in groups.values()]
+    left = [sum(run.condition in ("waiting", "stopped") for run in runs) for runs in groups.values()]
+    seconds = remaining_seconds(took, left, beats, now)
+    return None if seconds is None else round(seconds)
+
+
+def _is_study(path: Path) -> bool:
+    """Says whether a directory holds a plan, a heartbeat, or runs."""
+    if (path / PLAN).exists() or (path / RUNNING).is_dir():
+        return True
+    return any((run / STATUS).exists() for run in _directories(path))
+
+
+def _directories(path: Path) -> Iterator[Path]:
+    """Yields the directories inside ``path`` that may be runs or studies, neither hidden nor half-written."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+    except OSError:
+        return
+    yield from (path / name for name in names if not name.startswith(".") and not name.endswith(".part"))
+
+
+def _files(directory: Path) -> list[Path]:
+    return [directory / name for name in (STATUS, CONFIG, SUMMARY, ARRAYS)]
+
+
+Stamp = tuple[int, int, int]
+
+
+def _stamp(path: Path) -> Stamp:
+    """Returns what changes whenever a file is replaced or edited."""
+    facts = path.stat()
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
+def _stamp_or_none(path: Path) -> Stamp | None:
+    try:
+        return _stamp(path)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _checked_record(directory: Path, stamps: tuple[Stamp | None, ...]) -> StoredRun | KymographError:
+    """Returns a run whose every file matches its checksum, or why it cannot be read."""
+    try:
+        run = StoredRun(directory)
+        _ = run.summary, run.series
+        run.__dict__.pop("series", None)  # megabytes that the view does not need
+    except KymographError as error:
+        return KymographError(str(error))  # a fresh one, which keeps nothing else alive
+    return run
+
+
+@functools.lru_cache(maxsize=64)
+def _plan(path: Path, stamp: Stamp) -> Mapping[str, RunSpec]:
+    """Returns the planned runs by the names of their directories."""
+    return {run.directory.split("/")[-1]: run for run in read_plan_file(path)}
+
+
+@functools.lru_cache(maxsize=64)
+def _stored_declaration(directory: Path, stamp: Stamp) -> Declaration | None:
+    return read_declaration(directory)

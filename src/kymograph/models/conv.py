@@ -1,0 +1,59 @@
+"""A plain convolutional network, cut into blocks."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from kymograph.models.blocks import BlockNetwork
+
+PART = {
+    "about": "a plain convolutional network, without skips",
+    "order": 3,
+    "settings": ("out_ln",),
+}
+
+
+def build(channels: int, size: int, classes: int, *, depth: int, width: int, out_ln: bool = False) -> ConvNet:
+    """Returns the convolutional network for images (channels, size, size)."""
+    return ConvNet(channels, size, classes, depth, width, out_ln=out_ln)
+
+
+class ConvBlock(nn.Module):
+    """``gelu(conv(h))``, halving the picture if asked to."""
+
+    def __init__(self, width: int, halve: bool) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 3, padding=1)
+        self.halve = halve
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Maps (B, width, s, s) to (B, width, s or s/2, s or s/2)."""
+        out = nn.functional.gelu(self.conv(h))
+        return nn.functional.avg_pool2d(out, 2) if self.halve else out
+
+
+class ConvNet(BlockNetwork):
+    """A plain convolutional network, without skips: convolutions, mean over positions, linear head."""
+
+    skip = False
+
+    def __init__(self, channels: int, size: int, classes: int, depth: int = 4, width: int = 64, out_ln: bool = False):
+        super().__init__()
+        self.embed = nn.Conv2d(channels, width, 3, padding=1, stride=2 if size >= 16 else 1)
+        side = size // 2 if size >= 16 else size
+        halves = [number % 2 == 1 and side // 2 ** ((number + 1) // 2) >= 2 for number in range(depth)]
+        self.blocks = nn.ModuleList(ConvBlock(width, halve) for halve in halves)
+        self.norm = nn.LayerNorm(width) if out_ln else nn.Identity()
+        self.head = nn.Linear(width, classes)
+
+    def pooled(self, h: Tensor) -> Tensor:
+        """Returns the mean over positions."""
+        return h.mean(dim=(2, 3))
+
+    def credit_shape(self, h: Tensor) -> tuple[int, int]:
+        """Credit has a number per channel and is spread over all positions."""
+        return h.shape[1], h.shape[2] * h.shape[3]
+
+    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
+        """Gives every position the same credit, divided by the root of their number."""
+        return (credit / (h.shape[2] * h.shape[3]) ** 0.5)[:, :, None, None].expand_as(h)

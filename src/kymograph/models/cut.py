@@ -1,0 +1,133 @@
+"""How any ``nn.Module`` is cut into embed, blocks and read-out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from kymograph.errors import KymographError
+from kymograph.models.blocks import BlockNetwork
+
+
+class CutModule(BlockNetwork):
+    """A user's own parts as a `BlockNetwork` without skips of its own: each block maps a point to the next."""
+
+    skip = False
+
+    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], norm: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.embed, self.blocks, self.norm, self.head = embed, nn.ModuleList(blocks), norm, head
+
+    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
+        """Spreads a credit over everything but batch and features (the last axis, or the second of an image)."""
+        if h.dim() == 2:
+            return credit
+        if h.dim() == 4:
+            return credit[:, :, None, None].expand_as(h) / (h.shape[2] * h.shape[3]) ** 0.5
+        return credit[:, None].expand_as(h) / h.shape[1] ** 0.5
+
+    def credit_shape(self, h: Tensor) -> tuple[int, int]:
+        """Features are the last axis, or the second of an image."""
+        return (h.shape[1], h.shape[2] * h.shape[3]) if h.dim() == 4 else (h.shape[-1], h[0].numel() // h.shape[-1])
+
+
+_NAMES = {"embed": ("embed",), "norm": ("norm", "out_ln"), "head": ("head", "out_head")}
+
+
+def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = False) -> BlockNetwork:
+    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to none or two.
+
+    Args:
+        module: a `BlockNetwork`; an ``nn.Sequential``, whose first and last layers with parameters are embed and head
+            (layers without parameters go with the layer before them); or a module with the attributes ``embed``,
+            ``blocks``, ``norm`` or ``out_ln``, ``head`` or ``out_head`` (each but ``blocks`` may be missing).
+        blocks: the names of the submodules that are blocks, in order; in an ``nn.Sequential`` what comes before them is
+            the embed, what comes after them the head.
+        skip: whether each block's output is added to its input. What else ``module`` does in its ``forward``, an
+            activation between its parts say, cannot be known here: compare the outputs.
+    """
+    if isinstance(module, BlockNetwork):
+        return module
+    if isinstance(module, nn.Sequential):
+        net = _cut_sequential(module) if blocks is None else _cut_at(module, list(blocks))
+    else:
+        net = _cut_by_name(module, blocks)
+    net.skip = skip
+    barren = next((number for number, block in enumerate(net.blocks) if not _learns(block)), None)
+    if barren is not None:
+        raise KymographError(f"block {barren} has no parameters and cannot learn; name blocks that have some")
+    owned = [id(own) for part in (net.embed, *net.blocks, net.norm, net.head) for own in part.parameters()]
+    there = set(owned)
+    if len(owned) > len(there):
+        raise KymographError("two parts of the cut network share parameters, which cannot learn from two credits")
+    lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in there), None)
+    if lost is not None:
+        raise KymographError(
+            f"{lost} belongs to no part of the cut network; call its parts embed, blocks, norm (or out_ln) and head "
+            "(or out_head), or make it an nn.Sequential"
+        )
+    return net
+
+
+def _cut_sequential(module: nn.Sequential) -> CutModule:
+    layers = _with_followers(list(module))  # `children()` would leave out a layer that comes again
+    if len(layers) < 3:
+        raise KymographError(
+            f"this nn.Sequential has {len(layers)} layers with parameters; embed, block and head need 3"
+        )
+    embed, *blocks, head = layers
+    return CutModule(embed, blocks, nn.Identity(), head)
+
+
+def _with_followers(children: Sequence[nn.Module]) -> list[nn.Module]:
+    """Returns the layers that have parameters, each with those that have none and come after it (or before all)."""
+    groups: list[list[nn.Module]] = [[]]
+    for child in children:
+        if _learns(child) and any(map(_learns, groups[-1])):
+            groups.append([])
+        groups[-1].append(child)
+    return [group[0] if len(group) == 1 else nn.Sequential(*group) for group in groups]
+
+
+def _learns(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
+
+
+def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
+    names, children = list(module._modules), list(module)  # a layer that comes again has a name for each time
+    unknown = [name for name in chosen if name not in names]
+    if unknown or not chosen:
+        raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
+    first, last = names.index(chosen[0]), names.index(chosen[-1])
+    if names[first : last + 1] != chosen:
+        raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
+    before, after = nn.Sequential(*children[:first]), nn.Sequential(*children[last + 1 :])
+    return CutModule(before, _with_followers(children[first : last + 1]), nn.Identity(), after)
+
+
+def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
+    inner = getattr(module, "blocks", None)
+    if blocks is not None:
+        known = dict(module.named_modules())
+        unknown = next((name for name in blocks if name not in known), None)
+        if unknown is not None or not blocks:
+            raise KymographError(
+                f"this network has no submodule {unknown!r} to be a block" if blocks else "name a block"
+            )
+        chosen = [known[name] for name in blocks]
+    elif isinstance(inner, nn.Sequential):
+        chosen = _with_followers(list(inner))
+    elif isinstance(inner, nn.ModuleList):
+        chosen = list(inner)
+    else:
+        raise KymographError(
+            "a network needs `.blocks` (an nn.ModuleList) to be cut, or must be an nn.Sequential, or the names of its "
+            "blocks must be given"
+        )
+    parts = [
+        next((part for name in names if isinstance(part := getattr(module, name, None), nn.Module)), nn.Identity())
+        for names in _NAMES.values()
+    ]
+    embed, norm, head = parts
+    return CutModule(embed, chosen, norm, head)

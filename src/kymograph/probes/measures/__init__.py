@@ -1,0 +1,15 @@
+"""Measures: pure functions from tensors to tensors, in float64, without absolute epsilons; undefined is NaN.
+
+A measure is one module here, with ``PART`` (``about`` it, and its ``unit``) and a function of the module's name; it
+needs no entry anywhere else. A user's package adds its own through entry points of the group
+``kymograph.probes.measures``.
+
+    >>> MEASURES.load("cosine").__name__
+    'cosine'
+"""
+
+from __future__ import annotations
+
+from kymograph.registry import Registry
+
+MEASURES = Registry("kymograph.probes.measures", attribute="", noun="measure")

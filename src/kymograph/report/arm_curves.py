@@ -1,0 +1,179 @@
+"""Lines over seeds: every arm's mean, 95 % interval and range, in panels on one scale; each seed shows on hover."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kymograph.figures.seed_curves import binned
+from kymograph.report.chart import Chart, ChartRequest, Key, Panel, rounded, scale_data, seeds_text
+from kymograph.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
+from kymograph.runs.arrays import LabelledArray
+from kymograph.statistics.intervals import mean_interval
+
+POINTS = 200
+"""The most points that a line keeps."""
+LARGEST = 1e250
+"""No mean and no scale can be computed from numbers beyond this."""
+FRAME = Frame()
+
+
+@dataclass(frozen=True)
+class ArmCurve:
+    """One arm's lines: ``values`` (seed, x) and what is drawn of them."""
+
+    name: str
+    seeds: tuple[int, ...]
+    x: np.ndarray
+    values: np.ndarray
+    """What was measured, including values that a log scale cannot show."""
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    log: bool
+    width: int
+    """How many steps one point stands for."""
+    overflows: bool
+    zeros: bool
+    """Whether the log scale omits values of exactly 0."""
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many seeds have a value at every x."""
+        return (~np.isnan(self.values)).sum(axis=0)
+
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest seed at every x."""
+        shown = np.where(self.values > 0, self.values, np.nan) if self.log else self.values
+        present = ~np.isnan(shown).all(axis=0)
+        lowest, highest = np.full(len(self.x), np.nan), np.full(len(self.x), np.nan)
+        lowest[present] = np.nanmin(shown[:, present], axis=0)
+        highest[present] = np.nanmax(shown[:, present], axis=0)
+        return lowest, highest
+
+    @property
+    def loses_seeds(self) -> bool:
+        """Whether fewer seeds have a last value than have any."""
+        return bool(len(self.x) and self.counts[-1] < len(self.seeds))
+
+
+@dataclass(frozen=True)
+class LineAxes:
+    """How a chart of lines is labelled."""
+
+    title: str
+    x_label: str
+    log: bool
+    names: tuple[str, ...] | None = None
+    """Labels of x at 0, 1, 2, ...; None: x are numbers."""
+    remark: str = ""
+    """A sentence at the end of the caption."""
+
+
+def arm_curves(array: LabelledArray, x: np.ndarray, log: bool, bin_by: str) -> dict[str, ArmCurve]:
+    """Returns the lines of every arm of ``array`` (arm, seed, x), thinned to `POINTS` points."""
+    return {name: _arm_curve(array, name, x, log, bin_by) for name in array.labels["arm"]}
+
+
+def _arm_curve(array: LabelledArray, name: str, x: np.ndarray, log: bool, bin_by: str) -> ArmCurve:
+    values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
+    beyond = np.abs(values) > LARGEST
+    overflows = bool(beyond.any())
+    values = np.where(beyond, np.nan, np.where(np.abs(values) < 1 / LARGEST, 0.0, values))
+    present = np.atleast_1d(~np.isnan(values).all(axis=1))
+    seeds = tuple(seed for seed, here in zip(array.labels["seed"], present, strict=True) if here)
+    values = values[present]
+    inside = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(len(x), dtype=bool)
+    if not inside.any():
+        nothing = np.empty(0)
+        return ArmCurve(name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, log, 1, overflows, False)
+    thin, values = binned(x[inside], values[:, inside], "max" if bin_by == "max" else "mean", POINTS)
+    shown = np.where(values > 0, values, np.nan) if log else values
+    mean, low, high = mean_interval(shown, log)
+    zeros = bool(log and (values == 0).any())
+    return ArmCurve(name, seeds, thin, values, mean, low, high, log, -(-int(inside.sum()) // POINTS), overflows, zeros)
+
+
+def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: LineAxes) -> Chart | None:
+    """Returns the chart of the arms' lines; None if no arm has a value."""
+    drawn = [arm for arm in arms.values() if np.isfinite(arm.mean).any()]
+    if not drawn:
+        return None
+    left, top, width, height = FRAME.box
+    # The range of the seeds decides the scale, not the interval: with two seeds the latter may be enormous.
+    everything = np.concatenate([np.concatenate([*arm.ends, arm.mean]) for arm in drawn])
+    y = scale_over(everything, top + height, top, labels.log)
+    panels, data = [], []
+    for group in request.groups(list(arms)):
+        here = [arms[name] for name in group.arms]
+        if not any(arm in drawn for arm in here):
+            continue
+        edge = 0.5 if labels.names else 0.0
+        ends = np.concatenate([arm.x for arm in here])
+        first, last = ends.min() - edge, max(ends.max(), ends.min() + 1) + edge
+        x = Scale(float(first), float(last), left, left + width)
+        panels.append(_panel(group.title, here, x, y, request.display.unit, labels))
+        data.append({"title": group.title, "x": scale_data(x), "arms": [_arm_data(arm) for arm in here]})
+    facts = {"kind": "curves", "time": labels.x_label, "unit": request.display.unit,
+             "names": list(labels.names) if labels.names else None, "y": scale_data(y), "box": FRAME.box,
+             "panels": data}  # fmt: skip
+    return Chart(request.id, labels.title, tuple(panels), _caption(list(arms.values()), drawn, y, labels), facts)
+
+
+def _arm_data(arm: ArmCurve) -> dict[str, object]:
+    return {
+        "name": arm.name,
+        "seeds": list(arm.seeds),
+        "x": rounded(arm.x),
+        "mean": rounded(arm.mean),
+        "low": rounded(arm.low),
+        "high": rounded(arm.high),
+        "values": rounded(arm.values),
+        "n": arm.counts.tolist(),
+    }
+
+
+def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labels: LineAxes) -> str:
+    mean = "Geometric mean" if labels.log else "Mean"
+    sentences = [
+        f"{mean} over {seeds_text([len(arm.seeds) for arm in drawn])} per arm, its 95 % interval (strong band) and the "
+        "range of the seeds (faint band).",
+        labels.remark,
+    ]
+    if any(arm.zeros for arm in arms):
+        sentences.append("Values of exactly 0 cannot be shown on a log scale; hover, or see the CSV file.")
+    if any(arm.loses_seeds for arm in arms):
+        sentences.append("Seeds that diverged are left out from that point on.")
+    if any((arm.low < y.low).any() or (arm.high > y.high).any() for arm in drawn):
+        sentences.append("Where the interval touches the frame, it extends beyond the axis.")
+    if any(arm.overflows for arm in arms):
+        sentences.append("Values that overflowed are left out.")
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _panel(title: str, arms: Sequence[ArmCurve], x: Scale, y: Scale, unit: str, labels: LineAxes) -> Panel:
+    bands, lines, keys = [], [], []
+    for colour, arm in enumerate(arms):
+        pixels = x(arm.x)
+        inside = y(np.clip(arm.low, y.low, y.high)), y(np.clip(arm.high, y.low, y.high))
+        if len(arm.seeds) > 1:
+            bands.append(element("path", class_=f"range c{colour}", d=band(pixels, y(arm.ends[0]), y(arm.ends[1]))))
+            bands.append(element("path", class_=f"interval c{colour}", d=band(pixels, *inside)))
+        lines.append(element("path", class_=f"mean c{colour}", d=line(pixels, y(arm.mean))))
+        if labels.names or len(arm.x) == 1:
+            dots = zip(pixels.tolist(), y(arm.mean).tolist(), strict=True)
+            lines += [element("circle", class_=f"dot c{colour}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
+        note = f"n = {len(arm.seeds)}"
+        if arm.loses_seeds:
+            note += f", {arm.counts[-1]} at the end"
+        if not np.isfinite(arm.mean).any():
+            note += ", exactly 0 throughout" if arm.zeros else ", no value"
+        keys.append(Key(arm.name, colour, note))
+    scale = " (log scale)" if y.log else ""
+    heading = f"{labels.title}: {title}" if title else labels.title
+    description = f"{heading}; {unit} against {labels.x_label}, {', '.join(arm.name for arm in arms)}"
+    frame = axes(FRAME, x, y, labels.x_label, unit + scale, labels.names)
+    return Panel(title, picture(FRAME, description, frame, *bands, *lines), tuple(keys))

@@ -1,0 +1,60 @@
+"""Feedback matrices: the law they are drawn from, their hash, and how a rule holds them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.errors import KymographError
+from kymograph.models.blocks import evaluating
+from kymograph.rules.base import Setup, in_blocks
+
+LAW = "N(0, 1) / sqrt(classes)"
+
+
+class Matrices(nn.Module):
+    """One matrix per block, as buffers called ``0``, ``1``, ...: saved, moved and restored with their rule."""
+
+    def __init__(self, matrices: Iterable[Tensor]) -> None:
+        super().__init__()
+        for number, matrix in enumerate(matrices):
+            self.register_buffer(str(number), matrix)
+
+    def __getitem__(self, block: int) -> Tensor:
+        matrix = self._buffers[str(block)]
+        assert matrix is not None
+        return matrix
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter([self[block] for block in range(len(self))])
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+
+def draw_feedback(draw: torch.Generator, widths: Sequence[int], classes: int) -> list[Tensor]:
+    """Returns one matrix B_l (width_l, classes) per block, drawn one after the other."""
+    return [torch.randn(width, classes, generator=draw) / classes**0.5 for width in widths]
+
+
+def feedback_for(net: nn.Module, setup: Setup) -> list[Tensor]:
+    """Returns matrices drawn for ``net``, on its device; their shapes are learned from a pass with the example."""
+    if setup.generator is None or setup.example is None:
+        raise KymographError("random feedback needs a generator to be drawn from and an example of the inputs")
+    net = in_blocks(net)
+    with evaluating(net):
+        points = net.stream(setup.example)
+        classes = net.readout(points[-1]).shape[-1]
+    widths = [net.credit_shape(point)[0] for point in points[1:]]
+    return [matrix.to(points[0].device, points[0].dtype) for matrix in draw_feedback(setup.generator, widths, classes)]
+
+
+def feedback_hash(feedback: Iterable[Tensor]) -> str:
+    """Returns a hash of the matrices, to know them again."""
+    total = hashlib.sha256()
+    for matrix in feedback:
+        total.update(repr(tuple(matrix.shape)).encode() + matrix.cpu().numpy().tobytes())
+    return total.hexdigest()[:16]

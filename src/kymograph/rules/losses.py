@@ -1,0 +1,65 @@
+"""Losses: one value per replica from outputs and targets, and their gradient at the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.models.blocks import BlockNetwork
+from kymograph.models.next_token import TokenTargets
+from kymograph.shapes import Float, Int
+
+Loss = Callable[[Tensor, Any], Tensor]
+"""Maps (outputs, targets) to the mean loss over the batch: a scalar, or one value per replica, (R,)."""
+
+
+def cross_entropy(logits: Float[Tensor, "batch classes"], y: Int[Tensor, " batch"]) -> Float[Tensor, " 1"]:
+    """Returns the mean cross-entropy of a single network."""
+    return nn.functional.cross_entropy(logits, y)[None]
+
+
+def replica_cross_entropy(
+    logits: Float[Tensor, "replicas batch classes"], targets: TokenTargets
+) -> Float[Tensor, " replicas"]:
+    """Returns each replica's mean cross-entropy."""
+    losses = nn.functional.cross_entropy(logits.flatten(0, 1), targets.index, reduction="none")
+    return losses.view(len(logits), -1).mean(1)
+
+
+def replica_squared_error(
+    outputs: Float[Tensor, "replicas batch width"], targets: Float[Tensor, "replicas batch width"]
+) -> Float[Tensor, " replicas"]:
+    """Returns each replica's mean squared error over batch and features."""
+    return (outputs - targets).square().mean(dim=(1, 2))
+
+
+def output_error(logits: Float[Tensor, "batch classes"], y: Int[Tensor, " batch"]) -> Float[Tensor, "batch classes"]:
+    """Returns each sample's gradient of its own cross-entropy at the logits, softmax(z) - onehot(y)."""
+    error = logits.detach().softmax(-1)
+    error[torch.arange(len(y), device=y.device), y] -= 1.0
+    return error
+
+
+def error_of(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> Float[Tensor, "batch outputs"]:
+    """Returns each sample's gradient of its own loss at the outputs, for a loss that is a mean over samples."""
+    if loss is cross_entropy:
+        return output_error(outputs, y)
+    with torch.enable_grad():
+        outputs = outputs.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(loss(outputs, y).sum(), outputs)
+    return gradient * len(outputs)
+
+
+def losses_per_sample(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> Float[Tensor, " batch"]:
+    """Returns each sample's own loss, with its graph."""
+    if loss is cross_entropy:
+        return nn.functional.cross_entropy(outputs, y, reduction="none")
+    return torch.stack([loss(outputs[n : n + 1], y[n : n + 1]).sum() for n in range(len(outputs))])
+
+
+def usual_loss(net: nn.Module) -> Loss | None:
+    """Returns the loss that ``net`` is trained with unless another is named; None if there is no such."""
+    return cross_entropy if isinstance(net, BlockNetwork) else None

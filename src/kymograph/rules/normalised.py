@@ -1,0 +1,56 @@
+"""Backpropagation whose signal at each part is normalised per sample: DFA's normalisation without DFA."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, add_gradients
+from kymograph.shapes import Float
+
+PART = {"name": "normalised-bp", "order": 3, "about": "backpropagation, its signal divided per sample by its RMS"}
+
+
+def unit_rms(credit: Float[Tensor, "batch width"]) -> Float[Tensor, "batch width"]:
+    """Returns each row of ``credit`` divided by its RMS, with the script's 1e-6 in the denominator."""
+    return credit / (credit.square().mean(-1, keepdim=True).sqrt() + 1e-6)
+
+
+class NormalisedBackprop(BlockRule):
+    """Backpropagation whose signal at embed and blocks is divided, per sample, by its RMS.
+
+    Block l gets its exact local Jacobian times the normalised gradient at its output; the read-out is exact.
+    """
+
+    def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
+        """Adds the gradients of all parts, from one forward pass."""
+        self.start_gradients(accumulate)
+        net, parts, size = self.net, self.parts(), len(y)
+        start = net.embed(x)
+        if not start.requires_grad:  # an embed with nothing to learn
+            start = start.detach().requires_grad_()
+        outputs, points = net.walk(start)
+        logits = net.readout(points[-1])
+        losses = self.losses(logits, y)
+        gradients = torch.autograd.grad(losses.sum(), points, retain_graph=True)
+        signals = [unit_rms((g * size).flatten(1)).view_as(g) / size for g in gradients]
+        for part, output, signal in zip(["embed", *self.block_names()], [start, *outputs], signals, strict=True):
+            if parts[part]:
+                output.backward(signal, inputs=parts[part], retain_graph=True)
+        add_gradients(losses, parts["readout"])
+        return Credit(losses.detach(), logits.detach(), tuple(signals[1:]))
+
+    def plan(self) -> list[PlanLine]:
+        """Only the read-out is exact."""
+        scaled = f"{EXACT}, divided per sample by its RMS"
+        local = LocalSignal(normalised=True)
+        return [
+            PlanLine("embed", scaled, "other", local),
+            *(PlanLine(block, f"{scaled} at its output; exact inside", "other", local) for block in self.block_names()),
+            PlanLine("readout", EXACT, "exact"),
+        ]
+
+
+def build(net: nn.Module, setup: Setup) -> NormalisedBackprop:
+    """Returns the rule."""
+    return NormalisedBackprop(net, setup.loss)

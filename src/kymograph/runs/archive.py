@@ -1,0 +1,93 @@
+"""A directory of runs, read once: what ended, what is damaged, what was planned, and what the studies declare.
+
+Judge, report, figures and export start from here, so that no two of them disagree about what is there, and no file is
+read or hashed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kymograph.errors import KymographError
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.ledger import read_plan
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store, read_declarations
+from kymograph.runs.stored import StoredRun
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A run whose record cannot be read; study, arm and seed are those that its directory is named after."""
+
+    study: str
+    arm: str
+    seed: int
+    id: str
+    reason: str
+    config: None = None
+    """Its settings are lost."""
+
+    @property
+    def failure(self) -> str:
+        """Why the run does not count, as a verdict says it."""
+        return self.reason
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Everything that a directory of runs holds."""
+
+    root: Path
+    store: Store
+    """Every ended run whose record can be read, in the order of study, arm and seed."""
+    damaged: Sequence[Damaged]
+    planned: Sequence[RunSpec]
+    declarations: Mapping[str, Declaration]
+    """What the studies declare, by name; nothing for directories from before there were declarations."""
+
+    @staticmethod
+    def open(root: str | Path) -> Archive:
+        """Reads the directory; the runs' series and summaries are read, and their checksums checked, when asked for."""
+        path = Path(root)
+        runs: list[StoredRun] = []
+        damaged: list[Damaged] = []
+        for directory in Store.directories(path):
+            try:
+                runs.append(StoredRun(directory))
+            except KymographError as error:
+                damaged.append(damaged_run(directory, error))
+        return Archive(path, _ordered(runs, path), tuple(damaged), tuple(read_plan(path)), read_declarations(path))
+
+    def checked(self) -> Archive:
+        """Returns the archive with every record read to its last byte; what does not match its checksum is damaged."""
+        whole: list[StoredRun] = []
+        damaged = list(self.damaged)
+        for run in self.store:
+            try:
+                _ = run.summary, run.series  # reading them checks their checksums
+                whole.append(run)
+            except KymographError as error:
+                damaged.append(damaged_run(run.directory, error))
+        return replace(self, store=_ordered(whole, self.root), damaged=tuple(damaged))
+
+    @property
+    def studies(self) -> list[str]:
+        """Every study that has a run here, planned, ended or damaged."""
+        runs = (*self.store, *self.damaged, *self.planned)
+        return list(dict.fromkeys(run.study for run in runs))
+
+
+def _ordered(runs: Sequence[StoredRun], root: Path) -> Store:
+    return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), root)
+
+
+def damaged_run(directory: Path, error: KymographError) -> Damaged:
+    """Returns the damaged run that lies in ``directory``, named after where it lies."""
+    arm, _, rest = directory.name.rpartition("-s")
+    seed, _, run_id = rest.partition("-")
+    reason = str(error).replace(str(directory), directory.name)
+    number = int(seed) if seed.isdecimal() else -1
+    return Damaged(directory.parent.name, arm.replace("__", "/"), number, run_id, reason)

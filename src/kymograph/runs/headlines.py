@@ -1,0 +1,85 @@
+"""Headline numbers: one summary number over the seeds of an arm, as plain data for tables, report and live page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kymograph.statistics.intervals import mean_interval
+
+
+@dataclass(frozen=True)
+class HeadlineNumber:
+    """One summary number over the runs of an arm: each run's value, their mean, and its 95 % Student's t interval."""
+
+    values: tuple[float | None, ...]
+    """One per run, in the order given; None where a run has none or it is not finite."""
+    mean: float
+    """NaN if no run has a value."""
+    low: float
+    high: float
+    """The interval's ends; NaN below two values."""
+    true: int | None = None
+    """How many values are true, of a number that is a truth value in every run that has it."""
+
+    @property
+    def n(self) -> int:
+        """How many runs have a value."""
+        return sum(value is not None for value in self.values)
+
+    @property
+    def missing(self) -> int:
+        """How many runs have none."""
+        return len(self.values) - self.n
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether the interval exists and is more than a point."""
+        return self.low < self.high
+
+
+@dataclass(frozen=True)
+class ArmHeadlines:
+    """The headline numbers of one arm, by key, and how many of its runs diverged."""
+
+    numbers: Mapping[str, HeadlineNumber]
+    runs: int
+    diverged: int
+
+
+def arm_headlines(summaries: Sequence[Mapping[str, Any]], keys: Iterable[str]) -> ArmHeadlines:
+    """Returns the numbers called ``keys`` over the ``summaries`` of an arm's finished runs.
+
+    >>> arm = arm_headlines([{"loss": 1.0}, {"loss": 3.0}, {"finite": False}], ["loss"])
+    >>> arm.numbers["loss"].mean, arm.numbers["loss"].missing, arm.diverged
+    (2.0, 1, 1)
+    """
+    numbers = {key: headline_number([summary.get(key) for summary in summaries]) for key in keys}
+    return ArmHeadlines(numbers, len(summaries), count_diverged(summaries))
+
+
+def headline_number(values: Iterable[Any]) -> HeadlineNumber:
+    """Returns one summary number over runs from its stored values; what is not a finite number counts as missing.
+
+    >>> headline_number([0.5, 0.5, None])
+    HeadlineNumber(values=(0.5, 0.5, None), mean=0.5, low=0.5, high=0.5, true=None)
+    """
+    stored = list(values)
+    numbers = tuple(float(value) if _is_number(value) else None for value in stored)
+    known = [value for value in numbers if value is not None]
+    truths = [value for value in stored if isinstance(value, bool)]
+    mean, low, high = (float(part[0]) for part in mean_interval(np.array(known, dtype=np.float64)[:, None]))
+    return HeadlineNumber(numbers, mean, low, high, sum(truths) if known and len(truths) == len(known) else None)
+
+
+def count_diverged(summaries: Iterable[Mapping[str, Any]]) -> int:
+    """Returns how many runs say of themselves that their numbers did not stay finite."""
+    return sum(summary.get("finite") is False for summary in summaries)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,112 @@
+"""One run read back from its directory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs import record
+from kymograph.runs.files import read_bytes, read_json
+from kymograph.runs.html import html_table
+from kymograph.runs.record import RunSeries
+from kymograph.runs.spec import RunSpec
+
+
+class StoredRun:
+    """One run read from its directory; series and summary are read, and their checksums checked, when asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._status = record.read_status(directory)
+        content = read_json(directory / record.CONFIG, self._status.files.get(record.CONFIG))
+        self.spec = RunSpec.from_identity(content)
+        self.provenance: Mapping[str, Any] = content.get("provenance", {})
+        if content.get("id") != self.spec.id or not directory.name.endswith(self.spec.id):
+            raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
+
+    @property
+    def id(self) -> str:
+        """The hash that names the run."""
+        return self.spec.id
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return self.spec.study
+
+    @property
+    def arm(self) -> str:
+        """The arm's name."""
+        return self.spec.arm
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.spec.seed
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Every field of the resolved configuration."""
+        return self.spec.config
+
+    @property
+    def status(self) -> str:
+        """``finished`` or ``failed``."""
+        return self._status.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run failed, if it did."""
+        return self._status.reason
+
+    @property
+    def failure(self) -> str:
+        """Why the run does not count, as a verdict says it."""
+        return f"it failed: {self.reason}"
+
+    @property
+    def traceback(self) -> str | None:
+        """Where in the code the run failed; None if it finished, or if its process died without a word."""
+        if record.TRACEBACK not in self._status.files:
+            return None
+        return read_bytes(self.directory / record.TRACEBACK, self._status.files[record.TRACEBACK]).decode("utf-8", "replace")
+
+    @property
+    def seconds(self) -> float | None:
+        """The wall time of the run: its share of the stack it was trained in."""
+        return self._status.seconds
+
+    @functools.cached_property
+    def series(self) -> Mapping[str, RunSeries]:
+        """Every series of the run by name; empty for a failed run."""
+        if self.status != "finished":
+            return {}
+        return record.read_arrays(self.directory / record.ARRAYS, self._status.files.get(record.ARRAYS))
+
+    @functools.cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """One number, or None for missing, per key; empty for a failed run."""
+        if self.status != "finished":
+            return {}
+        path = self.directory / record.SUMMARY
+        return read_json(path, self._status.files.get(record.SUMMARY))["summary"]
+
+    def __repr__(self) -> str:
+        return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "study": self.study,
+            "arm": self.arm,
+            "seed": self.seed,
+            "status": self.status,
+            **self.summary,
+        }
+        return html_table(("", ""), [(key, _short(value)) for key, value in rows.items()])
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "missing" if value is None else str(value)

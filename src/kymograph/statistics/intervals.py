@@ -1,0 +1,120 @@
+"""Confidence intervals: Student's t of a mean, Wilson's of a proportion, the bootstrap's, and the normal one."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from kymograph.shapes import Float, Int, Shaped
+from kymograph.statistics.samples import Sample, finite, moments
+
+LEAST_FOR_BOOTSTRAP = 10
+"""Below this a bootstrap interval of a mean covers well under its level."""
+ROUNDED_NORMAL_QUANTILE = 1.96
+"""The normal 97.5 % point to three digits, as textbooks print it."""
+
+
+def t_quantile(degrees: int | Int[np.ndarray, "*shape"], level: float = 0.95) -> Float[np.ndarray, "*shape"]:
+    """Returns the point that |t| exceeds with probability 1 - ``level``; NaN below one degree of freedom.
+
+    >>> float(t_quantile(5).round(3))
+    2.571
+    """
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(degrees, 0.5 + level / 2))
+
+
+def t_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
+    """Returns Student's interval of the mean; a point if all values are equal, (NaN, NaN) below two seeds.
+
+    The 90 % interval is the one that decides equivalence at 5 %: it lies within the margin if and only if
+    ``tost_p`` is below 0.05.
+
+    >>> low, high = t_interval([1.0, 2.0, 3.0])
+    >>> round(low, 3), round(high, 3)
+    (-0.484, 4.484)
+    """
+    mean, sd, n = moments(values)
+    if n < 2:
+        return math.nan, math.nan
+    half = float(t_quantile(n - 1, level)) * sd / math.sqrt(n)
+    return mean - half, mean + half
+
+
+def mean_interval(
+    values: Shaped[np.ndarray, "seeds x"], log: bool = False, level: float = 0.95
+) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
+    """Returns the mean over seeds of ``values`` (seeds, x) and its Student's t interval (low, high), each (x,).
+
+    A value that is not finite is left out where it occurs, so that n may differ from x to x; the interval is NaN where
+    fewer than two seeds have a value, the mean where none has. With ``log``, all three are taken on the logarithm and
+    brought back: the mean is geometric, and values that are not positive are left out.
+
+    >>> mean, low, high = mean_interval(np.array([[1.0, 1.0], [3.0, np.nan]]))
+    >>> mean.tolist(), low.round(1).tolist()
+    ([2.0, 1.0], [-10.7, nan])
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # the largest numbers have an infinite interval
+        table = np.log(values.astype(np.float64)) if log else values.astype(np.float64)
+        table = np.where(np.isfinite(table), table, np.nan)
+        n = np.sum(~np.isnan(table), axis=0)
+        total = np.nansum(table, axis=0)
+        mean = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
+        squares = np.nansum((table - mean) ** 2, axis=0)
+        variance = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
+        half = t_quantile(n - 1, level) * np.sqrt(variance / np.maximum(n, 1))
+        low, high = mean - half, mean + half
+        return (np.exp(mean), np.exp(low), np.exp(high)) if log else (mean, low, high)
+
+
+def wilson_interval(successes: float, trials: float, level: float = 0.95) -> tuple[float, float]:
+    """Returns the score interval (Wilson, 1927) of a proportion; (NaN, NaN) for no trials.
+
+    ``successes`` need not be whole: a tie may count one half.
+
+    >>> low, high = wilson_interval(8, 10)
+    >>> round(low, 2), round(high, 2)
+    (0.49, 0.94)
+    """
+    from scipy.special import ndtri
+
+    if trials == 0:
+        return math.nan, math.nan
+    z = float(ndtri(0.5 + level / 2))
+    p, zz = successes / trials, z * z / trials
+    centre = (p + zz / 2) / (1 + zz)
+    half = z / (1 + zz) * math.sqrt(p * (1 - p) / trials + zz / (4 * trials))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def normal_interval(estimate: float, standard_error: float) -> tuple[float, float]:
+    """Returns the 95 % interval of an estimate over so many samples that its law is normal, by the rounded quantile.
+
+    >>> normal_interval(0.5, 0.1)
+    (0.304, 0.696)
+    """
+    half = ROUNDED_NORMAL_QUANTILE * standard_error
+    return estimate - half, estimate + half
+
+
+def bca_interval(values: Sample, level: float = 0.95, draws: int = 9999, seed: int = 0) -> tuple[float, float] | None:
+    """Returns the bootstrap's bias-corrected and accelerated interval of the mean.
+
+    None below ten seeds, where it covers too little, and where it is not defined, as when all values are equal.
+    """
+    from scipy import stats
+
+    vector = finite(values)
+    if len(vector) < LEAST_FOR_BOOTSTRAP or vector[0] == vector[-1]:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # degenerate data give NaN, which the last line turns into None
+        found = stats.bootstrap(
+            (vector,), np.mean, n_resamples=draws, confidence_level=level, method="BCa",
+            random_state=np.random.default_rng(seed),
+        ).confidence_interval  # fmt: skip
+    low, high = float(found.low), float(found.high)
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None

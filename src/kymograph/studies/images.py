@@ -1,0 +1,173 @@
+"""Studies that train one network per run on images: their settings, and what all of them declare."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
+
+from kymograph.data import DATA_SETS, check_files
+from kymograph.errors import KymographError
+from kymograph.models import MODELS
+from kymograph.runs.declaration import OVER_DEPTH, SeriesDisplay
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.base import Study
+from kymograph.studies.settings import above_zero, at_least
+
+TRAINED_SERIES = (
+    SeriesDisplay("test_accuracy", "Test accuracy", "fraction correct", log=False),
+    SeriesDisplay("train_loss", "Training loss", "cross-entropy, nats", log=True),
+    SeriesDisplay("stream_norm", "The residual stream", "‖h‖, median over images", log=True, forms=OVER_DEPTH),
+    SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", log=True, forms=OVER_DEPTH),
+)
+"""How the series of every image study are shown."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The settings that every study of images has."""
+
+    default_epochs: ClassVar[Mapping[str, int]] = {}
+    """Epochs by data set, where a study's own differ from the data set's."""
+
+    data: str = "digits"
+    """scikit-learn's digits (embedded), cifar10 (see --data-dir), synthetic, or another registered data set."""
+    epochs: int = 0
+    """Passes over the data. (0: the data set's own: 60 on digits, 100 on cifar10, 5 on synthetic)"""
+    lr: float = 1e-3
+    """Learning rate at the start; a half cosine takes it to 0, epoch by epoch. [arms with SGD: 0.1]"""
+    wd: float = 0.01
+    """Weight decay."""
+    batch_size: int = 128
+    """Images per step."""
+    depth: int = 4
+    """Blocks."""
+    width: int = 256
+    """Features of the stream (`d_hidden`). [arms: vit 128, conv 64]"""
+    penalty: float = 0.0
+    """Lambda of the penalty on ||f||^2 of each block (dfa). [arm penalised: 0.01]"""
+    checkpoint_every: int = 10
+    """Epochs between checkpoints from which a killed run goes on; 0: none."""
+
+    def __post_init__(self) -> None:
+        if self.epochs == 0:
+            usual = DATA_SETS.part(self.data).facts.get("epochs", 1)
+            object.__setattr__(self, "epochs", self.default_epochs.get(self.data, usual))
+        DATA_SETS.part(self.data)
+        for name in ("epochs", "batch_size", "depth", "width"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("wd", "penalty", "checkpoint_every"):
+            at_least(name, getattr(self, name), 0)
+        above_zero("lr", self.lr)
+
+    @property
+    def network(self) -> ImageSettings:
+        """How the run's network is trained, in full."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class NetworkSettings(TrainingSettings):
+    """Settings of the network, the learning rule and the optimizer."""
+
+    model: str = "resmlp"
+    """The network: resmlp, vit, conv, or another registered model. [set by the arm]"""
+    expansion: int = 1
+    """How much wider a block is inside (resmlp)."""
+    w2_std: float = 0.01
+    """Standard deviation of a block's last weights at the start (resmlp). [arms without skip: 0.05]"""
+    out_ln: bool = True
+    """Whether a LayerNorm stands before the head. [arms no_out_ln: no]"""
+    skip: bool = True
+    """Whether a block's output is added to the stream. [arms no_skip: no]"""
+    rule: Literal["bp", "dfa", "shallow", "frozen"] = "bp"
+    """How parameters get their direction. [set by the arm]"""
+    rms: bool = False
+    """Whether each sample's credit is divided by its RMS. [arms dfa: yes]"""
+    clip: bool = False
+    """Whether each block's gradient is clipped to norm 1. [arms dfa: yes]"""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """The optimizer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("expansion", self.expansion, 1)
+        at_least("w2_std", self.w2_std, 0)
+        facts = MODELS.part(self.model).facts
+        multiple = facts.get("width_multiple_of", 1)
+        if self.width % multiple:
+            raise KymographError(
+                f"the width of {self.model} must be a multiple of its {multiple} heads, not {self.width}"
+            )
+        if self.penalty and self.rule != "dfa":
+            raise KymographError(f"penalty is a part of the rule dfa, not of {self.rule}")
+        if self.rms and self.rule not in ("bp", "dfa"):
+            raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not give")
+        if self.skip and "skip" not in facts.get("settings", ("skip",)):
+            object.__setattr__(self, "skip", False)
+
+
+@dataclass(frozen=True)
+class ImageSettings(NetworkSettings):
+    """Every setting of a network that is trained on images and measured as it goes."""
+
+    log_every: int = 1
+    """Epochs between measurements; the last epoch is always measured."""
+    random_targets: bool = False
+    """Whether every batch gets fresh random labels. [arms random_targets: yes]"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("log_every", self.log_every, 1)
+
+    @property
+    def network(self) -> ImageSettings:
+        """These settings themselves."""
+        return self
+
+
+Settings = TypeVar("Settings", bound=TrainingSettings)
+
+
+class ImageStudy(Study[Settings]):
+    """A study that trains one network per run on images."""
+
+    qualifying = ("data", "epochs")
+    time = "epoch"
+    series = TRAINED_SERIES
+
+    def stack_key(self, config: Settings) -> tuple:
+        """Every run trains on its own."""
+        return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
+
+    def steps(self, config: Settings) -> int:
+        """Returns epochs times batches per epoch."""
+        images = DATA_SETS.part(config.data).facts.get("training_images", config.batch_size)
+        return config.epochs * -(-images // config.batch_size)
+
+    def prepare(self, specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> None:
+        """Raises if a data set's files are not there; notes what a user should know of them, or of idle settings."""
+        for note in (*_idle_settings([spec.config for spec in specs]), *_notes_on_data(specs, data_dir)):
+            print(f"note: {note}", file=sys.stderr)
+
+
+def _notes_on_data(specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> list[str]:
+    names = dict.fromkeys(spec.config.data for spec in specs)
+    return [note for name in names if (note := check_files(name, data_dir)) is not None]
+
+
+def _idle_settings(configs: Sequence[TrainingSettings]) -> list[str]:
+    """Returns a note for every setting that was changed for a network that does not have it."""
+    notes = []
+    networks = [config for config in configs if isinstance(config, NetworkSettings)]
+    for field in dataclasses.fields(NetworkSettings):
+        owners = [name for name, part in MODELS.parts().items() if field.name in part.facts.get("settings", ())]
+        if not owners or field.name == "skip":  # a model without skips sets that itself
+            continue
+        idle = {one.model for one in networks if getattr(one, field.name) != field.default} - set(owners)
+        if idle:
+            notes.append(f"{field.name} is a setting of {' and '.join(owners)}; {' and '.join(sorted(idle))} has none")
+    return notes

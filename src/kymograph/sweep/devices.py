@@ -1,0 +1,65 @@
+"""Which device computes, and how many of its kind there are."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def import_torch() -> Any:
+    """Returns torch, imported without collecting garbage meanwhile: it allocates much and frees nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        import torch
+    finally:
+        if enabled:
+            gc.enable()
+    return torch
+
+
+def check_device(device: str) -> None:
+    """Raises if ``device`` is not the name of any device; needs no torch."""
+    if device.split(":")[0] not in DEVICES:
+        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda or mps")
+
+
+def choose_device(device: str) -> str:
+    """Returns the torch device for ``auto``, ``cpu``, ``cuda`` or ``mps``; raises if there is none of that kind."""
+    check_device(device)
+    torch = import_torch()
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return next(name for name in ("cuda", "mps", "cpu") if available[name])
+    if not available[device.split(":")[0]]:
+        raise KymographError(f"this machine has no {device!r} device; use --device cpu")
+    return device
+
+
+def accelerators(device: str) -> list[str]:
+    """Returns the accelerators that ``device`` stands for, e.g. ``["cuda:0", "cuda:1"]``; none if it means the CPU.
+
+    Several processes on one accelerator compete for its memory and are slower than one, so a sweep starts one worker
+    for each. A machine that shows no sign of an accelerator is not asked through torch, whose import takes a second.
+    """
+    check_device(device)
+    if device == "cpu" or (device == "auto" and not _signs_of_an_accelerator()):
+        return []
+    chosen = choose_device(device)
+    if chosen == "cuda":
+        return [f"cuda:{number}" for number in range(import_torch().cuda.device_count())]
+    return [] if chosen == "cpu" else [chosen]
+
+
+def _signs_of_an_accelerator() -> bool:
+    """Says whether the machine has an NVIDIA or AMD driver, or is a Mac with its own; True where nobody knows."""
+    if sys.platform == "linux":
+        return any(Path(path).exists() for path in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
+    return not (sys.platform == "darwin" and platform.machine() != "arm64")

@@ -1,0 +1,1 @@
+"""Who computes the stacks: this process, or several. An engine is one module here, or in a user's package."""

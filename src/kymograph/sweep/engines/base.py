@@ -1,0 +1,48 @@
+"""The seam of an engine: it takes orders and yields, for each, how its runs ended. Results travel by disk only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.registry import Registry
+from kymograph.sweep.compute import Follower, RunOutcome
+from kymograph.sweep.devices import accelerators
+from kymograph.sweep.orders import Order
+
+ENGINES = Registry("kymograph.sweep.engines", "Engine", noun="engine")
+AUTO = "auto"
+
+
+class Engine(Protocol):
+    """Computes stacks of runs; made with the number of workers it may use."""
+
+    def __init__(self, workers: int) -> None: ...
+
+    def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
+        """Yields the outcomes of each order's runs as it ends, in any order; stops all work when it is closed."""
+        ...
+
+
+def check_engine(name: str, workers: int | None) -> None:
+    """Raises if there is no such engine, or no such number of workers."""
+    known = [AUTO, *ENGINES.names()]
+    if name not in known:
+        raise KymographError(f"there is no engine {name!r}{did_you_mean(name, known)}")
+    if workers is not None and workers < 1:
+        raise KymographError(f"workers must be at least 1, not {workers}")
+
+
+def choose_engine(name: str, stacks: int, workers: int | None, device: str) -> Engine:
+    """Returns the engine called ``name`` with a worker per core, or one per accelerator if there are any.
+
+    ``auto`` computes in this process if there is work for one worker only, and otherwise in several.
+    """
+    check_engine(name, workers)
+    usable = workers or len(accelerators(device)) or os.cpu_count() or 1
+    count = min(usable, max(stacks, 1))
+    if name == AUTO:
+        name = "processes" if count > 1 else "serial"
+    return ENGINES.load(name)(count)

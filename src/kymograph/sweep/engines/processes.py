@@ -1,0 +1,144 @@
+"""Several worker processes on this machine compute the stacks, each on one torch thread, or on an accelerator."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs.provenance import provenance
+from kymograph.runs.record import is_finished, write_failure
+from kymograph.sweep.compute import Follower, RunOutcome
+from kymograph.sweep.devices import accelerators
+from kymograph.sweep.orders import Order
+
+PART = {"about": "several processes on this machine, a core or an accelerator each", "order": 2}
+
+
+class Engine:
+    """Computes in ``workers`` processes.
+
+    A worker that dies takes only its stack with it: those runs are recorded as failed and a new worker goes on.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
+        """Yields each order's outcomes as it ends; closing the iterator kills the workers."""
+        waiting: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        for order in orders:
+            waiting.put(order)
+        devices = accelerators(orders[0].device) if orders else []
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        pool = [
+            _Hand(waiting, answers, devices[number % len(devices)] if devices else None)
+            for number in range(self.workers)
+        ]
+        try:
+            for hand in pool:
+                hand.start()
+            left = len(orders)
+            while left:
+                answer = answers.get()
+                if isinstance(answer, BaseException):
+                    raise answer
+                if isinstance(answer, int):
+                    follower.tick(answer)
+                elif isinstance(answer, str):
+                    follower.say(answer)
+                else:
+                    left -= 1
+                    yield answer
+        finally:
+            for hand in pool:
+                hand.stop()
+
+
+class _Hand(threading.Thread):
+    """Feeds one worker process, and replaces it if it dies."""
+
+    def __init__(self, waiting: queue.SimpleQueue, answers: queue.SimpleQueue, device: str | None) -> None:
+        super().__init__(daemon=True)
+        self._waiting, self._answers, self._device = waiting, answers, device
+        self._process: subprocess.Popen | None = None
+        self._stopped = False
+
+    def run(self) -> None:
+        try:
+            while not self._stopped:
+                try:
+                    order = self._waiting.get_nowait()
+                except queue.Empty:
+                    return
+                self._answers.put(self._compute(order if self._device is None else replace(order, device=self._device)))
+        except BaseException as error:  # handed to the main thread, which raises it
+            self._answers.put(error)
+
+    def stop(self) -> None:
+        """Ends the worker; what it was computing is lost, what it had stored is not."""
+        self._stopped = True
+        self._end_worker()
+
+    def _end_worker(self) -> int:
+        """Kills the worker if it still lives; returns its exit code."""
+        if self._process is None:
+            return 0
+        self._process.kill()
+        code = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):  # what was still buffered has no reader any more
+                if pipe is not None:
+                    pipe.close()
+        return code
+
+    def _compute(self, order: Order) -> list[RunOutcome]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kymograph.sweep.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            )
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(order.to_json()) + "\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                answer = json.loads(line)
+                if "steps" in answer:
+                    self._answers.put(answer["steps"])
+                elif "say" in answer:
+                    self._answers.put(answer["say"])
+                elif "error" in answer:
+                    raise KymographError(answer["error"])
+                else:
+                    return [RunOutcome(**outcome) for outcome in answer["outcomes"]]
+        except (BrokenPipeError, ValueError, OSError):
+            if self._stopped:
+                return []
+        return [] if self._stopped else self._died(order)
+
+    def _died(self, order: Order) -> list[RunOutcome]:
+        code = self._end_worker()
+        self._process = None
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        reason = f"the worker process died ({how}); run again to retry"
+        outcomes = []
+        root = Path(order.directory)
+        for spec, missing in zip(order.stack.specs, order.stack.missing, strict=True):
+            if missing and not is_finished(root, spec):
+                write_failure(root, spec, reason, provenance(order.device, 1))
+                outcomes.append(RunOutcome(spec.id, "failed", reason))
+        return outcomes

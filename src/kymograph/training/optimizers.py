@@ -1,0 +1,157 @@
+"""Optimizers on flat parameters: one call for all parameters of all replicas.
+
+torch's functional forms are used where there are such: the classes of `torch.optim` would import the compiler, a second
+and more of start-up. They give the same numbers, and work with every rule too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
+
+from kymograph.models.flat import Flat, FlatNetwork, FlatParameters
+
+
+class Optimizer(Protocol):
+    """Moves weights along the negative gradient."""
+
+    flat: Flat
+
+    def step(self) -> None:
+        """Changes ``flat.values`` in place from ``flat.gradients``."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the tensors that a resumed run must get back."""
+        ...
+
+
+class SgdPerReplica:
+    """Plain gradient descent with a learning rate per replica."""
+
+    def __init__(self, flat: FlatParameters, lr: Tensor) -> None:
+        self.flat = flat
+        self._negative_lr = -lr[:, None]  # (R, 1)
+
+    def step(self) -> None:
+        """w <- w - lr * g."""
+        self.flat.values.addcmul_(self.flat.gradients, self._negative_lr)
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns nothing: there is no state."""
+        return {}
+
+
+class Adam:
+    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over all parameters of all replicas."""
+
+    def __init__(self, flat: FlatParameters, lr: float) -> None:
+        self.flat, self._lr = flat, lr
+        self.mean, self.square = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
+        self.steps = torch.zeros((), device=flat.values.device)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Takes one Adam step."""
+        adam(
+            [self.flat.values],
+            [self.flat.gradients],
+            [self.mean],
+            [self.square],
+            [],
+            [self.steps],
+            fused=True,
+            foreach=False,
+            capturable=False,
+            differentiable=False,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self._lr,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the moments and the number of steps."""
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+
+class AdamW:
+    """AdamW (Loshchilov and Hutter, 2019) on the trained parts of a single network; `lr` may be set at any time.
+
+    Args:
+        trained: the columns of the parts that are trained; the others neither move nor decay. Default: all.
+    """
+
+    def __init__(
+        self, flat: FlatNetwork, lr: float, weight_decay: float, trained: Sequence[slice] | None = None
+    ) -> None:
+        self.flat, self.lr, self._decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
+        self.mean, self.square = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
+        self.steps = torch.zeros(len(self._trained), device=flat.values.device)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Takes one AdamW step."""
+        values, gradients, means, squares = (
+            [matrix[0, span] for span in self._trained]
+            for matrix in (self.flat.values, self.flat.gradients, self.mean, self.square)
+        )
+        adamw(
+            values,
+            gradients,
+            means,
+            squares,
+            [],
+            list(self.steps.unbind()),
+            fused=True,
+            foreach=False,
+            capturable=False,
+            differentiable=False,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.lr,
+            weight_decay=self._decay,
+            eps=1e-8,
+            maximize=False,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the moments and the number of steps."""
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+
+class Sgd:
+    """Gradient descent with weight decay on the trained parts of a single network; `lr` may be set at any time.
+
+    Args:
+        trained: the columns of the parts that are trained; the others neither move nor decay. Default: all.
+    """
+
+    def __init__(
+        self, flat: FlatNetwork, lr: float, weight_decay: float = 0.0, trained: Sequence[slice] | None = None
+    ) -> None:
+        self.flat, self.lr, self._decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """w <- w - lr (g + decay w)."""
+        for span in self._trained:
+            values = self.flat.values[0, span]
+            values.mul_(1 - self.lr * self._decay).add_(self.flat.gradients[0, span], alpha=-self.lr)
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns nothing: there is no state."""
+        return {}
+
+
+def _columns(flat: FlatNetwork, trained: Sequence[slice] | None) -> Sequence[slice]:
+    return [slice(0, flat.values.shape[1])] if trained is None else trained

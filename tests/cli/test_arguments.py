@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import pytest
+
+from kymograph.cli.arguments import (
+    at_least,
+    choice,
+    given,
+    parse,
+    parse_with_settings,
+    positional,
+    seeds_from,
+    settings_from,
+    shown,
+)
+from kymograph.cli.choices import Choices
+from kymograph.errors import KymographError
+
+COLOURS = Choices("colour", lambda: ["red", "green"], also=("any",))
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A group."""
+
+    depth: int = 1
+    """How deep."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """A verb."""
+
+    directory: Annotated[str, positional(), shown("DIR")]
+    """Where."""
+    from_: Annotated[tuple[str, ...], shown("PATH ...", name="from")] = ("here",)
+    """From where."""
+    output: Annotated[str | None, shown("FILE", short="-o", default="nowhere")] = None
+    """To where."""
+    colour: Annotated[str, choice(COLOURS)] = "any"
+    """Which one."""
+    colours: Annotated[tuple[str, ...], choice(COLOURS, several=True), shown(default="all")] = ()
+    """Which ones."""
+    inner: Inner = field(default_factory=Inner)
+
+
+def parsed(*words: str) -> Options:
+    return parse(Options, words, "prog")
+
+
+def test_words_fill_the_dataclass() -> None:
+    assert parsed("runs") == Options("runs")
+    found = parsed(
+        "runs", "--from", "a", "b", "-o", "x", "--colour", "red", "--colours", "green", "red", "--depth", "3"
+    )
+    assert found == Options("runs", ("a", "b"), "x", "red", ("green", "red"), Inner(3))
+    assert parsed("--output", "x", "runs").output == "x"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "DIR"),
+        (("runs", "--colour", "rde"), "^there is no colour 'rde'; did you mean 'red'?"),
+        (("runs", "--colours", "red", "blue"), "^there is no colour 'blue'; known: any, green, red"),
+        (("runs", "--dept", "3"), "prog has no option '--dept'; did you mean '--depth'?"),
+        (("runs", "--form", "a"), "did you mean '--from'?"),
+        (("runs", "--depth", "deep"), "--depth"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(KymographError, match=message.replace("?", r"\?")) as error:
+        parsed(*words)
+    assert "\n" not in str(error.value)
+
+
+def test_the_help_shows_the_names_and_the_defaults_that_the_dataclass_declares(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parsed("--help")
+    text = capsys.readouterr().out
+    assert not exit_.value.code
+    for words in ("[OPTIONS] DIR", "-o FILE, --output FILE", "(default: nowhere)", "--colour {red,green,any}",
+                  "[{red,green,any} ...]", "(default: all)", "--from PATH ...", "inner options"):  # fmt: skip
+        assert words in text
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What to run."""
+
+    out: str = "runs"
+    """Where."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a study."""
+
+    lr: float = 0.1
+    """The learning rate."""
+    clip: bool = False
+    """Whether gradients are clipped."""
+
+    def __post_init__(self) -> None:
+        if self.lr > 1:
+            raise KymographError("lr is too large")
+
+
+def test_settings_of_a_study_are_only_those_given_and_are_not_checked_yet() -> None:
+    assert parse_with_settings(Sweep, Config, [], "prog") == (Sweep(), {})
+    found = parse_with_settings(Sweep, Config, ["--lr", "5", "--no-clip", "--out", "x"], "prog")
+    assert found == (Sweep("x"), {"lr": 5.0, "clip": False})
+    assert given(Config, ["--lr=0.3"]) == {"lr"}
+
+
+def test_where_takes_settings_as_numbers_truth_values_and_words() -> None:
+    words = ["lr=0.1", "epochs=60", "task=identity", "clip=True", "limit=None", "note=a=b"]
+    assert settings_from(words) == {
+        "lr": 0.1, "epochs": 60, "task": "identity", "clip": True, "limit": None, "note": "a=b"
+    }  # fmt: skip
+    with pytest.raises(KymographError, match="--where takes FIELD=VALUE, not 'lr'"):
+        settings_from(["lr"])
+
+
+def test_seeds_are_whole_numbers() -> None:
+    assert seeds_from(["42", "0"]) == [42, 0]
+    with pytest.raises(KymographError, match=r"a seed must be a whole number, not '1\.5'"):
+        seeds_from(["42", "1.5"])
+
+
+def test_a_number_below_the_least_is_named_with_its_option() -> None:
+    at_least("draws", 19, 19)
+    with pytest.raises(KymographError, match="--draws must be at least 19, not 18"):
+        at_least("draws", 18, 19)

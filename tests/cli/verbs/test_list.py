@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import call, write_coin
+
+
+def test_every_registered_study_is_listed_with_its_default_arms(capsys: pytest.CaptureFixture) -> None:
+    assert call("list") == 0
+    text = capsys.readouterr().out
+    names = [line.split(":")[0] for line in text.splitlines() if line and not line.startswith(" ")]
+    assert names[:4] == ["clipping", "depth", "snapshot", "calibration"]
+    assert "* extreme/clip" in text and "and 18 more: `kymograph list snapshot`" in text
+
+
+def test_one_study_is_listed_with_every_arm(capsys: pytest.CaptureFixture) -> None:
+    assert call("list", "clipping") == 0
+    text = capsys.readouterr().out
+    assert "  * extreme/no_clip " in text and "    learnable/clip " in text and "runs by default" in text
+
+
+@pytest.mark.parametrize("reference", ["coin_listed:Coin", "coin_listed.py", "coin_listed.py:Coin", "./coin_listed.py"])
+def test_a_user_defined_study_is_listed_by_module_and_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, reference: str
+) -> None:
+    write_coin(tmp_path, "coin_listed.py")
+    monkeypatch.chdir(tmp_path)
+    assert call("list", reference) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "coin: Does it land heads?"
+    assert lines[1:3] == ["  * fair  an honest coin", "    bent  a bent one"]
+
+
+def test_a_file_without_a_study_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    assert call("list", str(tmp_path / "empty.py")) == 1
+    assert "empty.py defines no study" in capsys.readouterr().err

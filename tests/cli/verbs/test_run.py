@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kymograph.runs.store import Store
+from tests.cli.command import QUICK, call, write_coin
+
+ONE = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", *QUICK, "--out")
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    runs = str(tmp_path / "runs")
+    assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
+    assert "8 runs computed, 0 found, 0 failed" in capsys.readouterr().out
+    assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
+    assert "0 runs computed, 8 found, 0 failed" in capsys.readouterr().out
+    assert call("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json")) == 0
+    assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 8
+    assert call("figure", "clipping", "--from", runs) == 0
+    for suffix in ("png", "pdf", "svg", "csv"):
+        assert (tmp_path / "runs" / "figures" / f"clipping.{suffix}").exists()
+    assert len(Store.open(runs)) == 8, "figures beside the runs are not runs"
+
+
+def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
+    words = ("run", "clipping", "--n-seeds", "2", "--arms", "extreme/cl*p", "--lr", "0.05", "--out", str(tmp_path))
+    assert call(*words, *QUICK) == 0
+    store = Store.open(tmp_path)
+    assert store.seeds == (42, 123) and store.arms == ("extreme/clip",)
+    assert {run.config["lr"] for run in store} == {0.05} and {run.config["epochs"] for run in store} == {1}
+
+
+def test_an_unwritable_directory_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert call(*ONE, str(tmp_path / "file" / "runs")) == 1
+    assert "cannot create" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.parametrize("harm", ["cut status", "cut arrays", "newer schema", "no arrays"])
+def test_a_damaged_record_stops_the_command_and_stays_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture, harm: str
+) -> None:
+    runs = tmp_path / "runs"
+    assert call(*ONE, str(runs)) == 0
+    (status,) = runs.rglob("status.json")
+    arrays = status.with_name("arrays.safetensors")
+    if harm == "cut status":
+        status.write_bytes(status.read_bytes()[:40])
+    elif harm == "cut arrays":
+        arrays.write_bytes(arrays.read_bytes()[:100])
+    elif harm == "newer schema":
+        status.write_text(status.read_text().replace('"schema": 1', '"schema": 99'))
+    else:
+        arrays.unlink()
+    before = snapshot(runs)
+    capsys.readouterr()
+    for words in ((*ONE, str(runs)), ("export", str(runs), "--to", "csv", "--output", str(tmp_path / "x.csv"))):
+        assert call(*words) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and str(status.parent) in error
+    assert snapshot(runs) == before and not (tmp_path / "x.csv").exists()
+
+
+def test_a_half_written_run_is_computed_again(tmp_path: Path) -> None:
+    assert call(*ONE, str(tmp_path)) == 0
+    (status,) = tmp_path.rglob("status.json")
+    arrays = status.with_name("arrays.safetensors")
+    whole = arrays.read_bytes()
+    status.unlink()
+    arrays.write_bytes(whole[:50])
+    assert call(*ONE, str(tmp_path)) == 0
+    assert arrays.read_bytes() == whole
+
+
+def test_the_settings_of_a_study_are_in_its_help(capsys: pytest.CaptureFixture) -> None:
+    assert call("run", "depth", "--help") == 0
+    text = capsys.readouterr().out
+    for words in ("--task", "--layers", "--seeds", "--engine", "--data-dir", "study options"):
+        assert words in text
+    assert call("run") == 2 and "clipping, depth, snapshot" in capsys.readouterr().out
+
+
+def test_a_user_defined_study_runs_from_its_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = write_coin(tmp_path)
+    words = ("--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", "serial", "--tosses", "3", "--quiet")
+    assert call("run", str(path), *words) == 0
+    assert "coin: 2 runs computed, 0 found, 0 failed" in capsys.readouterr().out
+    assert call("run", f"{path}:Coin", *words) == 0
+    assert "coin: 0 runs computed, 2 found, 0 failed" in capsys.readouterr().out
+    assert {run.config["tosses"] for run in Store.open(tmp_path / "runs")} == {3}
+
+
+def test_the_data_directory_is_an_argument_and_not_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
+    before = dict(os.environ)
+    absent, out = str(tmp_path / "absent"), str(tmp_path / "runs")
+    words = ("snapshot", "--seeds", "1", "--data", "cifar10", "--out", out, "--data-dir", absent)
+    assert call("run", *words) == 1
+    assert absent in capsys.readouterr().err and not Path(out).exists()
+    assert dict(os.environ) == before

@@ -1,0 +1,174 @@
+"""A study in a stranger's file is worth as much as a built-in one, everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.runs.archive import Archive
+from kymograph.runs.declaration import read_declaration
+from tests.studies.user_study import write_study
+
+SEEDS = ["--seeds", *map(str, range(1, 9))]
+
+
+def command(*words: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    # The current directory is not on the path of a command that is installed, and must not be needed.
+    code = "import sys; sys.path[:] = [p for p in sys.path if p]; from kymograph.cli.main import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(kymograph.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the study's file and its runs."""
+    directory = tmp_path_factory.mktemp("user")
+    write_study(directory)
+    done = command("run", "decay_study.py", *SEEDS, "--out", "runs", "--workers", "1", cwd=directory)
+    assert "decay: 16 runs computed, 0 found, 0 failed" in done.stdout and "final level" in done.stdout
+    return directory
+
+
+def test_list_knows_it_by_file_and_by_module(place: Path) -> None:
+    for reference in ("decay_study.py", "decay_study.py:Decay", "decay_study:Decay"):
+        shown = command("list", reference, cwd=place).stdout
+        assert "Does a decay end lower than none?" in shown and "loses much" in shown
+
+
+def test_running_again_by_another_reference_computes_nothing(place: Path) -> None:
+    for reference in ("decay_study.py:Decay", "decay_study:Decay", str(place / "decay_study.py")):
+        done = command("run", reference, *SEEDS, "--out", "runs", "--quiet", cwd=place)
+        assert "0 runs computed, 16 found" in done.stdout
+
+
+def test_what_it_declares_is_stored_beside_its_runs(place: Path) -> None:
+    declared = read_declaration(place / "runs" / "decay")
+    assert declared is not None
+    assert (declared.question, declared.time) == ("Does a decay end lower than none?", "second")
+    assert declared.headlines == {"final": "final level"}
+    assert [arm.treatment for arm in declared.arms] == [{"rate": 0.1}, {"rate": 0.9}]
+    assert declared.source is not None and len(declared.source) == 16
+    assert {run.spec.source for run in kymograph.Store.open(place / "runs")} == {declared.source}
+
+
+def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(place: Path, tmp_path: Path) -> None:
+    runs = str(place / "runs")
+    verdicts = json.loads(_judged(runs, tmp_path))
+    assert [row["verdict"] for row in verdicts] == ["SUPPORTED"]
+    assert verdicts[0]["registration"] == "registered" and verdicts[0]["settings"] == {"steps": 5}
+    command("figure", "--from", runs, "--out", str(tmp_path / "figures"), cwd=tmp_path)
+    assert {path.stem for path in (tmp_path / "figures").glob("*.png")} >= {"decay-curves", "decay-kymograph"}
+    command("report", runs, "-o", str(tmp_path / "report.html"), cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    for words in ("Does a decay end lower than none?", "loses much", "final level", "The level", "The profile", "second"):
+        assert words in page, words
+    assert "final level" in command("watch", runs, "--once", cwd=tmp_path).stdout
+    command("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json"), cwd=tmp_path)
+    assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 16
+
+
+def _judged(runs: str, out: Path) -> str:
+    command("judge", runs, "--json", str(out / "verdicts.json"), cwd=out)
+    return (out / "verdicts.json").read_text()
+
+
+def test_its_own_figures_are_drawn_when_the_user_names_its_code(place: Path, tmp_path: Path) -> None:
+    words = ["figure", "--from", str(place / "runs"), "--study", str(place / "decay_study.py"), "--out", str(tmp_path)]
+    command(*words, cwd=place)
+    assert (tmp_path / "decay-own.png").exists()
+
+
+def test_stored_files_import_nothing(place: Path, tmp_path: Path) -> None:
+    """The study's directory is importable here, and still no command imports the module that stored runs come from."""
+    (place / "decay_study.py").rename(tmp_path / "kept.py")
+    (place / "decay_study.py").write_text("raise SystemExit('imported')")
+    try:
+        command("judge", "runs", cwd=place)
+        command("report", "runs", "-o", str(tmp_path / "r.html"), cwd=place)
+        command("watch", "runs", "--once", cwd=place)
+    finally:
+        (tmp_path / "kept.py").replace(place / "decay_study.py")
+
+
+def test_pairing_is_checked_for_it_too(tmp_path: Path) -> None:
+    """The check that arms differ in nothing but their treatment was off for every user-defined study."""
+    write_study(tmp_path)
+    command("run", "decay_study.py", *SEEDS, "--arms", "slow", "--workers", "1", "--steps", "5", cwd=tmp_path)
+    command("run", "decay_study.py", *SEEDS, "--arms", "fast", "--workers", "1", "--steps", "6", cwd=tmp_path)
+    (verdict,) = kymograph.judge(tmp_path / "runs")
+    assert verdict.outcome == "INVALID" and "the arms differ in steps" in verdict.reason
+
+
+@pytest.mark.parametrize("edited", ["decay_study.py", "local_helper.py"])
+def test_after_an_edit_its_runs_are_computed_again_and_the_old_ones_are_superseded(tmp_path: Path, edited: str) -> None:
+    """`run` used to report "0 computed, 16 found" after `train` had been edited."""
+    write_study(tmp_path)
+    words = ["run", "decay_study.py", *SEEDS, "--workers", "1"]
+    command(*words, cwd=tmp_path)
+    before = (tmp_path / edited).read_text()
+    (tmp_path / edited).write_text(before + "\n# an edit\n")
+    done = command(*words, cwd=tmp_path)
+    assert "16 runs computed, 0 found" in done.stdout
+    assert "the code of decay has changed" in done.stderr and "superseded" in done.stderr
+    runs = tmp_path / "runs"
+    (verdict,) = kymograph.judge(runs)
+    assert verdict.outcome == "SUPPORTED" and verdict.n == 8, verdict.reason
+    assert "16 runs of the study's earlier code superseded and not used" in verdict.notes
+    store = kymograph.Store.open(runs)
+    assert len(store) == 32 and len(store.current()) == 16
+    command("figure", "decay-curves", "--from", "runs", cwd=tmp_path)
+    command("report", "runs", cwd=tmp_path)
+    (tmp_path / edited).write_text(before)
+    assert "0 runs computed, 16 found" in command(*words, cwd=tmp_path).stdout, "the earlier code finds its runs again"
+    assert kymograph.judge(runs)[0].n == 8
+
+
+def test_superseded_plans_are_not_missing(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    command("run", "decay_study.py", "--seeds", "1", "2", "--workers", "1", cwd=tmp_path)
+    (tmp_path / "local_helper.py").write_text("SCALE = 2.0\n")
+    command("run", "decay_study.py", "--seeds", "1", "2", "--workers", "1", cwd=tmp_path)
+    archive = Archive.open(tmp_path / "runs")
+    for run in archive.store:
+        if run.spec.source != archive.declarations["decay"].source:
+            (run.directory / "status.json").unlink()  # the old code's runs are gone; the plan still lists them
+    (verdict,) = kymograph.judge(tmp_path / "runs")
+    assert "missing" not in verdict.reason and "several" not in verdict.reason, verdict.reason
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_every_engine_loads_it_from_its_file(tmp_path: Path, engine: str) -> None:
+    write_study(tmp_path)
+    words = ["run", "decay_study.py", "--seeds", "1", "2", "--engine", engine, "--workers", "2", "--quiet"]
+    assert "4 runs computed" in command(*words, cwd=tmp_path).stdout
+
+
+def test_references_that_name_no_study_are_one_sentence(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "taken.py").write_text(path.read_text().replace('name = "decay"', 'name = "depth"'))
+    for reference, message in (
+        ("absent.py", "there is no file absent.py"),
+        ("empty.py", "defines no study"),
+        ("broken.py", "division by zero"),
+        ("taken.py", "calls itself 'depth', which is taken"),
+        ("decay_study.py:Absent", "has no 'Absent'"),
+        ("dept", "did you mean 'depth'"),
+    ):
+        done = command("run", reference, cwd=tmp_path, check=False)
+        assert done.returncode in (1, 2) and message in done.stderr, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    with pytest.raises(KymographError, match="no study"):
+        kymograph.load_study("nothing")

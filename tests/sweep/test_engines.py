@@ -1,0 +1,103 @@
+"""The contract that every engine on this machine keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.lab.run import SweepOptions, sweep
+from kymograph.sweep import compute as computing
+from kymograph.sweep.code import CodeReference
+from kymograph.sweep.engines.base import ENGINES
+from kymograph.sweep.orders import Order, orders_for
+from kymograph.sweep.plan import Stack
+from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+
+FAILING = "tests.studies.failing:Failing"
+every_engine = pytest.mark.parametrize("engine", ENGINES.names())
+
+
+def options(out: Path, engine: str) -> SweepOptions:
+    return SweepOptions(out, engine, 2, "cpu", quiet=True)
+
+
+@pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
+def test_every_engine_gives_the_same_bytes(tmp_path: Path, study: str, fields: dict) -> None:
+    stores = [
+        kymograph.run(study, seeds=[1, 2], out=tmp_path / name, quiet=True, engine=name, workers=2, **fields)
+        for name in ENGINES.names()
+    ]
+    for store in stores[1:]:
+        assert len(store) == len(stores[0]) > 0
+        for run, other in zip(stores[0], store, strict=True):
+            for name in ("arrays.safetensors", "summary.json"):
+                assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()
+
+
+@every_engine
+def test_a_failing_run_is_recorded_with_its_traceback_and_the_others_go_on(tmp_path: Path, engine: str) -> None:
+    done = sweep(FAILING, (1, 2, 3), options(tmp_path, engine))
+    assert [outcome.reason for outcome in done.failures] == ["RuntimeError: the second seed is cursed"]
+    assert len(done.store.finished) == 5
+    (failed,) = done.store.failed
+    assert (failed.arm, failed.seed) == ("raise", 2)
+    trace = failed.traceback
+    assert trace is not None and "in train" in trace and "this line is not shown" in trace, "the whole error is kept"
+    again = sweep(FAILING, (1, 2, 3), options(tmp_path, engine))
+    assert (again.computed, again.found) == (1, 5), "only the failed run is tried again"
+
+
+@every_engine
+def test_the_data_directory_travels_with_the_order(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
+    out = tmp_path / "out"
+    done = sweep("tests.studies.placed:Placed", (1,), SweepOptions(out, engine, 1, "cpu", tmp_path / "data", True))
+    (run,) = done.store
+    assert run.summary["data_dir"] == str(tmp_path / "data")
+
+
+@every_engine
+def test_storing_that_fails_ends_the_sweep_and_trains_nothing_again(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk used to train up to 256 runs of a stack once more, one by one."""
+    counted = tmp_path / "trained"
+    monkeypatch.setenv("KYMOGRAPH_TEST_COUNT", str(counted))
+    out = tmp_path / "out"
+    with pytest.raises(KymographError, match="cannot (write|create)"):
+        sweep("tests.studies.placed:Unstorable", (1, 2, 3), options(out, engine))
+    assert counted.read_text().count("trained") == 1
+
+
+def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None:
+    done = sweep(FAILING, (1, 3), options(tmp_path, "processes"), arms=["work", "die"])
+    assert {run.arm for run in done.store.finished} == {"work"} and len(done.store.finished) == 2
+    assert all("signal 9" in (outcome.reason or "") for outcome in done.failures) and len(done.failures) == 2
+    assert all(run.traceback is None for run in done.store.failed), "it died without a word"
+
+
+def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:
+    runs = kymograph.load_study("depth").specs([1], ["plain"])
+    code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+    (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], tmp_path, "cpu", tmp_path)
+    back = Order.from_json(json.loads(json.dumps(order.to_json())))
+    assert back.to_json() == order.to_json()
+    assert back.load_study().typed(back.stack.specs[0]) == runs[0], "the settings become the study's own again"
+
+
+def test_a_result_that_cannot_be_stored_fails_its_own_run_only(tmp_path: Path) -> None:
+    """What cannot be packed is the run's fault, unlike a disk that is full."""
+    done = sweep("tests.studies.placed:Odd", (1, 2), options(tmp_path, "serial"))
+    assert [outcome.status for outcome in done.failures] == ["failed"]
+    assert "numbers of type" in str(done.failures[0].reason) and len(done.store.finished) == 1
+
+
+def test_computing_needs_a_directory() -> None:
+    with pytest.raises(AssertionError):
+        computing.compute(None, None, computing.Workplace("cpu", None))  # type: ignore[arg-type]
