@@ -78,6 +78,11 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self._tags = tags
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Says no: nothing is compiled here, and torch would import its compiler, for seconds, only to skip it."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -95,10 +100,9 @@ class Operations(TorchDispatchMode):
             return result
 
     def _common_device(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
-        tag = self._tags.of
-        devices = {tag(tensor) for tensor in _tensors((*args, *kwargs.values()))}
+        devices = {self._tags.of(tensor) for tensor in _tensors((*args, *kwargs.values()))}
         if len(devices) > 1:
-            devices = {tag(tensor) for tensor in _bound_operands(func, args, kwargs)} or devices
+            devices = self._binding_devices(func, args, kwargs)
         if len(devices) > 1:
             found = " and ".join(sorted(map(str, devices)))
             raise RuntimeError(
@@ -108,6 +112,20 @@ class Operations(TorchDispatchMode):
         if kwargs.get("generator") is not None:
             _check_generator(kwargs["generator"], device)
         return device
+
+    def _binding_devices(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[torch.device]:
+        """Returns the devices of the operands except for the indices and scalars that torch fetches from the CPU."""
+        takes_scalars = func.overloadpacket in WITH_CPU_SCALARS or torch.Tag.pointwise in func.tags
+        takes_indices = func.overloadpacket in INDEXING
+        names, written = _arguments(func)
+        devices = set()
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            for tensor in _tensors((value,)):
+                device = self._tags.of(tensor)
+                scalar = takes_scalars and tensor.dim() == 0 and name not in written
+                if device != CPU or not (scalar or (takes_indices and name == "indices")):
+                    devices.add(device)
+        return devices
 
 
 class Functions(TorchFunctionMode):
@@ -264,9 +282,6 @@ def _appearance(name: str, count: int) -> list[tuple[Any, dict[str, Any]]]:
     if name == "mps":
         return [(torch.backends.mps, {"is_available": lambda: True})]
 
-    def nothing(*_: Any, **__: Any) -> None:
-        """Does what a call to a device that finishes at once would do."""
-
     cuda = {
         "is_available": lambda: True,
         "device_count": lambda: count,
@@ -274,9 +289,9 @@ def _appearance(name: str, count: int) -> list[tuple[Any, dict[str, Any]]]:
         "get_device_name": lambda device=None: "Pretended GPU",
         "get_device_capability": lambda device=None: (8, 0),
         "get_device_properties": lambda device=None: SimpleNamespace(name="Pretended GPU", total_memory=2**34),
-        "synchronize": nothing,
-        "empty_cache": nothing,
-        "manual_seed_all": nothing,
+        "synchronize": lambda *_, **__: None,
+        "empty_cache": lambda *_, **__: None,
+        "manual_seed_all": lambda *_, **__: None,
     }
     return [
         (torch.cuda, cuda),
@@ -299,26 +314,9 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def _bound_operands(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
-    """Yields the operands that must share a device: not the indices, nor scalars, that torch fetches from the CPU."""
-    scalars = func.overloadpacket in WITH_CPU_SCALARS or torch.Tag.pointwise in func.tags
-    written = _written(func)
-    by_name = dict(zip(_names(func), args, strict=False)) | dict(kwargs)
-    indices_may_stay = func.overloadpacket in INDEXING
-    for name, value in by_name.items():
-        for tensor in _tensors((value,)):
-            stays = (indices_may_stay and name == "indices") or (scalars and tensor.dim() == 0 and name not in written)
-            if not stays:
-                yield tensor
-
-
 @functools.cache
-def _names(func: Any) -> tuple[str, ...]:
-    return tuple(argument.name for argument in func._schema.arguments)
-
-
-@functools.cache
-def _written(func: Any) -> frozenset[str]:
-    """Returns the names of the arguments that an operation writes to."""
-    found = (argument for argument in func._schema.arguments)
-    return frozenset(a.name for a in found if a.alias_info is not None and a.alias_info.is_write)
+def _arguments(func: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Returns the names of an operation's arguments, and of those that it writes to."""
+    arguments = func._schema.arguments
+    written = (a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write)
+    return tuple(argument.name for argument in arguments), frozenset(written)

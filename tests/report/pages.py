@@ -1,8 +1,12 @@
-"""Runs and verdicts made by hand, from which the tests of the page build pages."""
+"""Runs and verdicts made by hand, from which the tests of the page build pages, and a parser of the pages."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +17,11 @@ from kymograph.runs.record import RunResult, RunSeries, write_failure, write_rec
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 
+NOW = "2030-01-02 03:04:05 UTC"
 HOSTILE_CLAIM = "<script>alert(1)</script>"
 HOSTILE_ARM = "</script><img src=x onerror=alert(2)>"
 PROVENANCE = {"versions": {"python": "3.11", "torch": "2.13"}, "code": "abc", "device": "cpu",
-              "hardware": {"processor": "one & only"}, "stack": {"place": 0}}  # fmt: skip
+              "hardware": {"processor": "one & only"}, "stack": {"index": 0}}  # fmt: skip
 
 
 def make_runs(
@@ -30,12 +35,12 @@ def make_runs(
     summary: Mapping[str, float | bool | str | None] | None = None,
 ) -> Store:
     """Stores runs with a plain series, a positive one and a signed one along depth; returns all runs below ``root``."""
-    for place, arm in enumerate(arms):
+    for index, arm in enumerate(arms):
         for seed in seeds:
-            draw = np.random.default_rng([place, seed])
+            draw = np.random.default_rng([index, seed])
             time = np.arange(steps)
             names = tuple(f"h_{site}" for site in range(sites))
-            growth = np.exp(0.05 * (place + 1) * time[:, None] + 0.3 * np.arange(sites) + 0.1 * draw.normal(size=sites))
+            growth = np.exp(0.05 * (index + 1) * time[:, None] + 0.3 * np.arange(sites) + 0.1 * draw.normal(size=sites))
             series = {
                 "loss": RunSeries(time, np.exp(-0.2 * time) + 0.05 * draw.random(steps)),
                 "stream": RunSeries(time, growth, names),
@@ -83,3 +88,50 @@ def make_verdicts() -> Verdicts:
                     (HOSTILE_CLAIM,)),
         )
     )  # fmt: skip
+
+
+def store_of(root: Path, values: Mapping[int, np.ndarray], arm: str = "arm") -> Store:
+    """Stores one arm whose series ``x`` is given by seed, with two sites where it has two axes."""
+    for seed, series in values.items():
+        sites = ("h_0", "h_1") if series.ndim == 2 else None
+        result = RunResult({"x": RunSeries(np.arange(len(series)), series, sites)}, {})
+        write_record(root, RunSpec("own", arm, seed, {}, 1), result, {}, 0.1)
+    return Store.open(root)
+
+
+class Outline(HTMLParser):
+    """Every element with its attributes, the text of the page, and what scripts and styles hold."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.raw: list[tuple[str, str]] = []
+        self._inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag in ("script", "style"):
+            self.raw.append((tag, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("script", "style"):
+            self.raw[-1] = (self._inside, self.raw[-1][1] + data)
+        else:
+            self.text += data
+
+    def with_class(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for _, attributes in self.elements if name in (attributes.get("class") or "").split()]
+
+    def charts(self) -> list[dict]:
+        return [json.loads(text) for tag, text in self.raw if tag == "script" and text.startswith('{"kind"')]
+
+
+def environment() -> dict[str, str]:
+    """Returns the environment of a subprocess that can import the tests."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -121,7 +121,8 @@ def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def write_declaration(directory: Path, declaration: Declaration) -> None:
     """Stores the declaration in a study's directory, in place of what was there, if it differs."""
-    content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1, sort_keys=True) + "\n").encode()
+    # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
+    content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
     path = directory / FILE
     with one_at_a_time(directory):
         if not path.exists() or path.read_bytes() != content:

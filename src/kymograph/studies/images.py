@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, TypeVar
 from kymograph.data import DATA_SETS, check_files
 from kymograph.errors import KymographError
 from kymograph.models import MODELS
+from kymograph.rules import RULES
 from kymograph.runs.declaration import OVER_DEPTH, SeriesDisplay
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.base import Study
@@ -83,8 +84,8 @@ class NetworkSettings(TrainingSettings):
     """Whether a LayerNorm stands before the head. [arms no_out_ln: no]"""
     skip: bool = True
     """Whether a block's output is added to the stream. [arms no_skip: no]"""
-    rule: Literal["bp", "dfa", "shallow", "frozen"] = "bp"
-    """How parameters get their direction. [set by the arm]"""
+    rule: str = "bp"
+    """How parameters get their direction: a registered rule. [set by the arm]"""
     rms: bool = False
     """Whether each sample's credit is divided by its RMS. [arms dfa: yes]"""
     clip: bool = False
@@ -102,9 +103,10 @@ class NetworkSettings(TrainingSettings):
             raise KymographError(
                 f"the width of {self.model} must be a multiple of its {multiple} heads, not {self.width}"
             )
-        if self.penalty and self.rule != "dfa":
+        rule = RULES.part(self.rule).facts
+        if self.penalty and "penalty" not in rule.get("options", ()):
             raise KymographError(f"penalty is a part of the rule dfa, not of {self.rule}")
-        if self.rms and self.rule not in ("bp", "dfa"):
+        if self.rms and "normalise" not in rule.get("options", ()) and "normalised" not in rule:
             raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not give")
         if self.skip and "skip" not in facts.get("settings", ("skip",)):
             object.__setattr__(self, "skip", False)

@@ -18,7 +18,7 @@ def test_every_registered_study_is_listed_with_its_default_arms(capsys: pytest.C
 def test_one_study_is_listed_with_every_arm(capsys: pytest.CaptureFixture) -> None:
     assert call("list", "clipping") == 0
     text = capsys.readouterr().out
-    assert "  * extreme/no_clip " in text and "    learnable/clip " in text and "runs by default" in text
+    assert "  * extreme/no_clip " in text and "    learnable/extreme/clip " in text and "runs by default" in text
 
 
 @pytest.mark.parametrize("reference", ["coin_listed:Coin", "coin_listed.py", "coin_listed.py:Coin", "./coin_listed.py"])

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import QUICK, call
+
+
+def test_figures_of_a_user_defined_study_are_drawn_when_its_code_is_named(coin: Path, tmp_path: Path) -> None:
+    runs, out = str(coin.parent / "runs"), str(tmp_path)
+    assert call("figure", "coin-tosses", "--from", runs, "--study", "coin", "--out", out) == 1
+    assert call("figure", "coin-tosses", "--from", runs, "--study", str(coin), "--out", out) == 0
+    assert (tmp_path / "coin-tosses.png").exists()
+
+
+def test_where_chooses_among_settings(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    for lr in ("0.1", "0.2"):
+        call("run", "clipping", "--seeds", "1", "--arms", "extreme/*clip", "--out", runs, "--lr", lr, *QUICK)
+    assert call("figure", "clipping", "--from", runs) == 1
+    assert call("figure", "clipping", "--from", runs, "--where", "lr=0.2") == 0
+
+
+def test_the_list_is_the_same_with_and_without_the_parser(capsys: pytest.CaptureFixture) -> None:
+    assert call("figure", "--list") == 0
+    fast = capsys.readouterr().out
+    assert call("figure", "--list", "--style", "paper") == 0
+    assert capsys.readouterr().out == fast and "depth-kymograph" in fast

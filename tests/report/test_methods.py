@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kymograph.claims.verdict import Verdicts
+from kymograph.cli.main import main
+from kymograph.report.methods import methods, missing
+from kymograph.report.page import build_page
+from kymograph.runs.archive import Damaged
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.ledger import record_plan
+from kymograph.runs.spec import RunSpec
+from tests.report.pages import NOW, make_runs
+
+
+def planned(seed: int, arm: str = "calm", lr: float = 0.1, version: int = 1, source: str | None = None) -> RunSpec:
+    return RunSpec("own", arm, seed, {"lr": lr}, version, source)
+
+
+def test_missing_runs_are_planned_with_the_settings_of_stored_ones_and_by_the_current_code(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    wanted = planned(7)
+    lost = planned(8)
+    plan = [planned(42), wanted, lost, planned(9, lr=0.5), planned(9, arm="other"), planned(9, version=0)]
+    damaged = [Damaged("own", "calm", 8, lost.id, "cut off")]
+    assert missing(store, {}, damaged, plan) == [wanted]
+    assert missing(store, {"own": Declaration("own", version=2)}, damaged, plan) == [], "all of it is superseded"
+    assert missing(store, {"own": Declaration("own", version=1, source="x")}, damaged, plan) == []
+
+
+def test_the_plan_handed_in_is_used_and_no_other_is_read(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    assert "had not ended" not in build_page(store, Verdicts(()), now=NOW)
+    assert "1 planned run had not ended" in build_page(store, Verdicts(()), planned=[planned(7)], now=NOW)
+    record_plan(tmp_path, [planned(7), planned(8)])
+    assert "2 planned runs had not ended" in build_page(store, Verdicts(()), now=NOW)
+    assert "had not ended" not in build_page(store, Verdicts(()), planned=[], now=NOW)
+
+
+def test_superseded_and_damaged_runs_are_counted_and_listed(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    declared = {"own": Declaration("own", version=2)}
+    damaged = [Damaged("own", "calm", 8, "ab", "its <file> is cut off")]
+    exclusions = dict(methods(store, Verdicts(()), declared, damaged, []))["Exclusions"]
+    assert "6 runs were superseded" in exclusions and "1 record was damaged" in exclusions
+    page = build_page(store, Verdicts(()), declarations=declared, damaged=damaged, now=NOW)
+    assert "Damaged records" in page and "its &lt;file&gt; is cut off" in page and ", 1 damaged" in page
+
+
+def test_runs_that_had_not_ended_and_damaged_records_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_runs(tmp_path)
+    record_plan(tmp_path, [planned(seed) for seed in (42, 7, 8)])
+    next(tmp_path.glob("own/wild-s42-*/summary.json")).write_text("{}")
+    with pytest.raises(SystemExit) as exit_:
+        main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")])
+    assert exit_.value.code == 0 and "left out: " in capsys.readouterr().err
+    assert "2 planned runs had not ended" in (tmp_path / "r.html").read_text()

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.lab.judge import judge
+from kymograph.lab.report import write_report
+from kymograph.runs.archive import Archive
+from kymograph.runs.store import Store
+from tests.conftest import QUICK_DEPTH
+
+
+@pytest.fixture
+def directory(tmp_path: Path, depth_store: Store) -> Path:
+    """A copy of stored runs of `depth`."""
+    assert depth_store.root is not None
+    shutil.copytree(depth_store.root, tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def test_an_archive_holds_what_ended_what_is_damaged_what_was_planned_and_what_is_declared(directory: Path) -> None:
+    whole = Archive.open(directory)
+    assert len(whole.store) == len(whole.planned) == 15 and not whole.damaged
+    assert whole.declarations["depth"].question == "Do residual connections rescue deep plain networks?"
+    first, second, *_ = whole.store
+    (first.directory / "config.json").write_text("{")
+    (second.directory / "arrays.safetensors").write_bytes(b"short")
+    opened = Archive.open(directory)
+    assert [(run.arm, run.seed, run.id) for run in opened.damaged] == [(first.arm, first.seed, first.id)]
+    checked = opened.checked()
+    assert {run.id for run in checked.damaged} == {first.id, second.id}
+    assert len(checked.store) == 13 and checked.studies == ["depth"]
+    assert all(run.config is None and "delete" in run.failure for run in checked.damaged)
+
+
+def test_judging_and_reporting_read_every_file_once(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`report` used to read and hash every file twice: once to show the runs, once to judge them."""
+    reads: Counter[Path] = Counter()
+    original = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        reads[path] += 1
+        return original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    archive = Archive.open(directory).checked()
+    write_report(archive, judge(archive), tmp_path / "report.html")
+    records = {path: count for path, count in reads.items() if path.parent.parent.name == "depth"}
+    assert len(records) == 15 * 4 and set(records.values()) == {1}
+
+
+def test_an_old_directory_without_declarations_is_judged_as_before(directory: Path) -> None:
+    before = [verdict.row() for verdict in judge(directory)]
+    (directory / "depth" / "study.json").unlink()
+    assert [verdict.row() for verdict in judge(directory)] == before
+    assert len(kymograph.Store.open(directory).current()) == 15
+
+
+def test_runs_of_an_older_version_are_superseded(directory: Path) -> None:
+    from kymograph.runs.record import RunResult, write_record
+    from kymograph.runs.spec import RunSpec
+
+    old = RunSpec("depth", "plain", 42, {**QUICK_DEPTH, "task": "identity"}, 0)
+    write_record(directory, old, RunResult({}, {}), {}, 0.0)
+    store = kymograph.Store.open(directory)
+    assert len(store) == 16 and len(store.current()) == 15

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.runs.declaration import FILE, Arm, Declaration, SeriesDisplay, read_declaration, write_declaration
+
+MINE = Declaration(
+    "mine",
+    "Why?",
+    3,
+    "0123456789abcdef",
+    (Arm("a", "an arm", {"lr": 0.1}, {"epochs": 2}, True, "left"), Arm("b")),
+    {"loss": "final loss"},
+    (SeriesDisplay("loss", "Loss", "nats", True, "max", None, ("curves",), {"x": [1]}),),
+    "epoch",
+    ("data",),
+    7,
+)
+
+
+def test_a_declaration_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    write_declaration(tmp_path, MINE)
+    assert read_declaration(tmp_path) == MINE
+    assert read_declaration(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize("study", kymograph.list_studies(), ids=lambda study: study.name)
+def test_every_registered_study_declares_itself_as_data(tmp_path: Path, study: kymograph.Study) -> None:
+    write_declaration(tmp_path, study.declaration())
+    back = read_declaration(tmp_path)
+    assert back is not None and back.to_json() == study.declaration().to_json()
+    assert back.question and back.headlines and back.series and back.source is None
+    assert back.declared_fields.keys() == {arm.name for arm in study.arms()}
+
+
+def test_an_unchanged_declaration_is_not_written_again(tmp_path: Path) -> None:
+    write_declaration(tmp_path, MINE)
+    before = (tmp_path / FILE).stat().st_mtime_ns
+    write_declaration(tmp_path, MINE)
+    assert (tmp_path / FILE).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"name": 3}, {"arms": [{"name": []}]}, {"arms": 1}, {"series": [{"series": "x"}]}, {"version": "1"},
+        {"headlines": []}, {"source": 5}, {"arms": [{"name": "a", "treatment": 3}]}, {"order": None},
+    ],
+)  # fmt: skip
+def test_a_file_that_declares_no_study_is_one_sentence(tmp_path: Path, harm: dict) -> None:
+    (tmp_path / FILE).write_text(json.dumps({"schema": 1, **MINE.to_json(), **harm}))
+    with pytest.raises(KymographError, match="does not declare a study"):
+        read_declaration(tmp_path)
+
+
+def test_a_newer_file_asks_for_an_upgrade(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(json.dumps({"schema": 9, **MINE.to_json()}))
+    with pytest.raises(KymographError, match="schema 9, newer"):
+        read_declaration(tmp_path)

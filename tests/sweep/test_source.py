@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kymograph.sweep.source import source_files, source_hash
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / (name.replace("__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_local_modules_are_followed_and_installed_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(
+        tmp_path,
+        study="import numpy, kymograph\nimport near\nfrom pack.deep import thing\nimport json\n",
+        near="from further import x\n",
+        further="x = 1\n",
+        pack__init="",
+        pack__deep="from . import sibling\nfrom .sub import leaf\n",
+        pack__sibling="",
+        pack__sub__leaf="",
+        unrelated="",
+        json="hides nothing: the standard library comes first\n",
+    )
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "sub" / "__init__.py").write_text("from ..sibling import y\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path[1:], str(tmp_path)])  # last, as a sweep puts it
+    found = source_files(tmp_path / "study.py", "study")
+    assert set(found) == {
+        "study", "near", "further", "pack", "pack.deep", "pack.sibling", "pack.sub", "pack.sub.leaf",
+    }  # fmt: skip
+
+
+def test_the_hash_changes_with_any_of_them_and_with_nothing_else(tmp_path: Path) -> None:
+    write(tmp_path, study="import near\n", near="x = 1\n", far="y = 1\n")
+    before = source_hash(tmp_path / "study.py", "study")
+    assert len(before) == 16
+    write(tmp_path, far="y = 2\n")
+    assert source_hash(tmp_path / "study.py", "study") == before
+    write(tmp_path, near="x = 2\n")
+    changed = source_hash(tmp_path / "study.py", "study")
+    assert changed != before
+    (tmp_path / "near.py").write_bytes(b"x = 2\r\n")
+    assert source_hash(tmp_path / "study.py", "study") == changed, "line endings are not an edit"
+
+
+def test_a_study_inside_a_package_has_the_package_as_its_root(tmp_path: Path) -> None:
+    write(tmp_path, top__inner__study="from ..shared import x\n", top__shared="x = 1\n")
+    for package in ("top", "top/inner"):
+        (tmp_path / package / "__init__.py").write_text("")
+    found = source_files(tmp_path / "top" / "inner" / "study.py", "top.inner.study")
+    assert set(found) == {"top", "top.inner", "top.inner.study", "top.shared"}
+
+
+def test_import_cycles_end(tmp_path: Path) -> None:
+    write(tmp_path, study="import other\n", other="import study\n")
+    assert set(source_files(tmp_path / "study.py", "study")) == {"study", "other"}
