@@ -10,20 +10,23 @@ from pathlib import Path
 import pytest
 
 import kymograph
+from kymograph.studies.loading import STUDIES
 
 PACKAGE = Path(kymograph.__file__).parent
 # A room may import from itself and from rooms before it.
 ROOMS = [
-    "errors", "streams", "registry", "shapes", "statistics", "data", "models", "rules", "probes", "training", "analysis",
-    "runs", "sweep", "claims", "figures", "studies", "report", "live", "lab", "bench", "cli", "__main__",
+    "errors", "streams", "registry", "shapes", "statistics", "data", "models", "rules", "probes", "training",
+    "analysis", "runs", "sweep", "claims", "figures", "studies", "report", "live", "lab", "bench", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = (
-    "runs", "figures", "cli.main", "lab.run", "lab.audit", "lab.reproduce", "lab.judge", "statistics.multiplicity", "studies.base",
-    "studies.clipping", "studies.depth", "studies.snapshot", "studies.calibration", "studies.audit",
-    "studies.clipping.figures", "studies.depth.figures", "sweep.plan", "sweep.engines", "runs.ledger", "sweep.heartbeat",
-    "statistics.power", "statistics.effects", "claims.judge", "claims.selftest", "report.page", "live.terminal",
-    "live.web",
+    "statistics", "runs.archive", "runs.export", "sweep.engines.base", "sweep.engines.processes", "claims.judge",
+    "claims.selftest", "figures.curves", "figures.kymograph", "studies.loading", "studies.clipping.figures",
+    "studies.depth.figures", "studies.snapshot.figures", "studies.calibration.figures", "studies.audit.figures",
+    "report.page", "live.terminal", "live.web", "lab.run", "lab.judge", "lab.audit", "lab.figures", "lab.report",
+    "lab.reproduce", "cli.main",
 )  # fmt: skip
+KNOW_NO_STUDY = ("report", "live", "claims", "sweep", "runs")
+MOST_LINES = 400
 
 
 def imports_of(path: Path) -> set[str]:
@@ -53,6 +56,40 @@ def test_importing_what_reads_stored_runs_does_not_import_torch(module: str) -> 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("room", KNOW_NO_STUDY)
+def test_no_room_right_of_the_studies_runs_knows_a_study_by_name(room: str) -> None:
+    """What these rooms need to know about a study is data that the study declares."""
+    names = set(STUDIES.names())
+    for path in (PACKAGE / room).rglob("*.py"):
+        if path.name == "script_logs.py":
+            continue  # the reader of the research scripts' logs
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and node.value in names:
+                raise AssertionError(f"{path.relative_to(PACKAGE)}, line {node.lineno} names the study {node.value!r}")
+
+
+def test_no_module_is_too_long_to_read() -> None:
+    lengths = {path.relative_to(PACKAGE): len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert {str(path): count for path, count in lengths.items() if count > MOST_LINES} == {}
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        if path.is_relative_to(PACKAGE / "cli" / "verbs") or path.is_relative_to(PACKAGE / "sweep" / "engines"):
+            continue  # every verb has its Options, and every engine is an Engine
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_only_the_dispatch_of_verbs_touches_the_environment() -> None:
+    """`--data-dir` used to travel through the environment."""
+    for path in PACKAGE.rglob("*.py"):
+        assert "os.environ[" not in path.read_text(), f"{path.relative_to(PACKAGE)} changes or needs the environment"
+
+
 def test_stored_runs_are_read_drawn_and_exported_without_torch(depth_store, tmp_path: Path) -> None:
     code = f"""
 import sys
@@ -69,8 +106,8 @@ kymograph.export(store, "json", {str(tmp_path / "runs.json")!r})
 def test_the_public_names_are_these_and_no_others() -> None:
     assert kymograph.__all__ == [
         "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Quantity", "RunResult", "RunSeries",
-        "RunSpec", "Store", "StoredRun", "Study", "Verdicts", "audit", "difference_map", "export", "figure",
-        "fixed_seeds", "generator", "judge", "list_studies", "load_study", "run",
+        "RunSpec", "SeriesDisplay", "Store", "StoredRun", "Study", "Verdicts", "audit", "difference_map", "export",
+        "figure", "fixed_seeds", "generator", "judge", "list_studies", "load_study", "run",
     ]  # fmt: skip
     assert len(kymograph.__all__) <= 30
     for name in kymograph.__all__:

@@ -1,61 +1,224 @@
-"""What the README and the tutorial tell people to do, done."""
+"""What the README and the pages tell people to do, done: every command, every Python block, every part they add."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import re
 import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import kymograph
+from kymograph import registry
 from kymograph.cli.main import main
+from tests.data import archive
 
 ROOT = Path(__file__).parent.parent
-QUICK = {
-    "clipping": ["--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--quiet", "--engine", "serial"],
-    "calibration": ["--epochs", "1", "--width", "16", "--draws", "19", "--quiet", "--engine", "serial"],
-    "snapshot": ["--epochs", "1", "--width", "16", "--quiet", "--engine", "serial"],
-    "depth": ["--layers", "3", "--width", "8", "--steps", "6", "--quiet", "--engine", "serial"],
+HOWTO = ROOT / "docs" / "howto"
+PARTS = sorted(path.name for path in HOWTO.glob("add-a*.md"))
+USE = ["README.md", "docs/tutorial.md", *(f"docs/howto/{p.name}" for p in sorted(HOWTO.glob("*.md")) if p.name not in PARTS)]
+STUDY_PAGE = HOWTO / "add-a-study.md"
+SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and takes no time
+    "clipping": {"n_samples": 60, "epochs": 1, "n_rare": 3},
+    "depth": {"layers": 3, "width": 8, "steps": 6},
+    "snapshot": {"epochs": 1, "width": 16},
+    "calibration": {"epochs": 1, "width": 16, "draws": 19},
+    "top_block_study.py": {"epochs": 1, "width": 16},
 }
+FASTER = {"--images": "64", "--worlds": "100"}  # options of other verbs, where they are given
+
+Block = tuple[str, str]  # language and content
 
 
-def blocks(path: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.DOTALL)
+def blocks(path: Path) -> list[Block]:
+    """Returns the fenced blocks of a page, in order; a block without a language holds commands."""
+    found = re.findall(r"^```(\S*)\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+    return [(language, content) for language, content in found if not language.startswith("{")]
 
 
-def commands(path: Path) -> list[str]:
-    lines = [line for block in blocks(path, "") for line in block.splitlines()]
-    needs_more = ("my_study", "fetch", "--data-dir", "results/", "-ID", "--web", "--follow")  # what only the reader has
-    return [line for line in lines if line.startswith("kymograph ") and not any(word in line for word in needs_more)]
+def commands(content: str) -> list[str]:
+    return [line for line in content.splitlines() if line.startswith("kymograph ")]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/howto.md"])
-def test_every_command_shown_works(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory to work in, with what only a reader has; nothing that is imported or registered here stays."""
     monkeypatch.chdir(tmp_path)
-    shown = commands(ROOT / name)
-    assert len(shown) >= 3
-    if name == "docs/howto.md":  # its commands start from runs that are there
-        main_ok("run", "depth", "--seeds", "42", *QUICK["depth"])
-    for command in shown:
-        words = shlex.split(command)[1:]
-        if words[0] == "run":
-            words += QUICK[words[1]]
-        main_ok(*words)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    known = set(sys.modules)
+    whole = functools.partial(quickly, kymograph.run)
+    monkeypatch.setattr("kymograph.lab.run.run", whole)
+    monkeypatch.setattr("kymograph.figures.save.FORMATS", ("svg",))
+    monkeypatch.setattr("kymograph.figures.save.save_figure.__defaults__", (("svg",),))
+    monkeypatch.setattr("kymograph.live.web.serve", lambda directory, port: 0)
+    monkeypatch.setattr("kymograph.data.cifar10_files.fetch", lambda directory: archive.make(Path(directory)))
+    registry._in_packages.cache_clear()
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        if not name.startswith(("kymograph.", "torch", "numpy", "scipy", "matplotlib", "sklearn")):
+            del sys.modules[name]
+    registry._in_packages.cache_clear()
 
 
-def main_ok(*words: str) -> None:
+def quickly(run: Any, study: str, *arguments: Any, **options: Any) -> Any:
+    """Runs a study with settings that take no time, where the page names none."""
+    return run(study, *arguments, **{**SETTINGS.get(study, {}), "quiet": True, **options})
+
+
+def follow(found: list[Block], desk: Path) -> None:
+    """Does what the blocks of a page say, from top to bottom."""
+    for language, content in found:
+        if language == "python" and (name := file_name(content)):
+            (desk / name).write_text(content)
+        elif language == "python":
+            space: dict[str, Any] = {}
+            exec(compile(content, "page", "exec"), space)
+            for name, test in [*space.items()]:
+                if name.startswith("test_"):
+                    test(*[desk / f"{name}-runs"] * len(inspect.signature(test).parameters))
+        elif language == "":
+            for command in commands(content):
+                do(command, desk)
+
+
+def file_name(content: str) -> str | None:
+    """Returns the file that a block is, by the comment in its first line."""
+    found = re.match(r"# (\S+\.py)\n", content)
+    return found[1] if found else None
+
+
+def do(command: str, desk: Path) -> None:
+    """Runs one command, with settings that take no time."""
+    words = shlex.split(command)[1:]
+    if words[0] == "run":
+        options = {f"--{name.replace('_', '-')}": str(value) for name, value in SETTINGS.get(words[1], {}).items()}
+        options |= {"--engine": "serial"}
+        for option, value in options.items():
+            if option not in words:
+                words += [option, value]
+            elif option in ("--epochs", "--width"):
+                words[words.index(option) + 1] = value
+        words.append("--quiet")
+    for option, value in FASTER.items():
+        if option in words:
+            words[words.index(option) + 1] = value
+    if words[0] == "audit":
+        words += ["--images", "64", "--quiet"]
+    words = [resolved(word, desk) for word in words]
     with pytest.raises(SystemExit) as exit_:
         main(words)
-    assert exit_.value.code == 0, words
+    assert exit_.value.code == 0, command
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/howto.md"])
-def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = blocks(ROOT / name, "python")
-    assert found
-    for code in found:
-        exec(compile(code, name, "exec"), {})
+def resolved(word: str, desk: Path) -> str:
+    """Returns the path that a placeholder such as ``runs/depth/plain-s42-ID`` stands for."""
+    return str(next(desk.glob(f"{word.removesuffix('ID')}*"))) if word.endswith("-ID") else word
+
+
+def stored_depth(desk: Path) -> None:
+    """Makes the runs that most pages start from."""
+    kymograph.run("depth", seeds=[42, 123], arms=["plain", "residual"], out=desk / "runs", quiet=True, **SETTINGS["depth"])
+
+
+def script_logs(desk: Path) -> None:
+    """Writes logs as the snapshot scripts do."""
+    keys = {"resmlp": ("hidden_norms", "bp_grad_norms_per_sample_med"), "vit": ("hidden_norms_cls", "bp_grad_per_sample_l2_med")}
+    for name in ("snapshot_evolution_v2", "snapshot_no_outln_v1", "snapshot_vit_v1"):
+        norms, gradients = keys["vit" if "vit" in name else "resmlp"]
+        entries = [{norms: [1.0, 2.0, 3.0 + n], gradients: [1.0, 1.0, 1.0 + n], "epoch": n} for n in range(3)]
+        (desk / "results" / name).mkdir(parents=True)
+        content = json.dumps({"config": {"seed": 42}, "bp_log": entries, "dfa_log": entries})
+        (desk / "results" / name / "s42.json").write_text(content)
+
+
+def csv_results(desk: Path) -> None:
+    """Writes one series of two arms as CSV files."""
+    for shift, arm in enumerate(("ours", "theirs")):
+        rows = "\n".join(f"{seed},{step},{shift + 0.1 * seed}" for seed in range(8) for step in range(2))
+        (desk / "results" / arm).mkdir(parents=True, exist_ok=True)
+        (desk / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
+
+
+@pytest.mark.parametrize("name", USE)
+def test_what_a_page_says_works(name: str, desk: Path) -> None:
+    page = ROOT / name
+    found = blocks(page)
+    if name.startswith("docs/howto/"):
+        stored_depth(desk)
+        script_logs(desk)
+        csv_results(desk)
+    for language, content in found:
+        if language == "toml":
+            (desk / "my_claims.toml").write_text(content)
+    follow(found, desk)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_page_adds_its_part(name: str, desk: Path) -> None:
+    page = HOWTO / name
+    found = blocks(page)
+    (table,) = [tomllib.loads(content) for language, content in found if language == "toml"]
+    ((group, entries),) = table["project"]["entry-points"].items()
+    ((part, module),) = entries.items()
+    folder = f"src/{group.replace('.', '/')}/"
+    assert f"`{folder}`" in page.read_text() and (ROOT / folder).is_dir(), "the page says where the file goes in the tree"
+
+    if page != STUDY_PAGE:  # whose study is run from its file first
+        stored_depth(desk)
+        install(desk, group, part, found)
+        study = next(content for _, content in blocks(STUDY_PAGE) if file_name(content) == "momentum.py")
+        (desk / "momentum.py").write_text(study)
+        found = [block for block in found if not in_package(block)]
+        assert registry.Registry(group, "").part(part).about, "a part says in a line what it is"
+        assert len(commands("".join(content for language, content in found if language == ""))) >= (name != "add-a-measure.md")
+    follow([block for block in found if not in_package(block)], desk)
+    if page == STUDY_PAGE:
+        file, *more = [content for _, content in found if file_name(content) == "momentum.py" or in_package(("python", content))]
+        install(desk, group, part, [("python", f"# my_lab/momentum.py\n{file}{''.join(more)}")])
+        assert kymograph.load_study("momentum").question in registry.Registry(group, "").part(part).about
+    assert any("\ndef test_" in content for _, content in found), "the page shows a test"
+
+
+def in_package(block: Block) -> bool:
+    return block[0] == "python" and block[1].startswith("# my_lab/")
+
+
+def install(desk: Path, group: str, part: str, found: list[Block]) -> None:
+    """Installs the package ``my_lab``, as pip does, with the files of a page and an entry point."""
+    site = desk / "site-packages"
+    for _, content in filter(in_package, found):
+        path = site / content.splitlines()[0].removeprefix("# ").split(",")[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        module = ".".join(path.relative_to(site).with_suffix("").parts)
+    information = site / "my_lab-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1\n")
+    (information / "entry_points.txt").write_text(f"[{group}]\n{part} = {module}\n")
+    sys.path.insert(0, str(site))
+    registry._in_packages.cache_clear()
+
+
+def test_every_page_is_listed() -> None:
+    listed = (HOWTO / "index.md").read_text()
+    for path in HOWTO.glob("*.md"):
+        assert path.name == "index.md" or f"\n{path.stem}\n" in listed, path.name
+
+
+def test_every_kind_of_part_has_a_page() -> None:
+    found = set()
+    for path in (ROOT / "src" / "kymograph").rglob("*.py"):
+        found |= set(re.findall(r'Registry\(\s*"(kymograph[\w.]+)", ', path.read_text()))
+    explained = "".join((HOWTO / name).read_text() for name in PARTS)
+    for group in found - {"kymograph.rules.fast"}:  # an accelerator is part of a rule
+        assert f'entry-points."{group}"' in explained, group
 
 
 def test_the_benchs_table_in_the_readme_is_the_one_that_was_printed() -> None:
@@ -64,9 +227,23 @@ def test_the_benchs_table_in_the_readme_is_the_one_that_was_printed() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
             assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_names_of_modules_in_the_documents_exist() -> None:
+    """A page that names a module or a file of the tree that was moved is out of date."""
+    sources = {path.relative_to(ROOT / "src" / "kymograph") for path in (ROOT / "src" / "kymograph").rglob("*.py")}
+    dotted = {".".join(("kymograph", *path.with_suffix("").parts)) for path in sources}
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text()
+        for name in re.findall(r"`src/(kymograph/[\w/.]+)`", text):
+            assert (ROOT / "src" / name).exists(), f"{path.name}: {name}"
+        for name in re.findall(r"`(\w+/\w+\.py)`", text):
+            assert (ROOT / name).exists() or Path(name) in sources, f"{path.name}: {name}"
+        for name in re.findall(r"from (kymograph\.[\w.]+) import", text):
+            assert name in dotted or f"{name}.__init__" in dotted, f"{path.name}: {name}"
 
 
 def test_the_verdicts_of_the_readme_are_those_of_the_page_that_the_demo_wrote() -> None:

@@ -25,7 +25,14 @@ REGISTRIES = {
 def test_a_declaration_is_read_from_the_source_and_not_run() -> None:
     assert declared('import nothing_of_that_name\nPART = {"about": "x", "order": 2}\n') == {"about": "x", "order": 2}
     assert declared('PART: dict[str, object] = {"about": "y"}\n') == {"about": "y"}
-    for source in ("x = 1\n", "PART = compute()\n", "def f():\n    PART = {}\n", "PART = [1]\n", "PART = {\n", "# PART\n"):
+    for source in (
+        "x = 1\n",
+        "PART = compute()\n",
+        "def f():\n    PART = {}\n",
+        "PART = [1]\n",
+        "PART = {\n",
+        "# PART\n",
+    ):
         assert declared(source) is None, source
 
 

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from kymograph.lab.figures import figure as figure
     from kymograph.lab.judge import judge as judge
     from kymograph.lab.run import run as run
+    from kymograph.runs.arrays import LabelledArray as LabelledArray
+    from kymograph.runs.declaration import Arm as Arm
+    from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
     from kymograph.runs.export import export as export
     from kymograph.runs.record import RunResult as RunResult
     from kymograph.runs.record import RunSeries as RunSeries
     from kymograph.runs.spec import RunSpec as RunSpec
-    from kymograph.runs.arrays import LabelledArray as LabelledArray
     from kymograph.runs.store import Store as Store
     from kymograph.runs.stored import StoredRun as StoredRun
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
-    from kymograph.runs.declaration import Arm as Arm
-    from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
     from kymograph.studies.base import Study as Study
     from kymograph.studies.loading import list_studies as list_studies
     from kymograph.studies.loading import load_study as load_study

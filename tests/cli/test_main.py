@@ -78,6 +78,13 @@ def test_the_usage_imports_no_verb() -> None:
     assert in_a_process(code).returncode == 0
 
 
+def test_no_verb_imports_torch_or_tyro_before_it_knows_its_options() -> None:
+    code = "import sys; from kymograph.cli.main import VERBS; [VERBS.load(name) for name in VERBS.names()]\n"
+    code += "sys.exit(', '.join({'torch', 'tyro'} & set(sys.modules)) or 0)"
+    done = in_a_process(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_verb_in_a_users_package_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "greetings").mkdir()
     (tmp_path / "greetings" / "__init__.py").write_text("raise ImportError('the package itself is never needed')\n")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from kymograph.live.numbers import traced_series
+from kymograph.live.numbers import traced_names
 from kymograph.live.reading import read_state
 from kymograph.live.state import RunCounts
 from kymograph.live.terminal import watch
@@ -28,7 +28,7 @@ def shown(root: Path) -> str:
     return file.getvalue()
 
 
-def test_headlines_and_the_traced_series_are_those_that_study_json_declares(tmp_path: Path) -> None:
+def test_headlines_and_the_traced_names_are_those_that_study_json_declares(tmp_path: Path) -> None:
     series = (
         SeriesDisplay("per_site", "P", "p"),
         SeriesDisplay("speed", "Speed", "m/s"),
@@ -57,7 +57,7 @@ def test_a_study_that_declares_nothing_shows_its_first_numbers_and_its_loss(tmp_
     (study,) = read_state(tmp_path, 0.0).studies
     assert [one.label for one in study.arms[0].headlines] == [f"number_{index}" for index in range(5)]
     assert study.arms[0].trace is not None and study.arms[0].trace.name == "loss"
-    assert traced_series(Declaration("x", headlines={"gain": "gain"})) == ("gain", "loss")
+    assert traced_names(Declaration("x", headlines={"gain": "gain"})) == ("gain", "loss")
 
 
 def test_studies_come_in_the_declared_order_with_unfinished_ones_first(tmp_path: Path) -> None:

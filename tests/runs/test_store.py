@@ -62,10 +62,9 @@ def test_versions_of_a_study_are_never_mixed(
     both = Store.open(tmp_path)
     with pytest.raises(KymographError, match=r"several values of version; choose one with store.where\(version="):
         both.series("loss")
-    assert both.newest().seeds == (1,) and both.where(version=0).seeds == (1, 2)
-    assert both.where(version=0).newest().seeds == (1, 2)
+    assert both.current().seeds == (1,) and both.where(version=0).seeds == (1, 2)
     assert select(tmp_path).seeds == (1,)
-    assert "2 runs of older versions of their studies are left out" in capsys.readouterr().err
+    assert "2 superseded runs, of older versions" in capsys.readouterr().err
     assert select(tmp_path, where={"version": 0}).seeds == (1, 2)
     assert not capsys.readouterr().err
 

@@ -71,7 +71,14 @@ def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(place
     assert {path.stem for path in (tmp_path / "figures").glob("*.png")} >= {"decay-curves", "decay-kymograph"}
     command("report", runs, "-o", str(tmp_path / "report.html"), cwd=tmp_path)
     page = (tmp_path / "report.html").read_text()
-    for words in ("Does a decay end lower than none?", "loses much", "final level", "The level", "The profile", "second"):
+    for words in (
+        "Does a decay end lower than none?",
+        "loses much",
+        "final level",
+        "The level",
+        "The profile",
+        "second",
+    ):
         assert words in page, words
     assert "final level" in command("watch", runs, "--once", cwd=tmp_path).stdout
     command("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json"), cwd=tmp_path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-HELPER = '''
+HELPER = """
 SCALE = 1.0
-'''
+"""
 STUDY = '''
 """Does a decay end lower than none?"""
 

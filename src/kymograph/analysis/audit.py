@@ -13,10 +13,9 @@ from torch import Tensor
 
 from kymograph import streams
 from kymograph.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
-from kymograph.analysis.flow import flow, in_float64
+from kymograph.analysis.flow import float64_cosines, flow
 from kymograph.analysis.functional import descent, perturbation_correlation
 from kymograph.models.blocks import BlockNetwork, evaluating
-from kymograph.probes.measures.cosine import cosine
 from kymograph.probes.measures.median_norm import median_norm
 from kymograph.probes.vectors import norms
 from kymograph.rules.base import Rule
@@ -79,15 +78,12 @@ def reference(
     """
     points, logits, gradients = flow(net, x, y)
     hidden = [float(median_norm(net.measured(point))) for point in points]
-    sizes = [norms(net.measured(gradient)) for gradient in gradients]
+    measured = [net.measured(gradient) for gradient in gradients]
+    sizes = [norms(vectors) for vectors in measured]
     errors = norms(output_error(logits, y))
     sensitivity = float((sizes[-1] / errors).nanmedian())
     raw = float(sizes[-1].median()) / len(y)
-    exact = in_float64(net, x, y)[2]
-    agreement = [
-        float(cosine(net.measured(g), net.measured(g64)).nanmedian())
-        for g, g64 in zip(gradients, exact, strict=True)
-    ]
+    agreement = [float(cosines.nanmedian()) for cosines in float64_cosines(net, measured, x, y)]
     worst = float(np.nanmin(agreement)) if not np.isnan(agreement).all() else math.nan
     scale_free = [float((size / errors).nanmedian()) * norm for size, norm in zip(sizes, hidden, strict=True)]
     found = (

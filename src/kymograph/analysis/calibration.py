@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kymograph.analysis.credit import Pairs, closed_form_sd
-from kymograph.analysis.flow import flow, in_float64
+from kymograph.analysis.flow import float64_cosines, flow
 from kymograph.analysis.nulls import NULLS
 from kymograph.models.blocks import BlockNetwork
 from kymograph.probes.measures.cosine import cosine
@@ -106,7 +106,7 @@ def calibrate(
     chosen = NULLS.names() if nulls is None else nulls
     drawn = {name: NULLS.load(name)(pairs, matrices, serving, draws, seed).cpu() for name in chosen}  # (points, K)
     observed = [float(pair.mean_cosines(matrices[s][None])[0]) for pair, s in zip(pairs, serving, strict=True)]
-    exact = [net.measured(gradient) for gradient in in_float64(net, x, y)[2]]
+    rechecks = float64_cosines(net, gradients, x, y)
     before = None if untrained is None else errors_and_gradients(untrained, x, y)
     layers = []
     for place, (pair, s) in enumerate(zip(pairs, serving, strict=True)):
@@ -121,7 +121,7 @@ def calibrate(
                 closed_form_sd([pair.alignment()]),
                 pair.below_floor,
                 math.nan if following is None else float(following.mean_cosines(matrices[s][None])[0]),
-                float(cosine(gradients[place], exact[place]).nanmean()),
+                float(rechecks[place].nanmean()),
                 math.nan
                 if before is None
                 else float(Pairs.of(before[0], before[1][place]).mean_cosines(matrices[s][None])[0]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -29,9 +29,14 @@ def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor,
     return [point.detach() for point in points], logits.detach(), list(gradients)
 
 
-def in_float64(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor, list[Tensor]]:
-    """Returns what `flow` does, computed throughout in float64 on the CPU."""
-    return flow(copy.deepcopy(net).cpu().double(), x.cpu().double(), y.cpu())
+def float64_cosines(net: BlockNetwork, gradients: Sequence[Tensor], x: Tensor, y: Tensor) -> list[Tensor]:
+    """Returns each image's cosine, (n,) on the CPU, of its ``gradients`` at h_0..h_L with the same in float64.
+
+    ``gradients`` are as measured, (n, d) each. They are computed a second time in float64 throughout, on the CPU: not
+    every device has float64.
+    """
+    exact = flow(copy.deepcopy(net).cpu().double(), x.cpu().double(), y.cpu())[2]
+    return [cosine(own.cpu(), net.measured(other)) for own, other in zip(gradients, exact, strict=True)]
 
 
 def diagnose(
@@ -89,7 +94,7 @@ def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
 
 
 def correct_images(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
-    """Returns whether each image's class is the network's first choice, (n,) bool; False where outputs are not finite."""
+    """Returns whether each image is classified correctly, (n,) bool; False where the outputs are not finite."""
     return _correct_in_chunks(net, x, y) == 1
 
 

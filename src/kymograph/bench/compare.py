@@ -244,7 +244,7 @@ def _script_depth() -> float:
 
 
 def _ours(study: str, seeds: int, *options: str) -> float:
-    """Returns the seconds per seed of the whole command, in a fresh process and a fresh directory."""
+    """Returns the seconds per seed of the whole command on the CPU, in a fresh process and a fresh directory."""
     with tempfile.TemporaryDirectory() as directory:
         command = [
             sys.executable,
@@ -257,6 +257,8 @@ def _ours(study: str, seeds: int, *options: str) -> float:
             "--out",
             directory,
             "--quiet",
+            "--device",
+            "cpu",  # where the scripts train
         ]
         return _timed([*command, *options]) / seeds
 

@@ -206,7 +206,7 @@ def _batches() -> Batches:
 
 def our_epoch(rule: str) -> float:
     """Returns the seconds of an epoch our way."""
-    config = SnapshotConfig(data="cifar10", epochs=1, rule=rule, rms=rule == "dfa", clip=rule == "dfa")  # type: ignore[arg-type]
+    config = SnapshotConfig(data="cifar10", epochs=1, rule=rule, rms=rule == "dfa", clip=rule == "dfa")
     batches = _batches()
     draw = streams.script_generator(0)
     net = draw_network(config, images(), draw)

@@ -118,7 +118,8 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
             raise CannotDecide("; ".join([reason, *notes]), points, checks)
     except CannotDecide as why:
         settings = _settings(claim, world)
-        return Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, settings=settings), None
+        verdict = Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, settings=settings)
+        return verdict, None
     except KymographError as error:
         return Verdict(claim, Outcome.INVALID, str(error), registration, settings=_settings(claim, world)), None
     evidence = decide.weigh(claim, np.array([point.value for point in points]))

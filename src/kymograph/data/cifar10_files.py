@@ -64,9 +64,7 @@ def check(directory: str | Path | None = None) -> str | None:
     cut = smaller(*find(directory))
     if cut is None:
         return None
-    return (
-        f"{cut} holds fewer than CIFAR-10's 10,000 images; keep runs that learn from it in a directory of their own"
-    )
+    return f"{cut} holds fewer than CIFAR-10's 10,000 images; keep runs that learn from it in a directory of their own"
 
 
 def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kymograph.errors import KymographError
 from kymograph.data import load_task
+from kymograph.errors import KymographError
 from kymograph.lab.run import SweepOptions, sweep
 from kymograph.runs.files import make_directory, plain, write_atomically
 from kymograph.runs.record import STATUS
@@ -102,10 +102,8 @@ def audit(
     run = _run_of(Path(path))
     alarms = None if run is None else first_epochs(_rows(run), int(run.summary["buffer_size"]))
     start = None if run is None else float(run.series["stream_norm"].value[0, -1])
-    try:
-        second, norms = questions.reference(trained.net, x, y, alarms)
-    except RuntimeError as error:
-        raise KymographError(f"{path} does not take images of {task.name}: {str(error).splitlines()[0]}") from None
+    trained.check_images(x, task, path)
+    second, norms = questions.reference(trained.net, x, y, alarms)
     first = questions.scale(norms, start, None if alarms is None else alarms["growth"])
     tests = batches.test()
     own = correct_images(trained.net, *tests)

@@ -50,21 +50,17 @@ def calibrate_checkpoint(
     trained = load(checkpoint, data_dir=data_dir, device=chosen)
     task = load_task(data or trained.data or "cifar10", data_dir)
     x, y = Batches(task, BATCH, chosen).test(images)
-    try:
-        found = calibrate(
-            trained.net,
-            trained.feedback,
-            x,
-            y,
-            draws,
-            seed,
-            tuple(dict.fromkeys((REFERENCE_NULL, *(NULLS.names() if nulls is None else nulls)))),
-            trained.untrained,
-        )
-    except RuntimeError as error:
-        raise KymographError(
-            f"{checkpoint} does not take images of {task.name}: {str(error).splitlines()[0]}"
-        ) from None
+    trained.check_images(x, task, checkpoint)
+    found = calibrate(
+        trained.net,
+        trained.feedback,
+        x,
+        y,
+        draws,
+        seed,
+        tuple(dict.fromkeys((REFERENCE_NULL, *(NULLS.names() if nulls is None else nulls)))),
+        trained.untrained,
+    )
     found.facts.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)
     if trained.accuracy is not None:
         found.facts["test_accuracy"] = trained.accuracy

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from kymograph.data import load_task
+from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
-from kymograph.models.blocks import BlockNetwork
+from kymograph.models.blocks import BlockNetwork, evaluating
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT
 from kymograph.studies.image_training import make_network
@@ -44,6 +45,21 @@ class Trained:
         untrained = None if self.untrained is None else self.untrained.to(device)
         feedback = [matrix.to(device) for matrix in self.feedback]
         return replace(self, net=self.net.to(device), feedback=feedback, untrained=untrained)
+
+    def check_images(self, images: Tensor, task: ImageTask, path: str | Path) -> None:
+        """Raises if the network does not take these images of ``task``, or does not know all of its classes.
+
+        On a GPU a label that the network has no output for would end the whole process.
+        """
+        try:
+            with evaluating(self.net):
+                classes = self.net(images[:1]).shape[1]
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise KymographError(f"{path} does not take images of {task.name}: {reason}") from None
+        if classes < task.classes:
+            counted = f"it knows {classes} classes of {task.classes}"
+            raise KymographError(f"{path} does not take images of {task.name}: {counted}")
 
 
 def load(

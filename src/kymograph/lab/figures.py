@@ -37,8 +37,9 @@ def figure(
     if name not in draws:
         raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, draws)}")
     study, draw = draws[name]
+    runs = store.select(study)
     with drawing_in(look):
-        return draw(store.select(study).current())
+        return draw(runs.current() if runs.current().runs else runs)  # whoever chose superseded runs gets them drawn
 
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
@@ -86,8 +87,8 @@ def _draws(store: Store, studies: Iterable[Study]) -> dict[str, tuple[Draws, Dra
     for name in store.studies:
         study = named.get(name) or registered_study(name)
         declaration = declaration_of(name, store.declarations)
-        own = {} if study is None else {key: (name, draw) for key, draw in study.figures().items()}
-        common = {
+        own: Draws = {} if study is None else {key: (name, draw) for key, draw in study.figures().items()}
+        common: Draws = {
             f"{name}-{kind}": (name, functools.partial(_draw_common, kind, declaration)) for kind in FIGURES.names()
         }
         found[name] = (own, common)

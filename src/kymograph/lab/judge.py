@@ -48,7 +48,8 @@ def judge(
     """
     evidence = _evidence(runs)
     if not (evidence.finished or evidence.planned or evidence.invalid):
-        raise KymographError(f"{evidence.root} holds no run; make some with `kymograph run STUDY --out {evidence.root}`")
+        root = evidence.root
+        raise KymographError(f"{root} holds no run; make some with `kymograph run STUDY --out {root}`")
     evidence = _chosen(evidence, dict(where or {}), only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
     registered = registration.read(evidence.root) if evidence.root is not None else {}
@@ -119,8 +120,11 @@ def _in_order(evidence: _Evidence) -> list[Declaration]:
 def _chosen(evidence: _Evidence, where: dict[str, Any], only: Collection[str] | None) -> _Evidence:
     """Keeps the runs with the ids and settings asked for; a study that lacks a setting is not filtered by it."""
     known: dict[str, set[str]] = {}
-    for run in (*evidence.finished, *evidence.planned):
-        known.setdefault(run.study, set()).update(run.config)
+    for study, names in (
+        *((run.study, set(run.config)) for run in evidence.finished),
+        *((run.study, set(run.settings)) for run in evidence.planned),
+    ):
+        known.setdefault(study, set()).update(names)
     for name in where:
         if not any(name in names for names in known.values()):
             raise KymographError(f"no run has a setting {name!r}{did_you_mean(name, set().union(*known.values()))}")

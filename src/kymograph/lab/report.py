@@ -16,7 +16,7 @@ from kymograph.runs.store import Store
 def write_report(
     archive: Archive, verdicts: Verdicts, path: Path, *, title: str = TITLE, only: Collection[str] | None = None
 ) -> Path:
-    """Writes the page of an archive's runs, or of those with the ids in ``only``, and their verdicts; returns the path."""
+    """Writes the page of an archive's runs, or of those with ids in ``only``, and their verdicts; returns its path."""
     runs = [run for run in archive.store if only is None or run.id in only]
     if not runs:
         root = archive.root

@@ -117,7 +117,7 @@ def sweep(
     arms: Sequence[str] | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Sweep:
-    """Plans the runs of the study that ``reference`` names, computes those that are missing, and returns all of them."""
+    """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them."""
     study, code = load_with_reference(reference)
     specs = study.specs(seeds, arms, fields)
     root = Path(options.out)
@@ -135,7 +135,7 @@ def sweep(
 
 
 def _declare(root: Path, study: Study, specs: Sequence[RunSpec], quiet: bool) -> None:
-    """Writes down, before the first run starts, what the study claims, what it says about itself, and what is planned."""
+    """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
     before = read_declaration(directory)

@@ -44,12 +44,14 @@ def select(
     if where and "version" in where:
         return store
     current = store.current()
-    if len(current) < len(store):
-        print(
-            f"{len(store) - len(current)} runs of older versions of their studies are left out; choose them with "
-            "--where version=NUMBER",
-            file=sys.stderr,
+    if not current.runs:
+        raise KymographError(
+            f"all {len(store)} runs asked for are superseded by newer code; run the study again, or choose a version "
+            "with --where version=NUMBER"
         )
+    if len(current) < len(store):
+        left_out = f"{len(store) - len(current)} superseded runs, of older versions or earlier code of their studies,"
+        print(f"{left_out} are left out; choose a version with --where version=NUMBER", file=sys.stderr)
     return current
 
 

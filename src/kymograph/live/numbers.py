@@ -33,7 +33,7 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Trace:
+class TracedSeries:
     """One series of one run, thinned to at most `POINTS` points; None where it was not finite."""
 
     name: str
@@ -54,19 +54,19 @@ def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) 
 
 
 def _may_be_number(value: Any) -> bool:
-    """Says whether a stored value is a number, or stands for one that is missing or infinite."""
+    """Says whether a stored value is a number, or represents one that is missing or infinite."""
     if isinstance(value, int | float):
         return not isinstance(value, bool)
     return value is None or value in ("Infinity", "-Infinity")
 
 
-def traced_series(declaration: Declaration) -> tuple[str, ...]:
-    """Returns the series that may be traced, the first choice first: those to show, headline numbers, the loss."""
+def traced_names(declaration: Declaration) -> tuple[str, ...]:
+    """Returns which series may be traced, first choice first: those to show, headline numbers, the loss."""
     return tuple(dict.fromkeys([*(one.series for one in declaration.series), *declaration.headlines, "loss"]))
 
 
 @functools.lru_cache(maxsize=4096)
-def trace(run: StoredRun, wanted: tuple[str, ...]) -> Trace | None:
+def trace_series(run: StoredRun, wanted: tuple[str, ...]) -> TracedSeries | None:
     """Returns the first ``wanted`` series that a finished run has, else its first; None if it has none.
 
     Only a series with one value per step can be traced.
@@ -80,7 +80,7 @@ def trace(run: StoredRun, wanted: tuple[str, ...]) -> Trace | None:
     name = next((name for name in [*wanted, *series] if name in series), None)
     if name is None:
         return None
-    return Trace(name, run.seed, int(series[name].step[-1]), thin(series[name].value))
+    return TracedSeries(name, run.seed, int(series[name].step[-1]), thin(series[name].value))
 
 
 def thin(values: np.ndarray) -> tuple[float | None, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.live.numbers import headlines, remaining_seconds, trace, traced_series
+from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
 from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
@@ -173,7 +173,7 @@ def _arm(declaration: Declaration, label: str, runs: Sequence[RunState]) -> ArmS
         label,
         _count(runs),
         headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
-        None if latest is None or latest.stored is None else trace(latest.stored, traced_series(declaration)),
+        None if latest is None or latest.stored is None else trace_series(latest.stored, traced_names(declaration)),
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kymograph.live.numbers import Headline, Trace
+from kymograph.live.numbers import Headline, TracedSeries
 from kymograph.runs.files import plain
 
 Condition = Literal["finished", "failed", "damaged", "running", "stopped", "waiting"]
@@ -67,7 +67,7 @@ class ArmState:
     name: str
     counts: RunCounts
     headlines: tuple[Headline, ...]
-    trace: Trace | None
+    trace: TracedSeries | None
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class StudyState:
 
     name: str
     order: int
-    """Where the study declares that it stands among others."""
+    """The study's declared position among others."""
     counts: RunCounts
     eta: int | None
     """Whole seconds until all is done; None if nothing is left, nothing is running, or nothing is known yet."""

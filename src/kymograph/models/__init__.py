@@ -42,7 +42,9 @@ def draw_model(
 
     known = MODELS.part(name).facts.get("settings", ())
     mine = {key: value for key, value in settings.items() if key in known}
-    with torch.random.fork_rng(devices=[]):  # torch's own first weights come from the global generator; they are redrawn
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # torch's own first weights come from the global generator; they are redrawn
         net: BlockNetwork = MODELS.load(name)(channels, size, classes, depth=depth, width=width, **mine)
     initialise(net, draw)
     return net

@@ -1,1 +1,1 @@
-"""Stored runs and their verdicts as pages: the report that is sent around, and the live view."""
+"""The report: stored runs and their verdicts as one self-contained page, and the verdicts as a table."""

@@ -64,13 +64,13 @@ def comparison_text(claim: Claim) -> str:
     right = str(claim.right) if isinstance(claim.right, Quantity) else number(claim.right)
     unit = "a factor of " if claim.scale == "log ratio" else ""
     margin = f"{unit}{number(claim.margin)}"
-    words = {
+    relations = {
         "greater": f"greater than {right} by more than {margin}",
         "less": f"less than {right} by more than {margin}",
         "not less": f"not less than {right} by {margin} or more",
         "not greater": f"not greater than {right} by {margin} or more",
     }
-    return f"{claim.left} is {words[claim.direction]}"
+    return f"{claim.left} is {relations[claim.direction]}"
 
 
 def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
@@ -177,7 +177,7 @@ def _claimed(claim: Claim) -> str:
 
 def _swarm(positions: list[float]) -> list[int]:
     """Returns for each dot the lowest row in which it touches no other."""
-    rows: list[float] = []  # where the last dot of each row lies
+    rows: list[float] = []  # the position of each row's last dot
     found = [0] * len(positions)
     for index in sorted(range(len(positions)), key=lambda i: (positions[i], i)):
         row = next((r for r, last in enumerate(rows) if positions[index] - last >= 2 * _DOT), len(rows))

@@ -18,13 +18,13 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
     """Returns one element; text and attributes are escaped, ``class_`` is ``class``, ``_`` in a name is ``-``."""
-    words = [
+    pairs = [
         f'{key.rstrip("_").replace("_", "-")}="{escape(_attribute(value))}"'
         for key, value in attributes.items()
         if value is not None
     ]
     inside = "".join(str(escape(child)) for child in children)
-    return Markup(f"<{' '.join([name, *words])}>{inside}</{name}>")
+    return Markup(f"<{' '.join([name, *pairs])}>{inside}</{name}>")
 
 
 def _attribute(value: object) -> object:

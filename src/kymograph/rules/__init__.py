@@ -1,7 +1,7 @@
 """How parameters get their update direction. A rule is one module with a ``PART`` and a function ``build``.
 
-``PART`` says what a study must know of a rule before torch is loaded: its ``options``, and whether it draws ``feedback``
-matrices.
+``PART`` says what a study must know of a rule before torch is loaded: its ``options``, and the rule that normalises its
+signal (``normalised``), if there is one.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ PART = {
     "order": 2,
     "about": "direct feedback alignment: the output error reaches every block through a random matrix",
     "options": ("normalise", "penalty"),
-    "feedback": True,
 }
 
 
@@ -54,7 +53,9 @@ class DirectFeedback(BlockRule):
         super().__init__(net, loss)
         self.feedback, self.normalise, self.penalty = Matrices(feedback), normalise, penalty
         if len(self.feedback) != len(self.net.blocks):
-            raise KymographError(f"{len(self.net.blocks)} blocks need as many feedback matrices, not {len(self.feedback)}")
+            raise KymographError(
+                f"{len(self.net.blocks)} blocks need as many feedback matrices, not {len(self.feedback)}"
+            )
 
     def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns B_l e for every sample, normalised if the rule does so, before it is spread over positions."""
@@ -83,7 +84,7 @@ class DirectFeedback(BlockRule):
         roots = [(losses, torch.ones_like(losses)), *zip(outputs, signals, strict=True), (start, at_embed)]
         learning = [(root, signal) for root, signal in roots if root.requires_grad]
         if learning:
-            torch.autograd.backward(*map(list, zip(*learning, strict=True)))
+            torch.autograd.backward([root for root, _ in learning], [signal for _, signal in learning])
         return Credit(losses.detach(), logits.detach(), tuple(signals))
 
     def matrices(self) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Proof that a learning rule is at work: its gradients, part by part, next to what its plan says and next to autograd's.
+"""Proof that a learning rule is at work: its gradients, part by part, next to what its plan says and to autograd's.
 
 A rule that is backpropagation in disguise trains well and proves nothing. So every line of a rule's plan is put to the
 test, by the very code that trains: each part's gradient is worked out a second time, from the plan alone and one part
@@ -126,11 +126,11 @@ def planned(rule: Rule, plan: Sequence[PlanLine], x: Tensor, y: Tensor) -> dict[
     return own
 
 
-def with_true_chain(draw: torch.Generator, samples: int = 64) -> float:
+def with_true_chain(draw: torch.Generator, samples: int = 64, device: str = "cpu") -> float:
     """Returns how far DFA is from autograd if every B is the true chain to the logits, on linear blocks."""
     x, y = torch.randn(samples, 20, generator=draw).double(), torch.randint(0, 10, (samples,), generator=draw)
     net, chain = linear_network(draw)
-    rule = DirectFeedback(net, chain, normalise=False)
+    x, y, rule = x.to(device), y.to(device), DirectFeedback(net.to(device), chain, normalise=False).to(device)
     expected, found = autograd(rule, x, y), gradients(rule, x, y)
     return max(relative_difference(found[part], expected[part]) for part in expected)
 

@@ -8,6 +8,7 @@ import importlib.metadata
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 
 @functools.cache
@@ -46,9 +47,42 @@ def hardware() -> dict[str, str]:
     return {"processor": name, "system": f"{platform.system()} {platform.machine()}"}
 
 
+def accelerator(device: str) -> dict[str, object]:
+    """Returns the name of an accelerator, its software, and the settings of torch that change its arithmetic.
+
+    Empty for the CPU, and in a process that has not loaded torch, which computes nothing on an accelerator.
+    """
+    kind, _, index = device.partition(":")
+    torch = sys.modules.get("torch")
+    if kind == "cpu" or torch is None:
+        return {}
+    deterministic = {"deterministic_algorithms": torch.are_deterministic_algorithms_enabled()}
+    if kind != "cuda":
+        return {"name": hardware()["processor"], **deterministic}
+    backends = torch.backends
+    return {
+        "name": torch.cuda.get_device_name(int(index or torch.cuda.current_device())),
+        "cuda": torch.version.cuda,
+        "cudnn": backends.cudnn.version(),
+        "tf32_matmul": _allows_tf32(backends.cuda.matmul),
+        "tf32_cudnn": _allows_tf32(backends.cudnn),
+        **deterministic,
+        "cudnn_deterministic": backends.cudnn.deterministic,
+        "cudnn_benchmark": backends.cudnn.benchmark,
+    }
+
+
+def _allows_tf32(backend: Any) -> bool:
+    """Says whether products in float32 may be rounded to TF32, which has the 10 bits of float16's mantissa."""
+    try:
+        return bool(backend.allow_tf32)
+    except RuntimeError:  # it was set by its newer name, after which torch refuses to answer to this one
+        return str(backend.fp32_precision) == "tf32"
+
+
 def provenance(device: str, threads: int) -> dict[str, object]:
     """Returns everything about this process that may matter to a number it computes."""
-    return {
+    found: dict[str, object] = {
         "versions": versions(),
         "hardware": hardware(),
         "code": code_hash(),
@@ -56,3 +90,5 @@ def provenance(device: str, threads: int) -> dict[str, object]:
         "threads": threads,
         "byteorder": sys.byteorder,
     }
+    extra = accelerator(device)
+    return {**found, "accelerator": extra} if extra else found

@@ -53,7 +53,7 @@ class RunSpec(Generic[Config]):
     def settings(self) -> dict[str, Any]:
         """The configuration as a dictionary."""
         config: Any = self.config
-        return dataclasses.asdict(config) if dataclasses.is_dataclass(config) else dict(config)
+        return dict(config) if isinstance(config, Mapping) else dataclasses.asdict(config)
 
     @property
     def identity(self) -> dict[str, Any]:

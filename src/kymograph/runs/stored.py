@@ -72,7 +72,8 @@ class StoredRun:
         """Where in the code the run failed; None if it finished, or if its process died without a word."""
         if record.TRACEBACK not in self._status.files:
             return None
-        return read_bytes(self.directory / record.TRACEBACK, self._status.files[record.TRACEBACK]).decode("utf-8", "replace")
+        content = read_bytes(self.directory / record.TRACEBACK, self._status.files[record.TRACEBACK])
+        return content.decode("utf-8", "replace")
 
     @property
     def seconds(self) -> float | None:

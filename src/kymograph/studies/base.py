@@ -86,7 +86,7 @@ class Study(ABC, Generic[Config]):
         """Returns the functions that draw this study's figures from stored runs, by name."""
         return {name: drawing.bound_to(f"{type(self).__module__}.figures") for name, drawing in self.drawings.items()}
 
-    def prepare(self, specs: Sequence[RunSpec[Config]], data_dir: Path | None) -> None:  # noqa: B027
+    def prepare(self, specs: Sequence[RunSpec[Config]], data_dir: Path | None) -> None:
         """Raises, before anything is written, if something these runs need is not there."""
 
     def to_script(self, store: Store) -> Mapping[str, Any]:

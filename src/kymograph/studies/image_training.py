@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
-from kymograph.analysis.alarms import first_epochs, growth_per_block, active_alarms
+from kymograph.analysis.alarms import active_alarms, first_epochs, growth_per_block
 from kymograph.analysis.flow import BUFFER, accuracy, diagnose
-from kymograph.data.batches import Batches
 from kymograph.data import load_task
+from kymograph.data.batches import Batches
 from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
 from kymograph.models import draw_model
@@ -107,7 +107,9 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
             and done < config.epochs
         ):
             facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
-            write_atomically(directory / RESUME, checkpoint.pack(checkpoint.training_state(flat, optimizer, rule), facts))
+            write_atomically(
+                directory / RESUME, checkpoint.pack(checkpoint.training_state(flat, optimizer, rule), facts)
+            )
     return Fitted(config, task, batches, net, rule.matrices(), rows)
 
 
@@ -142,8 +144,8 @@ def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) 
 def make_rule(config: ImageSettings, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> Rule:
     """Returns the learning rule that the configuration names; feedback is drawn from ``draw``, right after the net."""
     name = RULES.part(config.rule).facts.get("normalised", config.rule) if config.rms else config.rule
-    settings = {"normalise": config.rms, "penalty": config.penalty}
-    options = {key: settings[key] for key in RULES.part(name).facts.get("options", ())}
+    settings: dict[str, Any] = {"normalise": config.rms, "penalty": config.penalty}
+    options = {key: settings[key] for key in RULES.part(name).facts.get("options", ()) if key in settings}
     return make(name, net, generator=draw, example=batches.test(2)[0], **options)
 
 

@@ -22,7 +22,9 @@ TRAINED_SERIES = (
     SeriesDisplay("test_accuracy", "Test accuracy", "fraction correct", log=False),
     SeriesDisplay("train_loss", "Training loss", "cross-entropy, nats", log=True),
     SeriesDisplay("stream_norm", "The residual stream", "‖h‖, median over images", log=True, forms=OVER_DEPTH),
-    SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", log=True, forms=OVER_DEPTH),
+    SeriesDisplay(
+        "stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", log=True, forms=OVER_DEPTH
+    ),
 )
 """How the series of every image study are shown."""
 
@@ -139,7 +141,7 @@ class ImageStudy(Study[Settings]):
 
     qualifying = ("data", "epochs")
     time = "epoch"
-    series = TRAINED_SERIES
+    series: ClassVar[Sequence[SeriesDisplay]] = TRAINED_SERIES
 
     def stack_key(self, config: Settings) -> tuple:
         """Every run trains on its own."""

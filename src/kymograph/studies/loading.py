@@ -24,10 +24,10 @@ STUDIES = Registry("kymograph.studies", "STUDY", noun="study")
 def load_study(reference: str) -> Study:
     """Returns the study that ``reference`` names; a user-defined one knows the hash of its source.
 
-        load_study("depth")              a registered study
-        load_study("warmup.py")          the only study of a file
-        load_study("warmup.py:Warmup")   a study of a file
-        load_study("my.package:Warmup")  a study of a module that can be imported
+    load_study("depth")              a registered study
+    load_study("warmup.py")          the only study of a file
+    load_study("warmup.py:Warmup")   a study of a file
+    load_study("my.package:Warmup")  a study of a module that can be imported
     """
     return load_with_reference(reference)[0]
 

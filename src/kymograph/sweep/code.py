@@ -61,7 +61,9 @@ def _module_from_file(path: Path) -> ModuleType:
     if loaded is not None and getattr(loaded, "__file__", None) == str(path):
         return loaded
     # A name that is taken, by the standard library say, gets a prefix, so that no import of anybody else changes.
-    name = path.stem if loaded is None and importlib.util.find_spec(path.stem) is None else f"kymograph_user_{path.stem}"
+    name = (
+        path.stem if loaded is None and importlib.util.find_spec(path.stem) is None else f"kymograph_user_{path.stem}"
+    )
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__file__", None) == str(path):
         return loaded

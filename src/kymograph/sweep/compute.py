@@ -110,9 +110,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     return [outcome for single in _singles(stack) for outcome in compute(trainer, single, work)]
 
 
-def _packed(
-    stack: Stack, results: Sequence[RunResult], facts: Mapping[str, Any]
-) -> list[tuple[RunSpec, PackedRecord]]:
+def _packed(stack: Stack, results: Sequence[RunResult], facts: Mapping[str, Any]) -> list[tuple[RunSpec, PackedRecord]]:
     """Returns the records of the stack's missing runs, ready to be written."""
     records = []
     for index, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import platform
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def import_torch() -> Any:
@@ -27,19 +26,25 @@ def import_torch() -> Any:
 
 def check_device(device: str) -> None:
     """Raises if ``device`` is not the name of any device; needs no torch."""
-    if device.split(":")[0] not in DEVICES:
-        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda or mps")
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", device):
+        raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda, cuda:N or mps")
 
 
-def choose_device(device: str) -> str:
-    """Returns the torch device for ``auto``, ``cpu``, ``cuda`` or ``mps``; raises if there is none of that kind."""
+def choose_device(device: str, *, float64: bool = False) -> str:
+    """Returns the torch device for ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; raises if there is none such.
+
+    ``float64`` asks for a device with arithmetic in float64, which mps does not have.
+    """
     check_device(device)
     torch = import_torch()
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
-        return next(name for name in ("cuda", "mps", "cpu") if available[name])
-    if not available[device.split(":")[0]]:
+        return next(name for name in available if available[name] and not (float64 and name == "mps"))
+    kind, _, number = device.partition(":")
+    if not available[kind] or (kind == "cuda" and number and int(number) >= torch.cuda.device_count()):
         raise KymographError(f"this machine has no {device!r} device; use --device cpu")
+    if float64 and kind == "mps":
+        raise KymographError("mps does not compute in float64; use --device cpu")
     return device
 
 

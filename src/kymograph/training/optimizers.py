@@ -20,7 +20,10 @@ from kymograph.models.flat import Flat, FlatNetwork, FlatParameters
 class Optimizer(Protocol):
     """Moves weights along the negative gradient."""
 
-    flat: Flat
+    @property
+    def flat(self) -> Flat:
+        """The parameters and gradients it works on."""
+        ...
 
     def step(self) -> None:
         """Changes ``flat.values`` in place from ``flat.gradients``."""

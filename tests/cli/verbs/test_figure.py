@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kymograph.studies.clipping import Clipping
 from tests.cli.command import QUICK, call
 
 
@@ -27,3 +28,19 @@ def test_the_list_is_the_same_with_and_without_the_parser(capsys: pytest.Capture
     fast = capsys.readouterr().out
     assert call("figure", "--list", "--style", "paper") == 0
     assert capsys.readouterr().out == fast and "depth-kymograph" in fast
+
+
+def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    words = ("run", "clipping", "--arms", "extreme/*clip", "--out", str(tmp_path), *QUICK, "--seeds")
+    monkeypatch.setattr(Clipping, "version", Clipping.version - 1)
+    assert call(*words, "1", "2") == 0
+    old = Clipping.version
+    monkeypatch.undo()
+    assert call(*words, "1") == 0
+    capsys.readouterr()
+    assert call("figure", "clipping", "--from", str(tmp_path)) == 0
+    assert "4 superseded runs, of older versions" in capsys.readouterr().err
+    assert call("figure", "clipping", "--from", str(tmp_path), "--where", f"version={old}") == 0
+    assert not capsys.readouterr().err

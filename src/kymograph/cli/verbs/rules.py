@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from kymograph.cli.arguments import choice, parse
+from kymograph.cli.arguments import choice, parse, shown
 from kymograph.cli.choices import MODELS
 
 PART = {
@@ -22,6 +22,8 @@ class Options:
     """The network."""
     seed: int = 42
     """Seed of the weights and the feedback matrices."""
+    device: Annotated[str, shown("DEVICE")] = "auto"
+    """auto, cpu, cuda or cuda:N; the arithmetic is float64, which mps does not have."""
 
 
 def main(words: list[str]) -> int:
@@ -29,6 +31,6 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph rules")
     from kymograph.lab.proof import rules_text
 
-    text, holds = rules_text(options.model, options.seed)
+    text, holds = rules_text(options.model, options.seed, options.device)
     print(text)
     return 0 if holds else 1

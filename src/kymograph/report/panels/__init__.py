@@ -1,6 +1,6 @@
 """The kinds of panel that a study can ask for: one module each, found by its name.
 
-A module declares itself with ``PART = {"about": ..., "order": ...}`` (charts stand in that order) and defines
+A module declares itself with ``PART = {"about": ..., "order": ...}`` (charts appear in that order) and defines
 ``draw(request: ChartRequest) -> Chart | None``; None if there is nothing to draw. A study names the kinds it wants in
 ``SeriesDisplay.forms``; what one kind needs beyond that it takes from ``SeriesDisplay.facts``.
 """

@@ -57,18 +57,18 @@ class NullFacts:
                 f"the display of {display.series!r} as nulls needs `facts` with 'observed', a summary number, and "
                 "'nulls', the series of draws with their labels"
             )
-        words = {name: value for name, value in facts.items() if isinstance(value, str)}
-        observed = words["observed"]
-        quantity = words.get("quantity", observed.replace("_", " "))
+        texts = {name: value for name, value in facts.items() if isinstance(value, str)}
+        observed = texts["observed"]
+        quantity = texts.get("quantity", observed.replace("_", " "))
         return NullFacts(
             observed=observed,
             nulls={str(name): str(label) for name, label in nulls.items()},
-            site=words.get("site"),
+            site=texts.get("site"),
             quantity=quantity,
-            x_label=words.get("x_label", quantity),
-            short=words.get("short", quantity),
-            observed_label=words.get("observed_label", "the observed values"),
-            remark=words.get("remark", ""),
+            x_label=texts.get("x_label", quantity),
+            short=texts.get("short", quantity),
+            observed_label=texts.get("observed_label", "the observed values"),
+            remark=texts.get("remark", ""),
         )
 
 

@@ -9,95 +9,104 @@ in, the plain twin does the work.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from kymograph.models.blocks import parameter_names
 from kymograph.models.flat import views_of
 from kymograph.rules.base import Credit, Rule
-from kymograph.rules.losses import Loss
+
+
+class _Location(NamedTuple):
+    """Where a parameter's weights and gradient are. The gradient is held, so that no other takes its address."""
+
+    parameter: nn.Parameter
+    address: int
+    gradient: Tensor | None
 
 
 class InPlace(Rule):
     """The base of every accelerator; among a class's bases, it comes before the plain twin."""
 
-    def __init__(self, net: nn.Module, *arguments: Any, loss: Loss | None = None, **options: Any) -> None:
-        super().__init__(net, *arguments, loss=loss, **options)
+    def __init__(self, net: nn.Module, *arguments: Any, **options: Any) -> None:
+        super().__init__(net, *arguments, **options)
         named = dict(net.named_parameters())
         self._net_parameters = [named[name] for names in parameter_names(net).values() for name in names]
         self._net_modules = list(net.modules())
+        self._locations: list[_Location] = []
+        self._rule_tensors: list[Tensor | None] = []
 
     def fill(self, x: Any, y: Any) -> Credit:
         """Writes this batch's gradients over what was in ``.grad``."""
         raise NotImplementedError
 
-    def ready(self) -> bool:
-        """Returns whether the arithmetic can work in the memory of the weights and gradients."""
-        return True
-
-    def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
-        """Adds this batch's gradients to ``.grad``, or writes them there; see `Rule.backward`."""
-        if self._needs_autograd():
-            return super().backward(x, y, accumulate=accumulate)
-        own = self._net_parameters
-        if not accumulate and all(parameter.grad is not None for parameter in own):
-            return self.fill(x, y) if self.ready() else super().backward(x, y, accumulate=False)
-        before = [parameter.grad for parameter in own]
-        line = own[0].detach().new_zeros(sum(parameter.numel() for parameter in own))
-        for parameter, view in zip(own, views_of(line, own), strict=True):
-            parameter.grad = view
-        credit = self.fill(x, y) if self.ready() else super().backward(x, y, accumulate=False)
-        for parameter, old in zip(own, before, strict=True):
-            if old is not None:
-                assert parameter.grad is not None
-                old.add_(parameter.grad) if accumulate else old.copy_(parameter.grad)
-                parameter.grad = old
-        return credit
-
-    def _needs_autograd(self) -> bool:
-        """Returns whether a hook waits for autograd, or a parameter is not to be trained."""
-        for module in self._net_modules:
-            if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
-                return True
-        return any(own._backward_hooks or not own.requires_grad for own in self._net_parameters)
-
-
-class Located(InPlace):
-    """An accelerator that keeps views of weights and gradients, and looks for them anew after they have moved."""
-
-    def __init__(self, net: nn.Module, *arguments: Any, loss: Loss | None = None, **options: Any) -> None:
-        super().__init__(net, *arguments, loss=loss, **options)
-        self._found_at: list[int] | None = None
-
     def locate(self) -> bool:
-        """Takes views of weights, gradients and the rule's own matrices; returns whether they lie as is needed."""
-        raise NotImplementedError
+        """Takes what views it needs of weights and gradients; returns whether the arithmetic can work in their memory.
 
-    def ready(self) -> bool:
-        """Returns whether everything is where it was, or has been found again."""
-        if self._found_at is not None and self._found_at == self._addresses():
-            return True
-        found = self.locate()
-        self._found_at = self._addresses() if found else None
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy has memory of its own, and must look for it."""
-        return {**self.__dict__, "_found_at": None}
+        Called before the first step, and again whenever weights, gradients or `rule_tensors` are found elsewhere.
+        """
+        return True
 
     def rule_tensors(self) -> Iterable[Tensor | None]:
         """Returns the rule's own tensors that `locate` takes views of."""
         return ()
 
-    def _addresses(self) -> list[int]:
+    def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
+        """Adds this batch's gradients to ``.grad``, or writes them there; see `Rule.backward`."""
+        if not accumulate and self._nothing_moved():
+            return self.fill(x, y)
+        if self._needs_autograd():
+            return super().backward(x, y, accumulate=accumulate)
         own = self._net_parameters
-        tensors = [*own, *[parameter.grad for parameter in own], *self.rule_tensors()]
-        return [_address(tensor) for tensor in tensors]
+        before = [parameter.grad for parameter in own]
+        elsewhere = accumulate or any(gradient is None for gradient in before)
+        if elsewhere:
+            line = own[0].detach().new_zeros(sum(parameter.numel() for parameter in own))
+            for parameter, view in zip(own, views_of(line, own), strict=True):
+                parameter.grad = view
+        credit = self.fill(x, y) if self._found() else super().backward(x, y, accumulate=False)
+        if elsewhere:
+            for parameter, old in zip(own, before, strict=True):
+                if old is not None:
+                    assert parameter.grad is not None
+                    old.add_(parameter.grad) if accumulate else old.copy_(parameter.grad)
+                    parameter.grad = old
+        return credit
 
+    def _nothing_moved(self) -> bool:
+        """Returns whether everything is where the last step found it: the question of every step, so a quick one."""
+        if not self._locations:
+            return False
+        for parameter, address, gradient in self._locations:
+            if parameter.data_ptr() != address or parameter.grad is not gradient:
+                return False
+            if parameter._backward_hooks or not parameter.requires_grad:
+                return False
+        for module in self._net_modules:
+            if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+                return False
+        held = self._rule_tensors
+        return not held or all(a is b for a, b in zip(held, self.rule_tensors(), strict=True))
 
-def _address(tensor: Tensor | None) -> int:
-    try:
-        return 0 if tensor is None else tensor.data_ptr()
-    except RuntimeError:  # a kind of tensor without memory of its own
-        return id(tensor)
+    def _needs_autograd(self) -> bool:
+        """Returns whether a hook waits for autograd, or a parameter is not to be trained."""
+        return any(own._backward_hooks or not own.requires_grad for own in self._net_parameters) or any(
+            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks for module in self._net_modules
+        )
+
+    def _found(self) -> bool:
+        """Locates everything anew and notes where it was found, unless the arithmetic cannot work there."""
+        self._locations, self._rule_tensors = [], []
+        if not self.locate():
+            return False
+        try:
+            self._locations = [_Location(own, own.data_ptr(), own.grad) for own in self._net_parameters]
+        except RuntimeError:  # a kind of tensor without memory of its own: to be located at every step
+            return True
+        self._rule_tensors = list(self.rule_tensors())
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has memory of its own, and must look for it."""
+        return {**self.__dict__, "_locations": [], "_rule_tensors": []}

@@ -14,7 +14,7 @@ from torch import Tensor
 from kymograph.models.stacks import NORM_EPS, Layer, LayerStack
 from kymograph.rules.backprop import Backprop
 from kymograph.rules.base import Credit, Rule
-from kymograph.rules.fast.inplace import Located
+from kymograph.rules.fast.inplace import InPlace
 from kymograph.rules.fast.layers import gradient_of
 from kymograph.rules.losses import replica_squared_error
 from kymograph.shapes import Float
@@ -22,7 +22,7 @@ from kymograph.shapes import Float
 PART = {"rules": ("bp",), "about": "LayerStack: the gradient in closed form, in memory that is reused"}
 
 
-class LayerStackBackprop(Located, Backprop):
+class LayerStackBackprop(InPlace, Backprop):
     """`Backprop` on a `LayerStack`, under the mean squared error."""
 
     net: LayerStack
@@ -35,9 +35,7 @@ class LayerStackBackprop(Located, Backprop):
         return True
 
     @torch.no_grad()
-    def fill(
-        self, x: Float[Tensor, "replicas batch width"], y: Float[Tensor, "replicas batch width"]
-    ) -> Credit:
+    def fill(self, x: Float[Tensor, "replicas batch width"], y: Float[Tensor, "replicas batch width"]) -> Credit:
         """Fills the gradient of each replica's mean squared error."""
         memory = self._memory
         if memory is None or memory.above.shape != x.shape:

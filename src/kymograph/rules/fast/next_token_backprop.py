@@ -12,14 +12,14 @@ from torch import nn
 from kymograph.models.next_token import NextToken, TokenBatch, TokenTargets
 from kymograph.rules.backprop import Backprop
 from kymograph.rules.base import Credit, Rule
-from kymograph.rules.fast.inplace import Located
+from kymograph.rules.fast.inplace import InPlace
 from kymograph.rules.fast.layers import gradient_of
 from kymograph.rules.losses import replica_cross_entropy
 
 PART = {"rules": ("bp",), "about": "NextToken: the gradient in closed form"}
 
 
-class NextTokenBackprop(Located, Backprop):
+class NextTokenBackprop(InPlace, Backprop):
     """`Backprop` on a `NextToken`, under cross-entropy."""
 
     net: NextToken

@@ -18,7 +18,7 @@ from kymograph.models.flat import stack_of_views
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.rules.base import Credit, Rule
 from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.fast.inplace import Located
+from kymograph.rules.fast.inplace import InPlace
 from kymograph.rules.fast.layers import gradient_of, linear_back, normalise, through_norm
 from kymograph.rules.fast.resmlp_backprop import serves
 from kymograph.rules.feedback import Matrices
@@ -27,7 +27,7 @@ from kymograph.rules.losses import output_error
 PART = {"rules": ("dfa",), "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors"}
 
 
-class StackedDirectFeedback(Located, DirectFeedback):
+class StackedDirectFeedback(InPlace, DirectFeedback):
     """`DirectFeedback` on a `ResidualMLP` whose blocks lie evenly spaced in memory, as a `FlatNetwork` lays them."""
 
     net: ResidualMLP

@@ -85,9 +85,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
                 "nulls": {f"null_{name}": part.facts["label"] for name, part in NULLS.parts().items()},
             },
         ),
-        SeriesDisplay(
-            "cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)
-        ),
+        SeriesDisplay("cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)),
         *TRAINED_SERIES,
     )
     drawings = {  # noqa: RUF012

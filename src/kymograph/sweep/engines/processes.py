@@ -38,12 +38,10 @@ class Engine:
         waiting: queue.SimpleQueue[Order] = queue.SimpleQueue()
         for order in orders:
             waiting.put(order)
-        devices = accelerators(orders[0].device) if orders else []
+        # Chosen here, once: a worker that chose for itself could share an accelerator with all the others.
+        devices = (accelerators(orders[0].device) if orders else []) or ["cpu"]
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        pool = [
-            _Hand(waiting, answers, devices[number % len(devices)] if devices else None)
-            for number in range(self.workers)
-        ]
+        pool = [_Hand(waiting, answers, devices[number % len(devices)]) for number in range(self.workers)]
         try:
             for hand in pool:
                 hand.start()
@@ -67,7 +65,7 @@ class Engine:
 class _Hand(threading.Thread):
     """Feeds one worker process, and replaces it if it dies."""
 
-    def __init__(self, waiting: queue.SimpleQueue, answers: queue.SimpleQueue, device: str | None) -> None:
+    def __init__(self, waiting: queue.SimpleQueue, answers: queue.SimpleQueue, device: str) -> None:
         super().__init__(daemon=True)
         self._waiting, self._answers, self._device = waiting, answers, device
         self._process: subprocess.Popen | None = None
@@ -80,7 +78,7 @@ class _Hand(threading.Thread):
                     order = self._waiting.get_nowait()
                 except queue.Empty:
                     return
-                self._answers.put(self._compute(order if self._device is None else replace(order, device=self._device)))
+                self._answers.put(self._compute(replace(order, device=self._device)))
         except BaseException as error:  # handed to the main thread, which raises it
             self._answers.put(error)
 
