@@ -8,3 +8,20 @@ html_title = "Kymograph"
 exclude_patterns = ["_build"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+
+
+def _literal_blocks(app, what, name, obj, options, lines):
+    """Turns the indented examples of docstrings into literal blocks, which reStructuredText wants marked."""
+    shown = []
+    for line in lines:
+        starts = line.startswith("    ") and not (shown and shown[-1].strip())
+        before = next((other for other in reversed(shown) if other.strip()), "")
+        if starts and not before.startswith(" ") and not before.endswith(":"):
+            shown += ["::", ""]
+        shown.append(line)
+    lines[:] = shown
+
+
+def setup(app):
+    """Registers the hook, to run before napoleon reads the sections."""
+    app.connect("autodoc-process-docstring", _literal_blocks, priority=400)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.shape_checks import check_shapes
+from tests.shape_checks import check_shapes, without_checks
 
 SHAPES_CHECKED = check_shapes()  # before any module that it checks is imported
 
@@ -31,6 +32,13 @@ def _same_start_for_every_test() -> None:
     """Seeds torch's own generator, if torch is there, so that no test depends on which ones ran before it."""
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def shapes_unchecked() -> Iterator[None]:
+    """Lets shapes pass unchecked: for simulations, whose thousands of calls are all of one shape."""
+    with without_checks():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
-from kymograph.claims.judge import Expected, World, asked, judge
+from kymograph.claims.judge import World, asked, decide_claims
 from kymograph.claims.verdict import Outcome, Verdict
 from kymograph.errors import KymographError
+from kymograph.runs.archive import Damaged
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.record import RunSeries
 
 
@@ -28,6 +30,11 @@ X = Measure("x")
 CLAIM = Claim("a above b", "s", "own", "t", "o", Quantity("a", X), Quantity("b", X), "greater", 0.1)
 
 
+
+def planned(arm: str, seed: int, **settings: float) -> RunSpec:
+    return RunSpec("s", arm, seed, settings, 1)
+
+
 def runs(a: list[float], b: list[float], **config: object) -> list[FakeRun]:
     pairs = [("a", a), ("b", b)]
     return [FakeRun(arm, seed, {"x": value}, dict(config)) for arm, xs in pairs for seed, value in enumerate(xs)]
@@ -35,7 +42,7 @@ def runs(a: list[float], b: list[float], **config: object) -> list[FakeRun]:
 
 def told(world: World | list[FakeRun], *claims: Claim) -> list[Verdict]:
     world = world if isinstance(world, World) else World(world)
-    return judge(claims or [CLAIM], world, lambda claim: "registered")
+    return decide_claims(claims or [CLAIM], world, lambda claim: "registered")
 
 
 LOW = [0.0, 0.1, 0.2, 0.3, 0.2, 0.1, 0.0, 0.1]
@@ -84,8 +91,8 @@ def test_scaling_a_positive_quantity_changes_no_verdict_on_a_ratio(factor: float
         (runs(HIGH, LOW[:7]), "seed 7 has a run in one arm only"),
         (runs([*HIGH[:7], math.inf], LOW), "diverged"),
         (runs([*HIGH[:7], math.nan], LOW), "is missing at seed 7"),
-        (World(runs(HIGH, LOW), [Expected("a", 8)]), "1 of 9 planned runs of a are missing (seed 8)"),
-        (World(runs(HIGH, LOW), spoilt=[Expected("b", 3, None, "it was edited")]), "b at seed 3 does not count"),
+        (World(runs(HIGH, LOW), [planned("a", 8)]), "1 of 9 planned runs of a are missing (seed 8)"),
+        (World(runs(HIGH, LOW), invalid=[Damaged("s", "b", 3, "id", "it was edited")]), "b at seed 3 does not count"),
         (World([*runs(HIGH, LOW, lr=1), *runs(HIGH, LOW, lr=2)]), "they differ in lr: choose with --where"),
         (World([*runs(HIGH, [], lr=1), *runs([], LOW, lr=2)], declared={"a": frozenset({"clip"})}), "differ in lr"),
     ],
@@ -106,7 +113,7 @@ def test_arms_may_differ_in_what_they_are_about() -> None:
 def test_a_seed_that_was_planned_with_other_settings_is_not_missed() -> None:
     where = {"lr": 1}
     claim = replace(CLAIM, left=Quantity("a", X, where), right=Quantity("b", X, where))
-    others = [Expected("a", 99, {"lr": 2}), Expected("a", 0, {"lr": 1})]
+    others = [planned("a", 99, lr=2), planned("a", 0, lr=1)]
     assert told(World(runs(HIGH, LOW, lr=1), others), claim)[0].outcome is Outcome.SUPPORTED
 
 
@@ -164,7 +171,7 @@ def test_an_uncertain_claim_says_how_many_seeds_it_needs() -> None:
 def test_a_claim_whose_arms_were_never_asked_for_is_not_asked() -> None:
     assert asked(CLAIM, World(runs(HIGH, LOW)))
     assert not asked(CLAIM, World(runs(HIGH, [])))
-    assert asked(CLAIM, World(runs(HIGH, []), [Expected("b", 0)])), "deleting an arm does not hide the claim"
+    assert asked(CLAIM, World(runs(HIGH, []), [planned("b", 0)])), "deleting an arm does not hide the claim"
 
 
 def test_a_number_that_no_run_has_is_named() -> None:
@@ -226,5 +233,5 @@ def test_a_ratio_beyond_all_numbers_is_infinite_and_no_crash() -> None:
 
 
 def test_the_settings_that_a_reader_must_know_stand_with_the_verdict() -> None:
-    (verdict,) = told(World(runs(HIGH, LOW, data="digits", lr=1), telling=("data",)))
+    (verdict,) = told(World(runs(HIGH, LOW, data="digits", lr=1), qualifying=("data",)))
     assert verdict.settings == {"data": "digits"} and verdict.row()["settings"] == {"data": "digits"}

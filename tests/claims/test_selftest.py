@@ -6,6 +6,7 @@ from kymograph.claims.selftest import LAWS, SIZES, worlds
 from kymograph.cli.main import main
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 def test_the_selftest_tells_every_law_and_size_a_family_and_the_power() -> None:
     rows = list(worlds(100))
     assert [(row.kind, row.n) for row in rows] == [
@@ -16,6 +17,7 @@ def test_the_selftest_tells_every_law_and_size_a_family_and_the_power() -> None:
     assert rows[-4].supported > 0.6 > max(row.supported for row in rows[:-4])
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.slow
 def test_false_support_stays_below_alpha_and_power_is_what_the_simulation_says(capsys: pytest.CaptureFixture) -> None:
     rows = list(worlds(2000))

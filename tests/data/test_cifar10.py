@@ -112,11 +112,11 @@ def test_a_small_cifar10_is_read_and_told_of(
 ) -> None:
     monkeypatch.setenv("KYMOGRAPH_DATA", str(archive))
     study = kymograph.load_study("snapshot")
-    study.prepare(study.specs([42], fields={"data": "cifar10"}))
+    study.prepare(study.specs([42], fields={"data": "cifar10"}), None)
     assert "data_batch_1.bin holds fewer than CIFAR-10's 10,000 images" in capsys.readouterr().err
     for batch in (archive / "cifar-10-batches-bin").iterdir():
         os.truncate(batch, 30_730_000)  # sparse
-    study.prepare(study.specs([42], fields={"data": "cifar10"}))
+    study.prepare(study.specs([42], fields={"data": "cifar10"}), None)
     assert capsys.readouterr().err == ""
 
 

@@ -105,7 +105,9 @@ def test_rules(model: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    on_both(capsys, "run", "clipping", "--seeds", "42", "--arms", "extreme/clip", "--out", f"{tmp_path}/{{device}}", *QUICK)
+    on_both(
+        capsys, "run", "clipping", "--seeds", "42", "--arms", "extreme/clip", "--out", f"{tmp_path}/{{device}}", *QUICK
+    )
     stores = [Store.open(tmp_path / device) for device in ("cpu", "cuda")]
     assert [store.runs[0].provenance["device"] for store in stores] == ["cpu", "cuda"]
     assert dict(stores[0].runs[0].summary) == dict(stores[1].runs[0].summary)
@@ -114,7 +116,9 @@ def test_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_auto_is_the_accelerator(tmp_path: Path) -> None:
     with pretended_device():
-        store = kymograph.run("clipping", seeds=[42], arms=["extreme/clip"], out=tmp_path, quiet=True, n_samples=40, epochs=1, n_rare=3)
+        store = kymograph.run(
+            "clipping", seeds=[42], arms=["extreme/clip"], out=tmp_path, quiet=True, n_samples=40, epochs=1, n_rare=3
+        )
     assert {run.provenance["device"] for run in store} == {"cuda"}
 
 
@@ -122,6 +126,8 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     stages = [reproduce.Stage("calibration", "calibration", ["vanilla"], {**NETWORK, "draws": 19}, draw=False)]
     monkeypatch.setattr(reproduce, "stages", lambda *_: stages)
     with pretended_device():
-        assert call("reproduce", "--n-seeds", "1", "--out", str(tmp_path), "--device", "cuda", "--engine", "serial") == 0
+        assert (
+            call("reproduce", "--n-seeds", "1", "--out", str(tmp_path), "--device", "cuda", "--engine", "serial") == 0
+        )
     store = Store.open(tmp_path)
     assert not list(store.failed) and {run.provenance["device"] for run in store} == {"cuda"}

@@ -20,18 +20,24 @@ from kymograph.runs.stored import StoredRun
 from kymograph.studies import image_training
 from kymograph.studies.images import ImageSettings
 from kymograph.studies.loading import STUDIES
-from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+from tests.conftest import QUICK_DEPTH
 from tests.devices.few_images import CLASSES, few_images, instead_of_digits
 from tests.devices.pretended import pretended_device
 
 NETWORK = {"epochs": 1, "depth": 2, "width": 8, "batch_size": 40}
 SMALL: dict[str, tuple[Sequence[str] | None, dict[str, Any]]] = {
-    "clipping": (["extreme/no_clip", "extreme/clip*", "learnable/extreme/clip"], {**QUICK_CLIPPING, "window": 10}),
+    "clipping": (
+        ["extreme/no_clip", "extreme/clip", "extreme/clip_value", "extreme/clip_adaptive", "learnable/extreme/clip"],
+        {"n_samples": 40, "epochs": 1, "n_rare": 3, "probe_every": 20, "window": 10},
+    ),
     "depth": (None, QUICK_DEPTH),
     "snapshot": (
         [
             *("resmlp/bp", "resmlp/bp/rms", "resmlp/shallow", "resmlp/frozen", "vit/*", "conv/*", "resmlp/dfa"),
-            *(f"resmlp/dfa/{what}" for what in ("no_out_ln", "no_skip", "random_targets", "no_rms", "sgd", "penalised")),
+            *(
+                f"resmlp/dfa/{what}"
+                for what in ("no_out_ln", "no_skip", "random_targets", "no_rms", "sgd", "penalised")
+            ),
         ],
         NETWORK,
     ),

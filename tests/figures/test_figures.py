@@ -12,7 +12,7 @@ from kymograph.figures.save import save_figure, save_stale
 from kymograph.figures.seed_curves import binned
 from kymograph.lab.figures import figure_names
 from kymograph.runs.store import Store
-from kymograph.studies.base import load_study
+from kymograph.studies.loading import load_study
 
 
 def test_bins_keep_peaks_if_asked() -> None:

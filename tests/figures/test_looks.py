@@ -17,7 +17,7 @@ from kymograph.figures.looks import LOOKS, choose_look, current_look, drawing_in
 from kymograph.figures.save import save_figure
 from kymograph.lab.figures import figure_names, list_figures
 from kymograph.runs.store import Store
-from kymograph.studies.base import list_studies
+from kymograph.studies.loading import list_studies
 from kymograph.studies.drawing import Drawing, about
 
 
@@ -187,7 +187,7 @@ def test_the_list_names_every_figure_with_its_study_without_loading_it() -> None
         assert set(mine) == set(study.figures()) and all(mine.values())
         for draw in study.figures().values():
             assert isinstance(draw, Drawing)
-            module, name = draw.home.split(":")
+            module, name = draw.module, draw.function
             assert callable(getattr(__import__(module, fromlist=[name]), name))
     code = (
         "import sys; from kymograph.lab.figures import list_figures; list_figures(); "

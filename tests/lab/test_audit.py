@@ -167,7 +167,7 @@ def test_depth_utility_is_the_paired_gain_with_its_interval() -> None:
 def test_feedback_that_had_no_part_in_training_passes_neither_functional_test_often() -> None:
     """On an untrained network every matrix is a fresh one, so each test passes about one time in twenty."""
     from kymograph.analysis.audit import perturbation, step
-    from kymograph.rules.direct import draw_feedback
+    from kymograph.rules.feedback import draw_feedback
 
     net = make_network(SnapshotConfig(width=16, depth=2, w2_std=0.3), digits(), 1)
     x, y = Batches(digits(), 8).test(40)

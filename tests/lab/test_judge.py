@@ -14,9 +14,10 @@ import kymograph
 from kymograph.claims import registration
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
-from kymograph.lab.judge import judge, judge_csv, register_file
+from kymograph.lab.judge import judge, judge_csv
+from kymograph.lab.register import register_file
 from kymograph.runs.store import Store
-from kymograph.studies.base import list_studies
+from kymograph.studies.loading import list_studies
 from kymograph.studies.clipping import claims as clipping_claims
 from tests.conftest import QUICK_CLIPPING
 
@@ -229,7 +230,7 @@ def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = judge(runs)
-    monkeypatch.setattr("kymograph.lab.judge.stored_study", lambda name: None)
+    monkeypatch.setattr("kymograph.lab.judge.registered_study", lambda name: None)
     after = judge(runs)
     assert sorted(v.claim.hash for v in after) == sorted(v.claim.hash for v in before)
     assert {v.registration for v in after} == {"registered"}
@@ -274,7 +275,7 @@ def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, 
     path = tmp_path / "claims.toml"
     path.write_text(OWN + OWN.replace('study = "clipping"', 'study = "cliping"').replace("the largest", "another"))
     assert call("judge", str(finished), "--claims", str(path)) == 0
-    assert "not asked: another gradient is larger without clipping" in capsys.readouterr().out
+    assert "not judged: another gradient is larger without clipping" in capsys.readouterr().out
     (tmp_path / "empty").mkdir()
     assert call("judge", str(tmp_path / "empty")) == 1
     assert "holds no run" in capsys.readouterr().err

@@ -11,8 +11,10 @@ import pytest
 import kymograph
 from kymograph.lab import reproduce as module
 from kymograph.lab.headlines import headline_table
+from kymograph.lab.run import SweepOptions
 from kymograph.runs.store import Store
-from kymograph.studies.base import Study, load_study
+from kymograph.studies.base import Study
+from kymograph.studies.loading import load_study
 from kymograph.sweep.progress import Progress
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
@@ -37,7 +39,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         small_specs(patch)
-        assert module.reproduce(str(out), 6, "serial", None, quick=True) == 0
+        assert module.reproduce(SweepOptions(out, "serial"), 6, quick=True) == 0
     return out, printed.getvalue()
 
 
@@ -64,7 +66,7 @@ def test_the_second_time_nothing_is_computed_and_other_settings_do_not_disturb(
     before = json.loads((root / "verdicts.json").read_text())
     small_specs(monkeypatch)
     kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp"], out=root, quiet=True, lr=0.5)
-    assert module.reproduce(str(root), 6, "serial", None, quick=True) == 0
+    assert module.reproduce(SweepOptions(root, "serial"), 6, quick=True) == 0
     again = capsys.readouterr().out
     assert "were up to date" in again
     assert all(line.split(": ")[1].startswith("0 runs") for line in again.splitlines() if "runs computed" in line)

@@ -66,6 +66,6 @@ def test_another_accelerator_has_a_name_too() -> None:
 
 
 def test_torch_is_not_loaded_for_it() -> None:
-    code = "import sys; from kymograph.runs.provenance import provenance; provenance('cuda', 1); print('torch' in sys.modules)"
+    code = "import sys; from kymograph.runs.provenance import *; provenance('cuda', 1); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"

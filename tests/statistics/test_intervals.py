@@ -45,6 +45,7 @@ def test_equal_values_have_a_point_interval_and_one_value_none() -> None:
         assert all(math.isnan(end) for end in t_interval(values))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 def test_intervals_cover_what_they_say() -> None:
     worlds = np.random.default_rng(11).normal(1.0, 2.0, (2000, 6))
     covered = np.mean([low <= 1.0 <= high for low, high in map(t_interval, worlds)])

@@ -124,6 +124,7 @@ def test_misuse_is_refused(bad: float) -> None:
         unwrap(max_t)([1.0, 2.0])
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 def test_the_test_keeps_its_level_and_has_the_power_it_is_known_for() -> None:
     draw = np.random.default_rng(5)
     null = [sign_flip_p(world) <= 0.05 for world in draw.laplace(0.0, 1.0, (2000, 8))]
@@ -202,6 +203,7 @@ def test_monte_carlo_agrees_with_the_enumeration() -> None:
     assert max_t(np.ones((40, 2)), draws=99) == pytest.approx([0.01, 0.01])
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 def test_a_map_keeps_its_family_wise_level() -> None:
     draw = np.random.default_rng(7)
     worlds = draw.normal(0.0, 1.0, (400, 8, 1)) + draw.normal(0.0, 1.0, (400, 8, 12))

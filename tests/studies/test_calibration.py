@@ -10,12 +10,14 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.analysis.calibration import NULLS, calibrate
+from kymograph.analysis.calibration import calibrate
+from kymograph.analysis.nulls import NULLS
 from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.lab.checkpoints import load
-from kymograph.models.resmlp import ResidualMLP, initialise
+from kymograph.models.initialise import initialise
+from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
 from kymograph.studies.image_training import make_network
@@ -48,7 +50,7 @@ def test_a_run_holds_its_cosines_its_nulls_and_its_control(store: Store) -> None
         np.testing.assert_allclose(null[:, -1], null[:, 1:4].mean(1))
         assert run.summary["deep_p"] == pytest.approx((1 + (null[:, -1] >= deep).sum()) / 100)
         assert (run.series["recheck"].value > 0.999).all()
-        assert {f"deep_p_{name}" for name in NULLS} <= set(run.summary)
+        assert {f"deep_p_{name}" for name in NULLS.names()} <= set(run.summary)
 
 
 def test_the_last_point_is_served_by_the_last_blocks_matrix_once_per_draw() -> None:

@@ -77,7 +77,7 @@ def test_a_run_in_a_stack_equals_the_run_alone(tmp_path: Path) -> None:
 def test_arms_of_a_seed_differ_in_the_clipping_and_nothing_else(clipping_store: Store) -> None:
     specs = {spec.arm: spec for spec in Clipping().specs([42])}
     for imbalance in ("extreme", "moderate"):
-        one, two = (dict(specs[f"{imbalance}/{arm}"].config) for arm in ("no_clip", "clip"))
+        one, two = (specs[f"{imbalance}/{arm}"].settings for arm in ("no_clip", "clip"))
         assert {name for name in one if one[name] != two[name]} == {"clip"}
     loss = clipping_store.series("loss")
     first = loss.values[:2, :, 0]

@@ -20,14 +20,15 @@ from kymograph.errors import KymographError
 from kymograph.figures.style import LabFigure
 from kymograph.lab.checkpoints import load
 from kymograph.lab.figures import figure_from_logs
-from kymograph.models.blocks import FlatNetwork
-from kymograph.rules.direct import DirectFeedback, draw_feedback
+from kymograph.models.flat import FlatNetwork
+from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
-from kymograph.rules.fast.resmlp_direct import StackedFeedback
+from kymograph.rules.fast.resmlp_direct import StackedDirectFeedback
+from kymograph.rules.feedback import draw_feedback
 from kymograph.runs.formats.script_logs import read_logs
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
-from kymograph.studies.image_training import RESUME, draw_network, make_feedback, make_network, make_rule, train
+from kymograph.studies.image_training import RESUME, draw_network, make_network, make_rule
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
@@ -86,7 +87,7 @@ def test_weights_and_matrices_are_those_the_script_draws_at_the_same_seed() -> N
     config = SnapshotConfig(width=32, depth=3, rule="dfa", rms=True, clip=True)
     draw = streams.script_generator(42)
     net = draw_network(config, digits(), draw)
-    feedback = make_feedback(config, net, Batches(digits(), 8), draw)
+    feedback = make_rule(config, net, Batches(digits(), 8), draw).matrices()
     with torch.random.fork_rng():
         torch.manual_seed(42)
         parts = nn.ModuleList([nn.Linear(64, 32), *(ScriptsBlock(32) for _ in range(3)), nn.LayerNorm(32)])
@@ -101,15 +102,18 @@ def test_weights_and_matrices_are_those_the_script_draws_at_the_same_seed() -> N
 def test_a_run_keeps_the_matrices_drawn_after_its_network(store: Store) -> None:
     run = store.select(arms=["resmlp/dfa"], seeds=[42]).runs[0]
     config = SnapshotConfig(**run.config)
-    draw = streams.script_generator(42)
-    expected = make_feedback(config, draw_network(config, digits(), draw), Batches(digits(), 8), draw)
+    draw, batches = streams.script_generator(42), Batches(digits(), 8)
+    flat = FlatNetwork(draw_network(config, digits(), draw))  # as training lays it out
+    rule = make_rule(config, flat.net, batches, draw)
+    expected = rule.matrices()
     tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
     for number, matrix in enumerate(expected):
         assert torch.equal(tensors[f"feedback.{number}"], matrix)
-    assert isinstance(make_rule(config, expected, "cpu"), StackedFeedback)
-    assert isinstance(make_rule(SnapshotConfig(), [], "cpu"), WrittenBackprop)
-    assert type(make_rule(config, expected, "mps")) is DirectFeedback
-    assert type(make_rule(SnapshotConfig(model="vit", rule="dfa"), expected, "cpu")) is DirectFeedback
+    assert isinstance(rule, StackedDirectFeedback)
+    plain = SnapshotConfig(width=16, depth=2)
+    assert isinstance(make_rule(plain, draw_network(plain, digits(), draw), batches, draw), WrittenBackprop)
+    vit = SnapshotConfig(model="vit", rule="dfa", width=16, depth=2)
+    assert type(make_rule(vit, draw_network(vit, digits(), draw), batches, draw)) is DirectFeedback
 
 
 def test_the_diagnosis_is_autograds_and_does_not_depend_on_the_size_of_the_buffer() -> None:
@@ -137,7 +141,7 @@ def test_both_conventions_of_the_cosine_are_told() -> None:
     net = make_network(SnapshotConfig(width=8, depth=2, w2_std=0.3), digits(), 3)
     x, y = Batches(digits(), 8).test(40)
     feedback = draw_feedback(torch.Generator().manual_seed(1), [8, 8], 10)
-    result = diagnose(net, x, y, DirectFeedback(feedback, normalise=False).credit)
+    result = diagnose(net, x, y, DirectFeedback(net, feedback, normalise=False).credit)
     points = net.stream(x)
     logits = net.readout(points[-1])
     gradients = torch.autograd.grad(nn.functional.cross_entropy(logits, y, reduction="sum"), points)
@@ -176,13 +180,13 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path: Pat
             if self.left == 0:
                 raise KeyboardInterrupt
 
-    whole = train(spec, Workplace("cpu", Silent(), tmp_path / "whole"))
+    whole = Snapshot().train([spec], Workplace("cpu", Silent(), tmp_path / "whole"))[0]
     for after in (1, 3, 5):  # before the first checkpoint, between two, after the last
         root = tmp_path / f"killed after {after}"
         with pytest.raises(KeyboardInterrupt):
-            train(spec, Workplace("cpu", Killer(after), root))
+            Snapshot().train([spec], Workplace("cpu", Killer(after), root))[0]
         assert (root / f"{spec.directory}.part" / RESUME).exists() == (after > 2)
-        resumed = train(spec, Workplace("cpu", Silent(), root))
+        resumed = Snapshot().train([spec], Workplace("cpu", Silent(), root))[0]
         assert resumed.checkpoint == whole.checkpoint
         assert resumed.summary == whole.summary
         for name, series in whole.series.items():
@@ -252,7 +256,7 @@ def test_one_step_of_bp_is_torchs_adamw(tmp_path: Path) -> None:
 
 
 def test_blocks_are_clipped_each_on_its_own() -> None:
-    from kymograph.training.updates import ClipParts
+    from kymograph.training.clipping import ClipParts
 
     net = make_network(SnapshotConfig(width=8, depth=2), digits(), 3)
     flat = FlatNetwork(net)
@@ -297,7 +301,7 @@ def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.C
     study = Snapshot()
     agreeing = study.specs([42], ["conv/bp"], {"skip": False})
     assert agreeing == study.specs([42], ["conv/bp"]), "what agrees with the arm is no contradiction"
-    study.prepare(study.specs([42], ["vit/bp", "resmlp/bp"], {"expansion": 2}))
+    study.prepare(study.specs([42], ["vit/bp", "resmlp/bp"], {"expansion": 2}), None)
     assert "note: expansion is a setting of resmlp; vit has none" in capsys.readouterr().err
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import kymograph
+from kymograph.cli.main import main
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import read_declaration
@@ -19,15 +24,48 @@ from tests.studies.user_study import write_study
 SEEDS = ["--seeds", *map(str, range(1, 9))]
 
 
-def command(*words: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+def in_a_process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     # The current directory is not on the path of a command that is installed, and must not be needed.
     code = "import sys; sys.path[:] = [p for p in sys.path if p]; from kymograph.cli.main import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(Path(kymograph.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
-    assert not check or done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr
     return done
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and how it ended."""
+
+    stdout: str
+    stderr: str
+    returncode: int
+
+
+def command(*words: str, cwd: Path, check: bool = True) -> Done:
+    """Does what a command does, in this process."""
+    out, error = io.StringIO(), io.StringIO()
+    path = list(sys.path)
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        try:
+            main(words)
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            sys.path[:] = path
+    assert not check or code == 0, error.getvalue()
+    return Done(out.getvalue(), error.getvalue(), code)
+
+
+@pytest.fixture(autouse=True)
+def _forget_the_study() -> Iterator[None]:
+    """Imports the study anew in every test, for each has a directory of its own."""
+    yield
+    for name in ("decay_study", "local_helper", "empty", "broken", "taken"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +73,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the study's file and its runs."""
     directory = tmp_path_factory.mktemp("user")
     write_study(directory)
-    done = command("run", "decay_study.py", *SEEDS, "--out", "runs", "--workers", "1", cwd=directory)
+    done = in_a_process("run", "decay_study.py", *SEEDS, "--out", "runs", "--workers", "1", cwd=directory)
     assert "decay: 16 runs computed, 0 found, 0 failed" in done.stdout and "final level" in done.stdout
     return directory
 
@@ -101,9 +139,12 @@ def test_stored_files_import_nothing(place: Path, tmp_path: Path) -> None:
     (place / "decay_study.py").rename(tmp_path / "kept.py")
     (place / "decay_study.py").write_text("raise SystemExit('imported')")
     try:
-        command("judge", "runs", cwd=place)
-        command("report", "runs", "-o", str(tmp_path / "r.html"), cwd=place)
-        command("watch", "runs", "--once", cwd=place)
+        for words in (
+            ["judge", "runs"],
+            ["report", "runs", "-o", str(tmp_path / "r.html")],
+            ["watch", "runs", "--once"],
+        ):
+            in_a_process(*words, cwd=place)
     finally:
         (tmp_path / "kept.py").replace(place / "decay_study.py")
 

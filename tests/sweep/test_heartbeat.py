@@ -37,34 +37,34 @@ def test_a_heart_beats_passes_everything_on_and_leaves_nothing(tmp_path: Path, m
     runs = specs(3)
     listener = Listener()
     with Heartbeat(tmp_path, Stack(tuple(runs), (True, False, True), 50), listener) as heart:
-        (first,) = read_beats(tmp_path / "clipping", time.time())
+        (first,) = read_beats(tmp_path / "warmup", time.time())
         assert first.alive and first.pid == os.getpid() and (first.done, first.steps) == (0, 50)
         assert first.runs == (runs[0].id, runs[2].id), "only runs that will be stored"
         for _ in range(4):
             heart.tick(5)
         heart.say("loss 0.1")
         deadline = time.monotonic() + 40
-        while read_beats(tmp_path / "clipping", time.time())[0].words != "loss 0.1":
+        while read_beats(tmp_path / "warmup", time.time())[0].words != "loss 0.1":
             assert time.monotonic() < deadline
-        (last,) = read_beats(tmp_path / "clipping", time.time())
+        (last,) = read_beats(tmp_path / "warmup", time.time())
         assert last.done == 20 and last.updated > first.updated and last.started == first.started
     assert (listener.steps, listener.words) == (20, "loss 0.1")
-    assert not (tmp_path / "clipping" / RUNNING).exists()
+    assert not (tmp_path / "warmup" / RUNNING).exists()
 
 
 def test_steps_alone_write_nothing_in_the_training_thread(tmp_path: Path) -> None:
     with Heartbeat(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
-        stamp = next((tmp_path / "clipping" / RUNNING).iterdir()).stat().st_mtime_ns
+        stamp = next((tmp_path / "warmup" / RUNNING).iterdir()).stat().st_mtime_ns
         for _ in range(10_000):
             heart.tick(1)
-        assert next((tmp_path / "clipping" / RUNNING).iterdir()).stat().st_mtime_ns == stamp
+        assert next((tmp_path / "warmup" / RUNNING).iterdir()).stat().st_mtime_ns == stamp
 
 
 def test_a_beat_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "clipping").write_text("in the way")
+    (tmp_path / "warmup").write_text("in the way")
     with Heartbeat(tmp_path, Stack(tuple(specs(1)), (True,), 50), Listener()) as heart:
         heart.tick(1)
-    assert (tmp_path / "clipping").read_text() == "in the way"
+    assert (tmp_path / "warmup").read_text() == "in the way"
 
 
 @pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
@@ -91,7 +91,7 @@ def test_training_is_the_same_to_the_bit_without_it(
 
 def test_a_process_that_is_gone_is_not_alive(tmp_path: Path) -> None:
     runs = specs(1)
-    directory = tmp_path / "clipping"
+    directory = tmp_path / "warmup"
     now = time.time()
     gone = dead_process()
     path = beat(tmp_path, runs, gone)
@@ -113,8 +113,8 @@ def test_a_process_that_is_gone_is_not_alive(tmp_path: Path) -> None:
 
 def test_a_process_of_another_machine_is_judged_by_its_silence(tmp_path: Path) -> None:
     beat(tmp_path, specs(1), 1, host="elsewhere", updated=1000.0)
-    assert [one.alive for one in read_beats(tmp_path / "clipping", 1030.0)] == [True]
-    assert [one.alive for one in read_beats(tmp_path / "clipping", 1100.0)] == [False]
+    assert [one.alive for one in read_beats(tmp_path / "warmup", 1030.0)] == [True]
+    assert [one.alive for one in read_beats(tmp_path / "warmup", 1100.0)] == [False]
 
 
 def test_what_is_no_beat_is_passed_over(tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ def test_what_is_no_beat_is_passed_over(tmp_path: Path) -> None:
     ):
         path.with_name(f"{number}.json").write_text(content)
     path.with_name("8.json").mkdir()
-    assert [one.pid for one in read_beats(tmp_path / "clipping", time.time())] == [os.getpid()]
+    assert [one.pid for one in read_beats(tmp_path / "warmup", time.time())] == [os.getpid()]
     for pid in (0, -1, 2**40):
         path.write_text(json.dumps({**whole, "pid": pid}))
-        assert [one.alive for one in read_beats(tmp_path / "clipping", time.time())] == [False]
+        assert [one.alive for one in read_beats(tmp_path / "warmup", time.time())] == [False]
 
 
 def test_a_directory_that_goes_while_it_is_read_holds_no_beat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_directory_that_goes_while_it_is_read_holds_no_beat(tmp_path: Path, mo
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(Path, "glob", gone)
-    assert read_beats(tmp_path / "clipping", time.time()) == []
+    assert read_beats(tmp_path / "warmup", time.time()) == []
 
 
 def test_the_next_process_buries_the_dead_and_spares_the_living(tmp_path: Path) -> None:

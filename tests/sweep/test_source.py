@@ -40,15 +40,15 @@ def test_local_modules_are_followed_and_installed_ones_are_not(tmp_path: Path, m
 
 def test_the_hash_changes_with_any_of_them_and_with_nothing_else(tmp_path: Path) -> None:
     write(tmp_path, study="import near\n", near="x = 1\n", far="y = 1\n")
-    before = source_hash(tmp_path / "study.py", "study")
+    before = source_hash(source_files(tmp_path / "study.py", "study"))
     assert len(before) == 16
     write(tmp_path, far="y = 2\n")
-    assert source_hash(tmp_path / "study.py", "study") == before
+    assert source_hash(source_files(tmp_path / "study.py", "study")) == before
     write(tmp_path, near="x = 2\n")
-    changed = source_hash(tmp_path / "study.py", "study")
+    changed = source_hash(source_files(tmp_path / "study.py", "study"))
     assert changed != before
     (tmp_path / "near.py").write_bytes(b"x = 2\r\n")
-    assert source_hash(tmp_path / "study.py", "study") == changed, "line endings are not an edit"
+    assert source_hash(source_files(tmp_path / "study.py", "study")) == changed, "line endings are not an edit"
 
 
 def test_a_study_inside_a_package_has_the_package_as_its_root(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def growth_per_block(norms: Sequence[float] | np.ndarray) -> float:
 
 
 def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
-    """Returns which alarms one epoch's measurements ring; a value that is not a number rings none."""
+    """Returns the alarms that one epoch's measurements raise; a value that is not a number raises none."""
     last = row["grad_norms"][-1]
     alarms = []
     if growth_per_block(row["hidden_norms"]) > GROWTH:
@@ -45,7 +45,7 @@ def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
 
 
 def first_epochs(rows: Sequence[Mapping[str, Any]], buffer: int) -> dict[str, int | None]:
-    """Returns the epoch at which each alarm first rings; None if it never does."""
+    """Returns the epoch at which each alarm is first raised; None if it never is."""
     found: dict[str, int | None] = {"growth": None, "gradient": None, "reference": None}
     for row in rows:
         for alarm in active_alarms(row, buffer):

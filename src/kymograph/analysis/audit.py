@@ -15,11 +15,11 @@ from kymograph import streams
 from kymograph.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
 from kymograph.analysis.flow import float64_cosines, flow
 from kymograph.analysis.functional import descent, perturbation_correlation
-from kymograph.models.blocks import BlockNetwork, evaluating
+from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.probes.measures.median_norm import median_norm
 from kymograph.probes.vectors import norms
-from kymograph.rules.base import Rule
 from kymograph.rules.backprop import Backprop
+from kymograph.rules.base import Rule
 from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.feedback import draw_feedback
 from kymograph.rules.losses import output_error
@@ -35,7 +35,7 @@ SAME_DIRECTION = 0.99
 
 @dataclass(frozen=True)
 class Answer:
-    """One question's answer: passed, failed, or (None) not to be told."""
+    """One question's answer: passed, failed, or None if nothing can be said."""
 
     question: str
     passed: bool | None
@@ -56,7 +56,7 @@ def scale(norms: Sequence[float], start: float | None, alarm: int | None) -> Ans
     Args:
         norms: medians of ||h_l||, l = 0..L, of the network as it is.
         start: ||h_L|| before training, if known.
-        alarm: the epoch at which the growth alarm first rang, if it did.
+        alarm: the epoch at which the growth alarm was first raised, if it was.
     """
     growth = growth_per_block(norms)
     found = f"growth per block {growth:.3g}, ||h_L|| {norms[-1]:.3g}"
@@ -74,7 +74,7 @@ def reference(
     """Is the gradient that credit is compared with large enough, and is its direction more than rounding?
 
     Returns the answer and the medians of ||h_l||. The published threshold, 1e-7 for the gradient of a mean loss over
-    1,024 images, also fires when a network is simply right; it is told beside, and decided is per unit of error.
+    1,024 images, also fires when a network is simply right; it is reported, and the decision is per unit of error.
     """
     points, logits, gradients = flow(net, x, y)
     hidden = [float(median_norm(net.measured(point))) for point in points]
@@ -91,9 +91,9 @@ def reference(
         f"||h_L|| ||g_L||/||e|| {scale_free[-1]:.2g}, published ||g_L|| {raw:.2g}"
     )
     threshold = f"||g_L||/||e|| at least {SENSITIVITY:.2g}, float64 cosine at least {SAME_DIRECTION:g}"
-    rang = {name: epoch for name, epoch in (alarms or {}).items() if name != "growth" and epoch is not None}
+    raised = {name: epoch for name, epoch in (alarms or {}).items() if name != "growth" and epoch is not None}
     passed = None if math.isnan(sensitivity) else sensitivity >= SENSITIVITY and worst >= SAME_DIRECTION
-    reasons = [f"{name} alarm since epoch {epoch}" for name, epoch in rang.items()]
+    reasons = [f"{name} alarm since epoch {epoch}" for name, epoch in raised.items()]
     if passed is False and worst >= SAME_DIRECTION:
         reasons.append("float32 still has its direction: what is gone is its size")
     if passed and raw < GRADIENT:
@@ -143,12 +143,12 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
 
 
 def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Tensor, seed: int) -> Answer:
-    """Does the credit foretell how the loss changes when a point of the stream is moved, better than fresh matrices do?
+    """Does the credit predict how the loss changes when a point of the stream is moved, better than fresh matrices do?
 
-    Images share the matrices, so they are no replications: what such credit gives by luck is told by fresh ones.
+    Images share the matrices, so they are no replications: fresh matrices show what such credit gives by chance.
     A rule without matrices hands out the gradient; it is set against random vectors.
     """
-    with evaluating(net):
+    with evaluation_mode(net), torch.no_grad():
         features = max(point[0].numel() for point in net.stream(x[:2]))
     few = min(len(y), max(64, LARGEST_MOVES // features))  # moves of whole images of features would not fit in memory
     x, y = x[:few], y[:few]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from kymograph.analysis.credit import Pairs, closed_form_sd
@@ -19,6 +18,7 @@ from kymograph.probes.vectors import as_float64
 from kymograph.rules.losses import output_error
 from kymograph.statistics.monte_carlo import monte_carlo_p
 from kymograph.statistics.multiplicity import holm
+
 
 @dataclass(frozen=True)
 class Null:
@@ -100,31 +100,29 @@ def calibrate(
     """
     error, gradients = errors_and_gradients(net, x, y)
     depth = len(net.blocks)
-    serving = [min(place, depth - 1) for place in range(depth + 1)]
+    serving = [min(point, depth - 1) for point in range(depth + 1)]
     matrices = [as_float64(matrix) for matrix in feedback]
     pairs = [Pairs.of(error, gradient) for gradient in gradients]
     chosen = NULLS.names() if nulls is None else nulls
     drawn = {name: NULLS.load(name)(pairs, matrices, serving, draws, seed).cpu() for name in chosen}  # (points, K)
-    observed = [float(pair.mean_cosines(matrices[s][None])[0]) for pair, s in zip(pairs, serving, strict=True)]
+    observed = [_observed(pair, matrices[index]) for pair, index in zip(pairs, serving, strict=True)]
     rechecks = float64_cosines(net, gradients, x, y)
     before = None if untrained is None else errors_and_gradients(untrained, x, y)
     layers = []
-    for place, (pair, s) in enumerate(zip(pairs, serving, strict=True)):
-        mine = {name: Null(values[place].numpy()) for name, values in drawn.items()}
-        following = pairs[place + 1] if place < depth else None
+    for point, (pair, index) in enumerate(zip(pairs, serving, strict=True)):
+        own = {name: Null(values[point].numpy()) for name, values in drawn.items()}
+        matrix = matrices[index]
         layers.append(
             PointCalibration(
-                f"h_{place}",
-                observed[place],
-                mine,
-                {name: monte_carlo_p(observed[place], null.values) for name, null in mine.items()},
-                closed_form_sd([pair.alignment()]),
-                pair.below_floor,
-                math.nan if following is None else float(following.mean_cosines(matrices[s][None])[0]),
-                float(rechecks[place].nanmean()),
-                math.nan
-                if before is None
-                else float(Pairs.of(before[0], before[1][place]).mean_cosines(matrices[s][None])[0]),
+                name=f"h_{point}",
+                observed=observed[point],
+                nulls=own,
+                p={name: monte_carlo_p(observed[point], null.values) for name, null in own.items()},
+                closed_sd=closed_form_sd([pair.alignment()]),
+                below_floor=pair.below_floor,
+                out=_observed(pairs[point + 1], matrix) if point < depth else math.nan,
+                recheck=float(rechecks[point].nanmean()),
+                untrained=math.nan if before is None else _observed(Pairs.of(before[0], before[1][point]), matrix),
             )
         )
     first = next(iter(drawn), None)
@@ -142,6 +140,11 @@ def calibrate(
     )
     control = float(np.nanmean([float(cosine(g, g).nanmean()) for g in gradients]))
     return CreditCalibration(tuple(layers), deep, control, draws, len(y))
+
+
+def _observed(pairs: Pairs, matrix: Tensor) -> float:
+    """Returns the mean cosine with one matrix (d, C)."""
+    return float(pairs.mean_cosines(matrix[None])[0])
 
 
 def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from kymograph.models.blocks import BlockNetwork
+from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.probes.measures.cosine import cosine
 from kymograph.probes.measures.median_norm import median_norm
 from kymograph.probes.sites import untouched
@@ -71,8 +71,7 @@ def diagnose(
         for number in range(len(net.blocks)):
             signal = credit(error, number)
             both = []
-            for place in (number, number + 1):
-                target = gradients[place]
+            for target in (gradients[number], gradients[number + 1]):
                 cosines = cosine(net.measured(net.spread(signal, target).contiguous()), net.measured(target))
                 missing += int(cosines.isnan().sum())
                 both.append(float(cosines.nanmean()))
@@ -89,8 +88,7 @@ def diagnose(
 
 def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
     """Returns the share of images whose class is the network's first choice; NaN if some output is not finite."""
-    with untouched(net):
-        return float(_correct_in_chunks(net, x, y).mean())
+    return float(_correct_in_chunks(net, x, y).mean())
 
 
 def correct_images(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
@@ -98,9 +96,9 @@ def correct_images(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
     return _correct_in_chunks(net, x, y) == 1
 
 
-@torch.no_grad()
 def _correct_in_chunks(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
-    return torch.cat([correct(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)])
+    with evaluation_mode(net), torch.no_grad():
+        return torch.cat([correct(net(a), b) for a, b in zip(x.split(CHUNK), y.split(CHUNK), strict=True)])
 
 
 def correct(logits: Tensor, y: Tensor) -> Tensor:

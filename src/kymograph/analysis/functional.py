@@ -52,10 +52,10 @@ def perturbation_correlation(
                 steps.append(noise * (size * _lengths(point) / _lengths(noise)))
                 actual.append(_losses(twin, point + steps[-1], block + 1, labels) - before)
             changes = torch.stack(actual, 1)  # (images, moves)
-            for place, credit in enumerate(credits):
+            for number, credit in enumerate(credits):
                 signal = credit(block).cpu().double()
                 predicted = torch.stack([(signal * step).flatten(1).sum(1) for step in steps], 1)
-                found[place, block] = _correlation(predicted, changes)
+                found[number, block] = _correlation(predicted, changes)
     return found
 
 

@@ -10,7 +10,6 @@ from kymograph.analysis.calibration import CreditCalibration, calibrate
 from kymograph.analysis.nulls import NULLS
 from kymograph.data import load_task
 from kymograph.data.batches import Batches
-from kymograph.errors import KymographError
 from kymograph.figures.save import save_figure
 from kymograph.lab.calibration_text import to_json
 from kymograph.lab.checkpoints import load

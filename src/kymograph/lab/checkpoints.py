@@ -15,7 +15,7 @@ from torch import Tensor
 from kymograph.data import load_task
 from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
-from kymograph.models.blocks import BlockNetwork, evaluating
+from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT
 from kymograph.studies.image_training import make_network
@@ -52,7 +52,7 @@ class Trained:
         On a GPU a label that the network has no output for would end the whole process.
         """
         try:
-            with evaluating(self.net):
+            with evaluation_mode(self.net), torch.no_grad():
                 classes = self.net(images[:1]).shape[1]
         except RuntimeError as error:
             reason = str(error).splitlines()[0]

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from kymograph.shapes import Float
@@ -112,13 +111,12 @@ def parameter_names(net: nn.Module) -> dict[str, list[str]]:
 
 
 @contextmanager
-def evaluating(net: nn.Module) -> Iterator[None]:
-    """Runs a block in evaluation mode and without gradients, then restores the mode of every module of ``net``."""
+def evaluation_mode(net: nn.Module) -> Iterator[None]:
+    """Puts ``net`` in evaluation mode for a ``with`` block, then restores the mode of each of its modules."""
     training = {module: module.training for module in net.modules()}
     net.eval()
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
         for module, mode in training.items():
             module.training = mode

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
+from kymograph.models.blocks import evaluation_mode
 
 Reduce = Callable[[Tensor], Tensor]
 
@@ -64,16 +65,12 @@ def watching(
 @contextmanager
 def untouched(net: nn.Module) -> Iterator[None]:
     """Runs a block on ``net`` and puts back its mode and its gradients, so that training cannot tell."""
-    training = {module: module.training for module in net.modules()}
     kept = {parameter: parameter.grad for parameter in net.parameters()}
     for parameter in kept:
         parameter.grad = None
     try:
-        net.eval()
-        with torch.enable_grad():
+        with evaluation_mode(net), torch.enable_grad():
             yield
     finally:
-        for module, mode in training.items():
-            module.training = mode
         for parameter, gradient in kept.items():
             parameter.grad = gradient

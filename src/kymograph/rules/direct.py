@@ -2,7 +2,7 @@
 
 The error of the output, e = softmax(z) - onehot(y), goes to every block through a fixed random matrix of its own:
 a_l = B_l e. Block l descends <f_l, a_l>; inside the block the gradient is exact, between blocks nothing flows. The
-read-out gets its exact gradient, the embed the signal of B_0, which it shares with block 0.
+read-out gets its exact gradient, the embed the signal of B_0, which it shares with block 0 unless their widths differ.
 
 All parts use the weights from before the step, so one forward pass serves them all: the graph is cut between blocks
 while it is built, and a single backward call starts from every block's output at once.
@@ -37,9 +37,11 @@ class DirectFeedback(BlockRule):
         feedback: the matrices B_l, (width, classes) each.
         normalise: whether each sample's credit is divided by its RMS, which removes the size of its error.
         penalty: lambda; the block's loss gets lambda times the mean of ||f_l||^2 on top (0: vanilla DFA).
+        embed_feedback: the embed's own matrix; None: it shares the one of block 0.
     """
 
     feedback: Matrices
+    embed_feedback: Tensor | None
 
     def __init__(
         self,
@@ -48,9 +50,11 @@ class DirectFeedback(BlockRule):
         *,
         normalise: bool = True,
         penalty: float = 0.0,
+        embed_feedback: Tensor | None = None,
         loss: Loss | None = None,
     ) -> None:
         super().__init__(net, loss)
+        self.register_buffer("embed_feedback", embed_feedback)
         self.feedback, self.normalise, self.penalty = Matrices(feedback), normalise, penalty
         if len(self.feedback) != len(self.net.blocks):
             raise KymographError(
@@ -59,8 +63,7 @@ class DirectFeedback(BlockRule):
 
     def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns B_l e for every sample, normalised if the rule does so, before it is spread over positions."""
-        signal = self.direction(error, block)
-        return unit_rms(signal) if self.normalise else signal
+        return self._normalised(self.direction(error, block))
 
     def direction(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns B_l e for every sample."""
@@ -76,11 +79,11 @@ class DirectFeedback(BlockRule):
         error = error_of(self.loss, logits, y) / size  # the mean over the batch
         signals = []
         for number, output in enumerate(outputs):
-            signal = net.spread(self._per_batch(error, number, size), output)
+            signal = net.spread(self._mean_over_batch(error, self.feedback[number]), output)
             if self.penalty:
                 signal = signal + (2 * self.penalty / size) * output.detach()
             signals.append(signal)
-        at_embed = net.spread(self._per_batch(error, 0, size), start)
+        at_embed = net.spread(self._mean_over_batch(error, self._matrix_of_embed()), start)
         roots = [(losses, torch.ones_like(losses)), *zip(outputs, signals, strict=True), (start, at_embed)]
         learning = [(root, signal) for root, signal in roots if root.requires_grad]
         if learning:
@@ -91,22 +94,26 @@ class DirectFeedback(BlockRule):
         """Returns B_0 to B_{L-1}."""
         return list(self.feedback)
 
-    def _per_batch(self, error: Tensor, block: int, size: int) -> Tensor:
+    def _matrix_of_embed(self) -> Tensor:
+        return self.feedback[0] if self.embed_feedback is None else self.embed_feedback
+
+    def _mean_over_batch(self, error: Tensor, matrix: Tensor) -> Tensor:
+        """Returns the credit (batch, width) of errors that have been divided by the size of the batch."""
         # Normalised credit has no memory of the error's scale, so the mean over the batch is taken afterwards.
-        return self.credit(error * size, block) / size if self.normalise else self.credit(error, block)
+        size = len(error)
+        return self._normalised(error * size @ matrix.T) / size if self.normalise else error @ matrix.T
+
+    def _normalised(self, signal: Tensor) -> Tensor:
+        return unit_rms(signal) if self.normalise else signal
 
     def plan(self) -> list[PlanLine]:
         """Only the read-out is exact; the graph is cut at every block's input."""
         scaled = ", divided per sample by its RMS" if self.normalise else ""
         pulled = f", plus {self.penalty:g} ||f||^2" if self.penalty else ""
-        lines = [
-            PlanLine(
-                "embed",
-                f"B_0 e{scaled} (the matrix of block 0); cut from the blocks",
-                "other",
-                LocalSignal(self.feedback[0], self.normalise),
-            )
-        ]
+        whose = "(the matrix of block 0)" if self.embed_feedback is None else "(its own matrix)"
+        matrix = "B_0" if self.embed_feedback is None else "B"
+        at_embed = LocalSignal(self._matrix_of_embed(), self.normalise)
+        lines = [PlanLine("embed", f"{matrix} e{scaled} {whose}; cut from the blocks", "other", at_embed)]
         for number, block in enumerate(self.block_names()):
             signal = f"B_{number} e at its output f{scaled}{pulled}; exact inside, cut at its input"
             local = LocalSignal(self.feedback[number], self.normalise, self.penalty)
@@ -116,4 +123,5 @@ class DirectFeedback(BlockRule):
 
 def build(net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.0) -> DirectFeedback:
     """Returns the rule with matrices drawn for the network."""
-    return DirectFeedback(net, feedback_for(net, setup), normalise=normalise, penalty=penalty, loss=setup.loss)
+    blocks, embed = feedback_for(net, setup)
+    return DirectFeedback(net, blocks, normalise=normalise, penalty=penalty, embed_feedback=embed, loss=setup.loss)

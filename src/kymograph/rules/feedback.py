@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.models.blocks import evaluating
+from kymograph.models.blocks import evaluation_mode
 from kymograph.rules.base import Setup, in_blocks
 
 LAW = "N(0, 1) / sqrt(classes)"
@@ -40,16 +41,29 @@ def draw_feedback(draw: torch.Generator, widths: Sequence[int], classes: int) ->
     return [torch.randn(width, classes, generator=draw) / classes**0.5 for width in widths]
 
 
-def feedback_for(net: nn.Module, setup: Setup) -> list[Tensor]:
+class Feedback(NamedTuple):
+    """The feedback matrices of one network."""
+
+    blocks: list[Tensor]
+    embed: Tensor | None
+    """The embed's own matrix; None if the one of block 0 fits it, which it then shares."""
+
+
+def feedback_for(net: nn.Module, setup: Setup) -> Feedback:
     """Returns matrices drawn for ``net``, on its device; their shapes are learned from a pass with the example."""
     if setup.generator is None or setup.example is None:
         raise KymographError("random feedback needs a generator to be drawn from and an example of the inputs")
     net = in_blocks(net)
-    with evaluating(net):
+    with evaluation_mode(net), torch.no_grad():
         points = net.stream(setup.example)
         classes = net.readout(points[-1]).shape[-1]
-    widths = [net.credit_shape(point)[0] for point in points[1:]]
-    return [matrix.to(points[0].device, points[0].dtype) for matrix in draw_feedback(setup.generator, widths, classes)]
+    at_embed, *widths = [net.credit_shape(point)[0] for point in points]
+    if at_embed != widths[0]:
+        widths.append(at_embed)
+    drawn = draw_feedback(setup.generator, widths, classes)
+    matrices = [matrix.to(points[0].device, points[0].dtype) for matrix in drawn]
+    blocks = len(net.blocks)
+    return Feedback(matrices[:blocks], matrices[blocks] if len(matrices) > blocks else None)
 
 
 def feedback_hash(feedback: Iterable[Tensor]) -> str:

@@ -90,14 +90,14 @@ def _named(code: CodeReference, reference: str) -> CodeReference:
     if code.name:
         return code
     module = code.load_module()
-    own = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, Study) or (_is_study_class(value) and value.__module__ == module.__name__)
-    ]
+    found: dict[int, str] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Study) or (_is_study_class(value) and value.__module__ == module.__name__):
+            found.setdefault(id(value), name)  # an alias such as ``STUDY = Warmup`` is the same study
+    own = list(found.values())
     if len(own) != 1:
-        found = f"the studies {', '.join(own)}; choose one with {reference}:NAME" if own else "no study"
-        raise KymographError(f"{reference} defines {found}")
+        what = f"the studies {', '.join(own)}; choose one with {reference}:NAME" if own else "no study"
+        raise KymographError(f"{reference} defines {what}")
     return replace(code, name=own[0])
 
 

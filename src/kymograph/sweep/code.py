@@ -11,7 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.source import source_hash
+from kymograph.sweep.source import source_files, source_hash
+
+_SOURCE = "__kymograph_source__"
+"""Where a module keeps the hash of the source that it was imported from."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,28 @@ class CodeReference:
     def load(self) -> Any:
         """Returns an instance of the study, imported if it is not yet; a user-defined one knows its source's hash."""
         module = self.load_module()
+        source = None
+        if self.user_defined and module.__file__ is not None:
+            module, source = self._as_it_is_now(module)
         found = getattr(module, self.name, None)
         if found is None:
             raise KymographError(f"cannot load the study {self}: {module.__name__} has no {self.name!r}")
         study = found() if isinstance(found, type) else found
-        if self.user_defined and module.__file__ is not None:
-            name = Path(module.__file__).stem if self.file else module.__name__
-            study.source = source_hash(Path(module.__file__), name, self.search)
+        study.source = source
         return study
+
+    def _as_it_is_now(self, module: ModuleType) -> tuple[ModuleType, str]:
+        """Returns the module and its source's hash; imported again if the source was edited since, as in a notebook."""
+        path = Path(module.__file__ or "")
+        files = source_files(path, path.stem if self.file else module.__name__, self.search)
+        source = source_hash(files)
+        if getattr(module, _SOURCE, source) != source:
+            for name, loaded in list(sys.modules.items()):
+                if getattr(loaded, "__file__", None) in {str(file) for file in files.values()}:
+                    del sys.modules[name]
+            module = self.load_module()
+        setattr(module, _SOURCE, source)
+        return module, source
 
     def load_module(self) -> ModuleType:
         """Imports the module, if it is not imported yet; whatever goes wrong in it is one sentence."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -42,10 +42,10 @@ def source_files(path: Path, module: str, search: Iterable[str] = ()) -> dict[st
     return found
 
 
-def source_hash(path: Path, module: str, search: Iterable[str] = ()) -> str:
-    """Returns sixteen hex digits that change whenever the study's file or a local module that it imports does."""
+def source_hash(files: Mapping[str, Path]) -> str:
+    """Returns sixteen hex digits that change whenever one of the ``files``, named as they are imported, does."""
     total = hashlib.sha256()
-    for name, file in sorted(source_files(path, module, search).items()):
+    for name, file in sorted(files.items()):
         total.update(name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return total.hexdigest()[:16]
 

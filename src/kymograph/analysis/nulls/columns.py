@@ -13,9 +13,7 @@ from kymograph.analysis.nulls.matrices import cosines_of_drawn
 PART = {"label": "columns permuted", "about": "the training matrix with its class columns permuted", "order": 3}
 
 
-def draw(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
+def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:
     """Returns the mean cosine at every point and draw, shape (points, draws)."""
     return cosines_of_drawn("columns", _matrices, pairs, matrices, serving, draws, seed)
 

@@ -14,9 +14,7 @@ from kymograph.analysis.credit import Pairs
 PART = {"label": "random directions", "about": "directions at random, anew for every image", "order": 5}
 
 
-def draw(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
+def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:
     """Returns the mean cosine at every point and draw, shape (points, draws)."""
     return torch.stack(
         [

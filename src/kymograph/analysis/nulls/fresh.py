@@ -14,9 +14,7 @@ from kymograph.analysis.nulls.matrices import cosines_of_drawn
 PART = {"label": "fresh matrices", "about": "fresh matrices of the same law", "order": 1}
 
 
-def draw(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
+def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:
     """Returns the mean cosine at every point and draw, shape (points, draws)."""
     return cosines_of_drawn("fresh", _matrices, pairs, matrices, serving, draws, seed)
 

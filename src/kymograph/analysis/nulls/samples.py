@@ -13,9 +13,7 @@ from kymograph.analysis.credit import Pairs
 PART = {"label": "images shuffled", "about": "errors and gradients of different images", "order": 4}
 
 
-def draw(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
+def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:
     """Returns the mean cosine at every point and draw, shape (points, draws)."""
     return torch.stack(
         [

@@ -67,7 +67,7 @@ class StackedDirectFeedback(InPlace, DirectFeedback):
 
 def accelerate(rule: Rule) -> Rule | None:
     """Returns the twin of plain DFA on a `ResidualMLP`, if its blocks are one stack."""
-    if type(rule) is not DirectFeedback or not serves(rule):
+    if type(rule) is not DirectFeedback or not serves(rule) or rule.embed_feedback is not None:
         return None
     if len({matrix.shape for matrix in rule.feedback}) > 1 or stack_of_views(_weights(rule.net, "w1.weight")) is None:
         return None

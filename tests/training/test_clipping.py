@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.models.flat import FlatParameters
-from kymograph.training.updates import Adam, ClipByNorm, ClipByPercentile, ClipByValue, ClipParts, Sgd, Update
+from kymograph.training.clipping import ClipByNorm, ClipByPercentile, ClipByValue, ClipParts
 
 INF = float("inf")
 
@@ -66,40 +65,6 @@ def test_adaptive_clipping_cuts_at_a_percentile_of_its_own_past() -> None:
     gradients = rows(0.5, 0.5)  # a small gradient is never lengthened
     assert not clip(gradients, torch.tensor([0.5, 0.5])).any()
     assert gradients.norm(dim=1).tolist() == pytest.approx([0.5, 0.5])
-
-
-def test_sgd_has_a_rate_per_replica() -> None:
-    flat = FlatParameters({"w": (2,)}, 2)
-    flat.gradients.fill_(1.0)
-    Sgd(torch.tensor([0.1, 0.5])).step(flat)
-    torch.testing.assert_close(flat.values, torch.tensor([[-0.1, -0.1], [-0.5, -0.5]]))
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 1000), st.sampled_from([1e-3, 0.1]))
-def test_adam_is_torchs_adam(seed: int, lr: float) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    flat = FlatParameters({"w": (5,)}, 3)
-    flat.values.copy_(torch.randn(3, 5, generator=draw))
-    weights = flat.values.clone().requires_grad_()
-    reference, ours = torch.optim.Adam([weights], lr=lr), Adam(flat, lr)
-    for _ in range(5):
-        gradients = torch.randn(3, 5, generator=draw)
-        weights.grad = gradients.clone()
-        flat.gradients.copy_(gradients)
-        reference.step()
-        ours.step(flat)
-    torch.testing.assert_close(flat.values, weights.detach())
-
-
-def test_an_update_reports_norms_before_clipping() -> None:
-    flat = FlatParameters({"w": (2,)}, 2)
-    flat.gradients.copy_(rows(5.0, 0.5))
-    norms, clipped = Update(Sgd(torch.ones(2)), [ClipByNorm(torch.ones(2))], norms=True)(flat)
-    assert norms is not None and clipped is not None
-    assert norms.tolist() == pytest.approx([5.0, 0.5]) and clipped.tolist() == [True, False]
-    assert flat.values.norm(dim=1).tolist() == pytest.approx([1.0, 0.5])
-    assert Update(Sgd(torch.ones(2)))(flat) == (None, None)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=6, max_size=6), st.floats(1e-3, 1e3))
