@@ -22,9 +22,10 @@ from tests.data import archive
 
 ROOT = Path(__file__).parent.parent
 HOWTO = ROOT / "docs" / "howto"
+SOURCE = ROOT / "src" / "kymograph"
 PARTS = sorted(path.name for path in HOWTO.glob("add-a*.md"))
-USE = ["README.md", "docs/tutorial.md", *(f"docs/howto/{p.name}" for p in sorted(HOWTO.glob("*.md")) if p.name not in PARTS)]
-STUDY_PAGE = HOWTO / "add-a-study.md"
+GUIDES = sorted(f"docs/howto/{path.name}" for path in HOWTO.glob("*.md") if path.name not in PARTS)
+STUDY_PAGE = "add-a-study.md"
 SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and takes no time
     "clipping": {"n_samples": 60, "epochs": 1, "n_rare": 3},
     "depth": {"layers": 3, "width": 8, "steps": 6},
@@ -32,7 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and
     "calibration": {"epochs": 1, "width": 16, "draws": 19},
     "top_block_study.py": {"epochs": 1, "width": 16},
 }
-FASTER = {"--images": "64", "--worlds": "100"}  # options of other verbs, where they are given
+OPTIONS = {"audit": ["--images", "64", "--quiet"], "calibrate": ["--images", "64", "--draws", "19"]}
 
 Block = tuple[str, str]  # language and content
 
@@ -55,8 +56,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     known = set(sys.modules)
     whole = functools.partial(quickly, kymograph.run)
     monkeypatch.setattr("kymograph.lab.run.run", whole)
-    monkeypatch.setattr("kymograph.figures.save.FORMATS", ("svg",))
-    monkeypatch.setattr("kymograph.figures.save.save_figure.__defaults__", (("svg",),))
+    monkeypatch.setattr("kymograph.figures.save.save_figure", lambda figure, directory, name: [])  # drawn, not written
     monkeypatch.setattr("kymograph.live.web.serve", lambda directory, port: 0)
     monkeypatch.setattr("kymograph.data.cifar10_files.fetch", lambda directory: archive.make(Path(directory)))
     registry._in_packages.cache_clear()
@@ -103,14 +103,10 @@ def do(command: str, desk: Path) -> None:
         for option, value in options.items():
             if option not in words:
                 words += [option, value]
-            elif option in ("--epochs", "--width"):
+            elif option in ("--epochs", "--draws"):
                 words[words.index(option) + 1] = value
         words.append("--quiet")
-    for option, value in FASTER.items():
-        if option in words:
-            words[words.index(option) + 1] = value
-    if words[0] == "audit":
-        words += ["--images", "64", "--quiet"]
+    words += OPTIONS.get(words[0], []) if "--draws" not in words else []
     words = [resolved(word, desk) for word in words]
     with pytest.raises(SystemExit) as exit_:
         main(words)
@@ -124,12 +120,17 @@ def resolved(word: str, desk: Path) -> str:
 
 def stored_depth(desk: Path) -> None:
     """Makes the runs that most pages start from."""
-    kymograph.run("depth", seeds=[42, 123], arms=["plain", "residual"], out=desk / "runs", quiet=True, **SETTINGS["depth"])
+    kymograph.run(
+        "depth", seeds=[42, 123], arms=["plain", "residual"], out=desk / "runs", quiet=True, **SETTINGS["depth"]
+    )
 
 
 def script_logs(desk: Path) -> None:
     """Writes logs as the snapshot scripts do."""
-    keys = {"resmlp": ("hidden_norms", "bp_grad_norms_per_sample_med"), "vit": ("hidden_norms_cls", "bp_grad_per_sample_l2_med")}
+    keys = {
+        "resmlp": ("hidden_norms", "bp_grad_norms_per_sample_med"),
+        "vit": ("hidden_norms_cls", "bp_grad_per_sample_l2_med"),
+    }
     for name in ("snapshot_evolution_v2", "snapshot_no_outln_v1", "snapshot_vit_v1"):
         norms, gradients = keys["vit" if "vit" in name else "resmlp"]
         entries = [{norms: [1.0, 2.0, 3.0 + n], gradients: [1.0, 1.0, 1.0 + n], "epoch": n} for n in range(3)]
@@ -146,7 +147,7 @@ def csv_results(desk: Path) -> None:
         (desk / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
 
 
-@pytest.mark.parametrize("name", USE)
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", *GUIDES])
 def test_what_a_page_says_works(name: str, desk: Path) -> None:
     page = ROOT / name
     found = blocks(page)
@@ -162,42 +163,35 @@ def test_what_a_page_says_works(name: str, desk: Path) -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_page_adds_its_part(name: str, desk: Path) -> None:
-    page = HOWTO / name
-    found = blocks(page)
+    found = blocks(HOWTO / name)
     (table,) = [tomllib.loads(content) for language, content in found if language == "toml"]
     ((group, entries),) = table["project"]["entry-points"].items()
     ((part, module),) = entries.items()
     folder = f"src/{group.replace('.', '/')}/"
-    assert f"`{folder}`" in page.read_text() and (ROOT / folder).is_dir(), "the page says where the file goes in the tree"
+    assert f"`{folder}`" in (HOWTO / name).read_text() and (ROOT / folder).is_dir(), "where the file goes in the tree"
 
-    if page != STUDY_PAGE:  # whose study is run from its file first
-        stored_depth(desk)
-        install(desk, group, part, found)
-        study = next(content for _, content in blocks(STUDY_PAGE) if file_name(content) == "momentum.py")
+    mine = [content for language, content in found if language == "python" and content.startswith("# my_lab/")]
+    rest = [(language, content) for language, content in found if content not in mine]
+    study = next(content for _, content in blocks(HOWTO / STUDY_PAGE) if file_name(content) == "momentum.py")
+    if name == STUDY_PAGE:  # the study is run from its file first
+        follow(rest, desk)
+        install(desk, group, part, module, study + "".join(mine))
+        assert kymograph.load_study(part).question == registry.Registry(group, "").part(part).about
+    else:
         (desk / "momentum.py").write_text(study)
-        found = [block for block in found if not in_package(block)]
+        stored_depth(desk)
+        install(desk, group, part, module, *mine)
         assert registry.Registry(group, "").part(part).about, "a part says in a line what it is"
-        assert len(commands("".join(content for language, content in found if language == ""))) >= (name != "add-a-measure.md")
-    follow([block for block in found if not in_package(block)], desk)
-    if page == STUDY_PAGE:
-        file, *more = [content for _, content in found if file_name(content) == "momentum.py" or in_package(("python", content))]
-        install(desk, group, part, [("python", f"# my_lab/momentum.py\n{file}{''.join(more)}")])
-        assert kymograph.load_study("momentum").question in registry.Registry(group, "").part(part).about
-    assert any("\ndef test_" in content for _, content in found), "the page shows a test"
+        follow(rest, desk)
+    assert any("\ndef test_" in content for _, content in rest), "the page shows a test"
 
 
-def in_package(block: Block) -> bool:
-    return block[0] == "python" and block[1].startswith("# my_lab/")
-
-
-def install(desk: Path, group: str, part: str, found: list[Block]) -> None:
-    """Installs the package ``my_lab``, as pip does, with the files of a page and an entry point."""
+def install(desk: Path, group: str, part: str, module: str, source: str) -> None:
+    """Installs the package ``my_lab``, as pip does, with one module and its entry point."""
     site = desk / "site-packages"
-    for _, content in filter(in_package, found):
-        path = site / content.splitlines()[0].removeprefix("# ").split(",")[0]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-        module = ".".join(path.relative_to(site).with_suffix("").parts)
+    path = site / f"{module.replace('.', '/')}.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
     information = site / "my_lab-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1\n")
@@ -214,7 +208,7 @@ def test_every_page_is_listed() -> None:
 
 def test_every_kind_of_part_has_a_page() -> None:
     found = set()
-    for path in (ROOT / "src" / "kymograph").rglob("*.py"):
+    for path in SOURCE.rglob("*.py"):
         found |= set(re.findall(r'Registry\(\s*"(kymograph[\w.]+)", ', path.read_text()))
     explained = "".join((HOWTO / name).read_text() for name in PARTS)
     for group in found - {"kymograph.rules.fast"}:  # an accelerator is part of a rule
@@ -232,18 +226,30 @@ def test_links_lead_somewhere() -> None:
             assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
 
 
-def test_names_of_modules_in_the_documents_exist() -> None:
+def test_the_modules_and_files_that_the_pages_name_exist() -> None:
     """A page that names a module or a file of the tree that was moved is out of date."""
-    sources = {path.relative_to(ROOT / "src" / "kymograph") for path in (ROOT / "src" / "kymograph").rglob("*.py")}
-    dotted = {".".join(("kymograph", *path.with_suffix("").parts)) for path in sources}
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         text = path.read_text()
         for name in re.findall(r"`src/(kymograph/[\w/.]+)`", text):
-            assert (ROOT / "src" / name).exists(), f"{path.name}: {name}"
+            assert (SOURCE.parent / name).exists(), f"{path.name}: {name}"
         for name in re.findall(r"`(\w+/\w+\.py)`", text):
-            assert (ROOT / name).exists() or Path(name) in sources, f"{path.name}: {name}"
-        for name in re.findall(r"from (kymograph\.[\w.]+) import", text):
-            assert name in dotted or f"{name}.__init__" in dotted, f"{path.name}: {name}"
+            assert (ROOT / name).exists() or (SOURCE / name).exists(), f"{path.name}: {name}"
+        for name in re.findall(r"from (kymograph(?:\.\w+)+) import", text):
+            home = SOURCE.parent / name.replace(".", "/")
+            assert home.is_dir() or home.with_suffix(".py").exists(), f"{path.name}: {name}"
+
+
+def test_the_map_shows_every_room() -> None:
+    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    shown = (ROOT / "docs" / "architecture.md").read_text().split("## Rooms")[1].split("## ")[0]
+    assert rooms - {"__init__", "__main__"} <= set(re.findall(r"`(\w+)`", shown))
+
+
+def test_the_classes_that_the_glossary_names_exist() -> None:
+    source = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    classes = set(re.findall(r"^class (\w+)", source, re.MULTILINE))
+    named = set(re.findall(r"`([A-Z][a-z]\w+)(?:\.\w+)?`", (ROOT / "docs" / "glossary.md").read_text()))
+    assert len(named) > 25 and named <= classes, named - classes
 
 
 def test_the_verdicts_of_the_readme_are_those_of_the_page_that_the_demo_wrote() -> None:

@@ -10,8 +10,9 @@ from kymograph.analysis.functional import descent, perturbation_correlation
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.models.blocks import BlockNetwork
-from kymograph.rules.baselines import BlockBackprop
-from kymograph.rules.direct import DirectFeedback, draw_feedback
+from kymograph.rules.backprop import Backprop
+from kymograph.rules.direct import DirectFeedback
+from kymograph.rules.feedback import draw_feedback
 from kymograph.studies.image_training import make_network
 from kymograph.studies.snapshot import SnapshotConfig
 
@@ -58,7 +59,7 @@ def test_credit_without_a_direction_has_no_correlation(net: BlockNetwork) -> Non
 def test_a_step_against_the_gradient_lowers_the_loss_and_leaves_the_network_alone(net: BlockNetwork) -> None:
     x, y = Batches(digits(), 8).test(64)
     before = {name: p.detach().clone() for name, p in net.named_parameters()}
-    exact, again, chance = descent(net, [BlockBackprop(), BlockBackprop()], x, y, generator())
+    exact, again, chance = descent(net, [Backprop, Backprop], x, y, generator())
     assert exact == again < 0
     assert abs(chance) < abs(exact)
     assert all(torch.equal(p, before[name]) for name, p in net.named_parameters())
@@ -70,6 +71,6 @@ def test_a_step_along_reversed_feedback_is_the_reversed_step() -> None:
     net = make_network(SnapshotConfig(width=16, depth=2, w2_std=0.3), digits(), 2)
     x, y = Batches(digits(), 8).test(64)
     feedback = [matrix.double() for matrix in draw_feedback(torch.Generator().manual_seed(3), [16, 16], 10)]
-    rules = [DirectFeedback([sign * b for b in feedback]) for sign in (1, -1)]
+    rules = [lambda twin, sign=sign: DirectFeedback(twin, [sign * b for b in feedback]) for sign in (1, -1)]
     forth, back, _ = descent(net, rules, x, y, generator())
     assert forth == pytest.approx(-back, rel=0.05)

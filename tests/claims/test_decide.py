@@ -111,21 +111,21 @@ def test_an_invalid_claim_still_counts_in_its_family() -> None:
 
 @pytest.mark.parametrize(("n", "largest"), [(6, 1), (8, 6), (10, 25)])
 def test_planning_knows_how_large_a_family_seeds_can_carry(n: int, largest: int) -> None:
-    assert decide.could_be_told(n, largest, 0.05) and not decide.could_be_told(n, largest + 1, 0.05)
+    assert decide.can_decide(n, largest, 0.05) and not decide.can_decide(n, largest + 1, 0.05)
 
 
-def test_seeds_to_tell_reach_both_tests() -> None:
+def test_seeds_to_decide_reach_both_tests() -> None:
     evidence = decide.weigh(claim(), np.array([2.0, 1.0, -0.5, 1.5, 0.2, -0.4]))
-    (alone, aim), (crowded, _) = decide.seeds_to_tell(evidence, 0.05, 1), decide.seeds_to_tell(evidence, 0.05, 20)
+    (alone, aim), (crowded, _) = decide.seeds_to_decide(evidence, 0.05, 1), decide.seeds_to_decide(evidence, 0.05, 20)
     assert aim is Outcome.SUPPORTED
     assert alone is not None and crowded is not None and 6 < alone < crowded
-    assert decide.could_be_told(crowded, 20, 0.05)
+    assert decide.can_decide(crowded, 20, 0.05)
 
 
 def test_an_effect_between_zero_and_the_margin_can_only_be_called_equivalent() -> None:
     values = np.array([0.9, -0.7, 0.6, 0.2, -0.4, 0.5, 0.1, -0.3])
     evidence = decide.weigh(claim("greater", 0.4), values)
-    needed, aim = decide.seeds_to_tell(evidence, 0.05, 1)
+    needed, aim = decide.seeds_to_decide(evidence, 0.05, 1)
     assert aim is Outcome.EQUIVALENT and needed is not None
     enough = np.tile(values, -(-4 * needed // len(values)))
     assert told(claim("greater", 0.4), enough) is Outcome.EQUIVALENT

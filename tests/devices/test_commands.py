@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import kymograph
+from kymograph.cli.main import VERBS
 from kymograph.lab import calibrate, proof, reproduce
 from kymograph.models import MODELS, draw_model
 from kymograph.runs.store import Store
@@ -131,3 +134,17 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         )
     store = Store.open(tmp_path)
     assert not list(store.failed) and {run.provenance["device"] for run in store} == {"cuda"}
+
+
+def test_no_command_with_a_device_is_left_out() -> None:
+    with_device = {name for name in VERBS.names() if "device" in set(_options(VERBS.module(name).Options))}
+    assert with_device == {"run", "reproduce", "audit", "calibrate", "rules"}
+
+
+def _options(group: type) -> Iterator[str]:
+    """Yields the names of a command's options, those of its groups too."""
+    for name, kind in get_type_hints(group).items():
+        if dataclasses.is_dataclass(kind):
+            yield from _options(kind)  # type: ignore[arg-type]
+        else:
+            yield name

@@ -20,6 +20,8 @@ from kymograph.runs.stored import StoredRun
 from kymograph.studies import image_training
 from kymograph.studies.images import ImageSettings
 from kymograph.studies.loading import STUDIES
+from kymograph.studies.snapshot import Snapshot
+from kymograph.sweep.compute import Workplace
 from tests.conftest import QUICK_DEPTH
 from tests.devices.few_images import CLASSES, few_images, instead_of_digits
 from tests.devices.pretended import pretended_device
@@ -85,6 +87,33 @@ def test_studies_run_where_there_is_no_float64(study: str, tmp_path: Path) -> No
     with pretended_device("mps"):
         found = run(study, tmp_path, "mps")
     assert not list(found.failed), [failed.traceback for failed in found.failed]
+
+
+def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    (spec,) = Snapshot().specs([42], ["resmlp/dfa"], {**NETWORK, "epochs": 3, "checkpoint_every": 1})
+    expected = image_training.fit(spec, spec.config, Workplace("cpu", Counting(), tmp_path / "cpu"))
+    with pretended_device("cuda"):
+        with pytest.raises(KeyboardInterrupt):
+            image_training.fit(spec, spec.config, Workplace("cuda", Counting(stop_at=3), tmp_path / "cuda"))
+        second = Counting()
+        found = image_training.fit(spec, spec.config, Workplace("cuda", second, tmp_path / "cuda"))
+        weights = [parameter.detach().cpu() for parameter in found.net.parameters()]
+    assert second.measured == 2, "it had begun again"
+    assert all(map(torch.equal, weights, expected.net.parameters()))
+
+
+class Counting:
+    """Counts the measurements of a run, and interrupts it at one of them."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.measured, self._stop_at = 0, stop_at
+
+    def tick(self, steps: int) -> None: ...
+
+    def say(self, text: str) -> None:
+        self.measured += 1
+        if self.measured == self._stop_at:
+            raise KeyboardInterrupt
 
 
 def test_augmented_batches_are_those_of_the_cpu() -> None:

@@ -109,4 +109,8 @@ def test_what_is_not_evenly_spaced_or_not_alike_is_no_stack() -> None:
     FlatNetwork(odd)
     assert stack_of_views(blocks_weights(odd, "w1.weight")) is None
     shared = nn.Parameter(torch.zeros(2, 3))
-    assert [tuple(view.shape) for view in views_of(line, [shared, torch.zeros(()), torch.zeros(4)])] == [(2, 3), (), (4,)]
+    assert [tuple(view.shape) for view in views_of(line, [shared, torch.zeros(()), torch.zeros(4)])] == [
+        (2, 3),
+        (),
+        (4,),
+    ]

@@ -31,7 +31,12 @@ def test_norms_of_any_kind_start_at_one_and_zero_and_free_parameters_small() -> 
             super().__init__()
             self.token = nn.Parameter(torch.zeros(1000))
 
-    norms = [nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.LayerNorm(4, elementwise_affine=False), nn.LayerNorm(4, bias=False)]
+    norms = [
+        nn.BatchNorm2d(4),
+        nn.GroupNorm(2, 4),
+        nn.LayerNorm(4, elementwise_affine=False),
+        nn.LayerNorm(4, bias=False),
+    ]
     free = Free()
     initialise(nn.ModuleList([*norms, free]), torch.Generator().manual_seed(1))
     for norm in norms:

@@ -61,7 +61,7 @@ def test_normalised_backprop_keeps_directions_and_levels_sizes(kind: str) -> Non
     loss = nn.functional.cross_entropy(net.readout(points[-1]), case.y)
     for signal, gradient in zip(credit.at_blocks, torch.autograd.grad(loss, points)[1:], strict=True):
         rms = (signal * len(case.y)).flatten(1).square().mean(1).sqrt()
-        assert 0.99 <= rms.min() and rms.max() <= 1.0
+        assert rms.min() >= 0.99 and rms.max() <= 1.0
         cosine = nn.functional.cosine_similarity(signal.flatten(1), gradient.flatten(1), eps=1e-30)
         torch.testing.assert_close(cosine, torch.ones_like(cosine), rtol=1e-4, atol=0)
 

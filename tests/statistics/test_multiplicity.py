@@ -28,10 +28,10 @@ def test_an_adjusted_p_is_below_alpha_where_the_step_down_procedure_rejects(
     left = dict(enumerate(p_values))
     rejected = set()
     while left and min(left.values()) * len(left) <= alpha:
-        first = min(left, key=lambda place: left[place])
+        first = min(left, key=lambda index: left[index])
         rejected.add(first)
         del left[first]
-    assert {place for place, p in enumerate(holm(p_values)) if p <= alpha} == rejected
+    assert {index for index, p in enumerate(holm(p_values)) if p <= alpha} == rejected
 
 
 def test_a_missing_p_stays_missing_and_is_not_counted() -> None:

@@ -93,8 +93,8 @@ def test_twenty_seeds_are_exact_and_quick() -> None:
     assert time.perf_counter() - start < 0.5
     codes = np.arange(2**20)
     sums = np.zeros(2**20)
-    for place, value in enumerate(values):
-        sums += np.where(codes >> place & 1, value, -value)
+    for index, value in enumerate(values):
+        sums += np.where(codes >> index & 1, value, -value)
     assert p == (np.abs(sums) >= abs(values.sum()) - 1e-9).mean()
 
 

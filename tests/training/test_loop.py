@@ -11,7 +11,7 @@ from tests.rules.networks import CASES
 
 
 class Noting(Backprop):
-    """Notes when it is told of an update, and the weights then."""
+    """Records every notification of an update, and the weights at that time."""
 
     def __init__(self, net: torch.nn.Module) -> None:
         super().__init__(net)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from kymograph.probes.vectors import as_float64, directions
+from kymograph.shapes import Float
 
 _CHUNK = 32
 _FEW_CLASSES = 32  # above, all products of two errors take more room than they save time
@@ -30,19 +31,19 @@ _FEW_CLASSES = 32  # above, all products of two errors take more room than they 
 class Pairs:
     """Unit errors and unit gradients of the images that have both, at one point of the stream."""
 
-    errors: Tensor  # (n, C) float64, rows of length 1
-    gradients: Tensor  # (n, d) float64, rows of length 1
+    errors: Float[Tensor, "n C"]  # float64, rows of length 1
+    gradients: Float[Tensor, "n d"]  # float64, rows of length 1
     below_floor: int
     """How many images were left out because their error or gradient is zero or not finite."""
 
     @staticmethod
-    def of(errors: Tensor, gradients: Tensor) -> Pairs:
+    def of(errors: Float[Tensor, "n C"], gradients: Float[Tensor, "n d"]) -> Pairs:
         """Scales every row of ``errors`` (n, C) and ``gradients`` (n, d) to length 1; drops images that lack one."""
         rows = [directions(errors), directions(gradients)]
         whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
         return Pairs(rows[0][whole], rows[1][whole], int((~whole).sum()))
 
-    def mean_cosines(self, feedback: Tensor) -> Tensor:
+    def mean_cosines(self, feedback: Float[Tensor, "K d C"]) -> Float[Tensor, " K"]:
         """Returns the mean over images of cos(B e_i, g_i) for each B of ``feedback`` (K, d, C), shape (K,).
 
         The products are taken in the precision of ``feedback`` and the mean in float64. Both sides are unit vectors, so
@@ -70,7 +71,9 @@ class Pairs:
         """The unit vectors in float32."""
         return self.errors.float(), self.gradients.float()
 
-    def shuffled_cosines(self, feedback: Tensor, draws: int, draw: torch.Generator) -> Tensor:
+    def shuffled_cosines(
+        self, feedback: Float[Tensor, "d C"], draws: int, draw: torch.Generator
+    ) -> Float[Tensor, " draws"]:
         """Returns ``draws`` mean cosines of one B (d, C) with errors and gradients paired at random."""
         credit = self.errors @ as_float64(feedback).T
         credit = credit / torch.linalg.vector_norm(credit, dim=1, keepdim=True)
@@ -79,7 +82,7 @@ class Pairs:
         rows = torch.arange(n)
         return torch.stack([table[rows, torch.randperm(n, generator=draw)].mean() for _ in range(draws)])
 
-    def direction_cosines(self, draws: int, draw: np.random.Generator) -> Tensor:
+    def direction_cosines(self, draws: int, draw: np.random.Generator) -> Float[Tensor, " draws"]:
         """Returns ``draws`` mean cosines of credit that points anywhere, anew for every image.
 
         The cosine of a uniform direction with a fixed one has the law of sign * sqrt(Beta(1/2, (d - 1)/2)); it is drawn
@@ -91,12 +94,12 @@ class Pairs:
         signs = draw.choice([-1.0, 1.0], size=(draws, n))
         return torch.from_numpy((signs * np.sqrt(squares)).mean(1))
 
-    def alignment(self) -> Tensor:
+    def alignment(self) -> Float[Tensor, "d C"]:
         """Returns the sum over images of g_i e_i^T divided by n, (d, C): all that the closed form needs."""
         return self.gradients.T @ self.errors / len(self.errors)
 
 
-def closed_form_sd(alignments: Sequence[Tensor]) -> float:
+def closed_form_sd(alignments: Sequence[Float[Tensor, "d C"]]) -> float:
     """Returns the standard deviation, over fresh Gaussian B, of the mean cosine averaged over points that share one B.
 
     Var ~ (1/d) mean_ij cos(e_i, e_j) cos(g_i, g_j) = ||A||_F^2 / d with A the mean of the points' alignments: for one

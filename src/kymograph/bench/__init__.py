@@ -1,1 +1,1 @@
-"""Honest baselines, and ours measured beside them."""
+"""Honest baselines, and our own code measured against them."""

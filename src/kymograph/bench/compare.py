@@ -1,4 +1,4 @@
-"""Ours beside the scripts' way of working, interleaved, as ratios with their spread."""
+"""Our way of working and the scripts', interleaved, as ratios with their spread."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def comparisons() -> dict[str, Comparison]:
             "ours under 3 s",
         ),
         "watching": Comparison(
-            "an MLP's own loop with the norms of every layer and of its gradient read at every step; beside it the "
+            "an MLP's own loop with the norms of every layer and of its gradient read at every step; compared with the "
             "same loop unwatched; the least of nine rounds each",
             "s for 100 steps",
             lambda: _watching().least(watched=False),

@@ -58,7 +58,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition without which the claim cannot be told: ``quantity`` must lie within [least, most] in every seed."""
+    """A condition without which the claim cannot be decided: ``quantity`` must lie within [least, most] in every seed."""
 
     text: str
     """What must hold, e.g. "clipping fired"."""
@@ -93,7 +93,7 @@ class Claim:
     alpha: float = 0.05
     checks: tuple[Check, ...] = ()
     diverged: Literal["invalid", "drop"] = "invalid"
-    """What a value that is not finite means: the claim cannot be told, or (declared here) the seed is left out."""
+    """What a value that is not finite means: the claim cannot be decided, or (declared here) the seed is left out."""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:

@@ -74,7 +74,7 @@ def weigh(claim: Claim, values: np.ndarray) -> Evidence:
 
 
 def corrected(p_values: Sequence[float | None]) -> list[float]:
-    """Returns Holm's p-values over a family; a claim that could not be told still counts as one (p = 1)."""
+    """Returns Holm's p-values over a family; a claim that could not be decided still counts as one (p = 1)."""
     return holm([1.0 if p is None else p for p in p_values])
 
 
@@ -91,15 +91,15 @@ def outcome(evidence: Evidence, p_corrected: float, alpha: float) -> Outcome:
     return Outcome.INCONCLUSIVE
 
 
-def could_be_told(n: int, family: int, alpha: float) -> bool:
+def can_decide(n: int, family: int, alpha: float) -> bool:
     """Says whether n seeds can reach alpha in the exact test when it is the smallest p-value of the family."""
     return smallest_p(n) * family <= alpha
 
 
-def seeds_to_tell(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
-    """Returns the seeds for 80 % power if the effect stays as it was seen, and what they would then tell.
+def seeds_to_decide(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
+    """Returns the seeds for 80 % power if the effect stays as it was seen, and what they would then show.
 
-    Beyond the margin that is support, below zero refutation; between the two only equivalence can be told, by a 90 %
+    Beyond the margin that is support, below zero refutation; between the two only equivalence can be shown, by a 90 %
     interval that lies within the margin. None: no number up to 1,000 would do.
     """
     mean = float(evidence.values.mean())
@@ -109,6 +109,6 @@ def seeds_to_tell(evidence: Evidence, alpha: float, family: int) -> tuple[int | 
     if mean < evidence.refute_at:
         aim, against = Outcome.REFUTED, evidence.refute_at
     needed = seeds_needed(evidence.values, against, alpha / family)
-    while needed is not None and not could_be_told(needed, family, alpha):
+    while needed is not None and not can_decide(needed, family, alpha):
         needed += 1
     return needed, aim

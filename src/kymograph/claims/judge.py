@@ -1,4 +1,4 @@
-"""From runs and claims to verdicts: pair the seeds, check that the claim can be told, weigh, decide."""
+"""From runs and claims to verdicts: pair the seeds, check that the claim can be decided, weigh, decide."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -
     values = np.array([point.value for point in draft.points])
     left, right = (np.array([getattr(point, side) for point in draft.points]) for side in ("left", "right"))
     notes = list(draft.notes)
-    if not decide.could_be_told(n, family, claim.alpha):
+    if not decide.can_decide(n, family, claim.alpha):
         notes.append(f"{n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
     if n > 1 and (values == values[0]).all():
         notes.append("every seed gives the same number")
     needed, aim = None, Outcome.INCONCLUSIVE
     if found is Outcome.INCONCLUSIVE:
-        needed, aim = decide.seeds_to_tell(evidence, claim.alpha, family)
+        needed, aim = decide.seeds_to_decide(evidence, claim.alpha, family)
     bca = bca_interval(values)
     return replace(
         draft,
@@ -179,7 +179,7 @@ def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -
 
 
 def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
-    """Returns every seed's numbers, or raises why the claim cannot be told."""
+    """Returns every seed's numbers, or raises why the claim cannot be decided."""
     left = _by_seed(claim.left, world)
     right = left if not isinstance(claim.right, Quantity) else _by_seed(claim.right, world)
     unpaired = sorted(set(left) ^ set(right))
@@ -301,7 +301,7 @@ def _reason(claim: Claim, found: Outcome, needed: int | None, aim: Outcome, move
     if not moved:
         return "every difference is zero"
     if needed is None:
-        return "too uncertain; no number of seeds up to 1,000 would tell"
+        return "too uncertain; no number of seeds up to 1,000 would decide it"
     return f"too uncertain; {needed} seeds needed" + (" to call it equivalent" if aim is Outcome.EQUIVALENT else "")
 
 

@@ -68,15 +68,14 @@ def read(root: Path) -> dict[str, dict[str, Any]]:
     """Returns what is registered with a directory, by the claims' keys; nothing if there is no registration."""
     if not (root / FILE).exists():
         return {}
-    claims = read_json(root / FILE).get("claims")
+    remedy = "put back the file that the runs came with"
+    claims = read_json(root / FILE, remedy=remedy).get("claims")
     whole = isinstance(claims, dict) and all(
         isinstance(entry, dict) and isinstance(entry.get("hash"), str) and isinstance(entry.get("runs_then"), int)
         for entry in claims.values()
     )
     if not whole:
-        raise KymographError(
-            f"{root / FILE} is not a registration of claims; put back the file that the runs came with"
-        )
+        raise KymographError(f"{root / FILE} is not a registration of claims; {remedy}")
     return claims  # type: ignore[return-value]
 
 

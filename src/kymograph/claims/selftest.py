@@ -87,13 +87,13 @@ def worlds(count: int = 2000, seed: int = 0) -> Iterator[Rates]:
     generator = np.random.default_rng([seed, 1])
     found = [decided(values + 1.0, claim) for values in generator.standard_normal((count, 10))]
     power = _share(found, Outcome.SUPPORTED)
-    # Fewer worlds than 2,000 tell the power less exactly: two standard errors are let pass.
+    # With fewer than 2,000 worlds the power is measured less exactly: two standard errors are allowed.
     error = math.sqrt(LEAST_POWER * (1 - LEAST_POWER) / count) if count < 2000 else 0.0
     wanted = f"support at least {LEAST_POWER - 2 * error:.0%}"
     passed = power >= LEAST_POWER - 2 * error
     yield Rates("d = 1, normal", 10, count, power, _share(found, Outcome.REFUTED), wanted, passed)
     for n in SIZES:
-        # No test on the mean holds its level for a skewed quantity at few seeds; this tells by how much.
+        # No test on the mean holds its level for a skewed quantity at few seeds; this shows by how much.
         generator = np.random.default_rng([seed, 2, n])
         found = [decided(math.exp(0.5) - values, claim) for values in draw("lognormal", (count, n), generator)]
         supported, refuted = _share(found, Outcome.SUPPORTED), _share(found, Outcome.REFUTED)

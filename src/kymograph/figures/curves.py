@@ -10,7 +10,7 @@ from kymograph.figures.looks import current_look
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, colour, label_panel, sheet, styled
 from kymograph.runs.arrays import LabelledArray
-from kymograph.runs.declaration import Declaration, SeriesDisplay
+from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.store import Store
 
 PART = {"about": "every series over training, a panel per series and a curve per arm", "order": 1}
@@ -20,7 +20,7 @@ MOST_PANELS = 12
 @styled
 def draw(store: Store, declaration: Declaration) -> LabFigure:
     """Draws the series that the study declares (or all that have one value a step), mean and interval over seeds."""
-    panels = [(display, array) for display in displays_of(store, declaration) if (array := _curve(store, display))]
+    panels = [(display, array) for display in stored_displays(store, declaration) if (array := _curve(store, display))]
     if not panels:
         raise KymographError(f"no series of {declaration.name} has one value a step to draw over training")
     panels = panels[:MOST_PANELS]
@@ -45,15 +45,10 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
     return figure
 
 
-def displays_of(store: Store, declaration: Declaration) -> list[SeriesDisplay]:
-    """Returns how the stored series are shown: as the study declares, or each under its own name."""
+def stored_displays(store: Store, declaration: Declaration) -> list[SeriesDisplay]:
+    """Returns how the series of stored runs are shown: as the study declares, or each under its own name."""
     stored = {name: entry for run in store.finished for name, entry in run.series.items()}
-    if declaration.series:
-        return [display for display in declaration.series if display.series in stored]
-    forms = {True: ("kymograph", "profile"), False: ("curves",)}
-    return [
-        SeriesDisplay(name, name, name, forms=forms[entry.sites is not None]) for name, entry in sorted(stored.items())
-    ]
+    return displays_of(declaration, stored, [name for name, entry in stored.items() if entry.sites is not None])
 
 
 def _curve(store: Store, display: SeriesDisplay) -> LabelledArray | None:

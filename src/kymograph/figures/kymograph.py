@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 from kymograph.errors import KymographError
-from kymograph.figures.curves import displays_of
+from kymograph.figures.curves import stored_displays
 from kymograph.figures.looks import current_look
 from kymograph.figures.style import MAP, MISSING, LabFigure, sheet, styled
 from kymograph.runs.arrays import LabelledArray
@@ -21,7 +21,7 @@ COLUMNS = ("arm", "step", "site", "geometric_mean")
 @styled
 def draw(store: Store, declaration: Declaration) -> LabFigure:
     """Draws the first series that has a value per layer: depth down, training to the right, a panel per arm."""
-    displays = [one for one in displays_of(store, declaration) if "kymograph" in one.forms]
+    displays = [one for one in stored_displays(store, declaration) if "kymograph" in one.forms]
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:

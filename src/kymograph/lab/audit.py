@@ -1,6 +1,6 @@
 """What ``kymograph audit`` does: ask a trained network about scale, reference and depth, and say PASS or FAIL.
 
-The ladder of last-k trainable blocks is trained by the study `audit` where it is missing, beside the audited run, so
+The ladder of last-k trainable blocks is trained by the study `audit` where it is missing, next to the audited run, so
 that a second audit costs nothing.
 """
 
@@ -43,7 +43,7 @@ class Audited:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the three questions of the protocol are all answered with PASS; None if one cannot be told."""
+        """Whether the three questions of the protocol are all answered with PASS; None if one cannot be decided."""
         words = [answer.passed for answer in self.answers if answer.question in THREE]
         return False if False in words else None if None in words else True
 
@@ -82,7 +82,7 @@ def audit(
         data: test images; default: those it was trained on, cifar10 for a ``.pt``.
         images: how many test images the questions of scale and reference look at.
         ladder: whether the frozen baseline and the ladder may be trained where they are missing.
-        ladder_out: where these runs are kept; default: beside the audited run.
+        ladder_out: where these runs are kept; default: next to the audited run.
         seed: seed of the random moves.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.

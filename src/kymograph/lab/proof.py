@@ -32,7 +32,8 @@ def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[tupl
         net = draw_network(config, batches.task, draw).to(device)
         FlatNetwork(net)  # as the study trains it
         rule = make_rule(config, net, batches, draw)
-        net.double(), rule.double()
+        net.double()
+        rule.double()
         yield arm.name, prove(rule, x.double(), y)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
-from kymograph.claims.decide import could_be_told
+from kymograph.claims.decide import can_decide
 from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.judge import quantities
 from kymograph.runs.files import make_directory
@@ -43,7 +43,7 @@ def planning_note(study: Study, arms: Collection[str], seeds: int) -> str | None
         return f"{seeds} seeds are too few for a verdict: claims need at least {LEAST_SEEDS}"
     families = [claim.family for claim in ready]
     largest = max(families, key=families.count)
-    if not could_be_told(seeds, families.count(largest), ready[0].alpha):
+    if not can_decide(seeds, families.count(largest), ready[0].alpha):
         return (
             f"{seeds} seeds cannot decide the {families.count(largest)} claims of {largest}: "
             f"the exact test reaches no p below {smallest_p(seeds):.2g}"

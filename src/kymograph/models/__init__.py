@@ -1,7 +1,7 @@
 """Networks: those cut into blocks, a module each, and those that hold many replicas at once.
 
 A model of images is one module with a ``PART`` and a function ``build``. What a study must know of a model before torch
-is loaded is in its ``PART``: the ``settings`` that it has beside depth and width, and what its width must be a
+is loaded is in its ``PART``: the ``settings`` that it has besides depth and width, and what its width must be a
 ``width_multiple_of``.
 """
 

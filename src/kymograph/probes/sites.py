@@ -64,7 +64,7 @@ def watching(
 
 @contextmanager
 def untouched(net: nn.Module) -> Iterator[None]:
-    """Runs a block on ``net`` and puts back its mode and its gradients, so that training cannot tell."""
+    """Runs a block on ``net`` and puts back its mode and its gradients, so that training is not affected."""
     kept = {parameter: parameter.grad for parameter in net.parameters()}
     for parameter in kept:
         parameter.grad = None

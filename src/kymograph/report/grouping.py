@@ -6,17 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
 
 ARMS_PER_PANEL = 6
 """As many as have colours that everybody can distinguish on white and on black."""
-MOST_UNDECLARED = 12
-"""The most series drawn of a study that declares none."""
-_SECONDARY = ("null_", "p_")
-"""Prefixes of series that a study without declared series does not need drawn: draws of a null, and p-values."""
 _CODE = ("study version", "study source")
 
 
@@ -35,24 +31,6 @@ class SettingGroup:
     title: str
     """The settings that distinguish these runs from the study's others; empty if there are no others."""
     store: Store
-
-
-def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
-    """Returns how a study's series are shown: those it declares and has; for a study that declares none, all.
-
-    Args:
-        declaration: the study's.
-        present: the names of the series that some run has.
-        sited: the names of those with a value per site.
-    """
-    if declaration.series:
-        return [display for display in declaration.series if display.series in present]
-    found = [
-        SeriesDisplay(name, name, name, forms=OVER_DEPTH if name in sited else ("curves",))
-        for name in sorted(present)
-        if not name.startswith(_SECONDARY)
-    ]
-    return found[:MOST_UNDECLARED]
 
 
 def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:

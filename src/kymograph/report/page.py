@@ -76,9 +76,9 @@ def build_page(
     Args:
         store: the runs to show.
         verdicts: what was judged of them.
-        declarations: what the studies declare; default: what is stored beside the runs.
+        declarations: what the studies declare; default: what is stored with the runs.
         damaged: runs whose records could not be read.
-        planned: every run that was ever planned; default: what is listed beside the runs.
+        planned: every run that was ever planned; default: what is listed with the runs.
         title: the page's title.
         now: the time stamp.
     """

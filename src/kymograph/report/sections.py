@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kymograph.errors import KymographError
 from kymograph.registry import Registry
 from kymograph.report.chart import Chart, ChartRequest
-from kymograph.report.grouping import SettingGroup, displays_of, group_settings
+from kymograph.report.grouping import SettingGroup, group_settings
 from kymograph.report.tables import Table, audit_table, differing_settings, headline_table, shared_settings
-from kymograph.runs.declaration import Declaration
+from kymograph.runs.declaration import Declaration, displays_of
 from kymograph.runs.headlines import count_diverged
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store

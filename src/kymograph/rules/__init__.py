@@ -42,7 +42,7 @@ def make(
         loss: maps (outputs, targets) to one loss per replica, or to a scalar. Default: cross-entropy.
         generator: where random feedback is drawn from.
         example: a small batch of inputs; a rule that draws feedback learns the shapes from one pass with it.
-        fast: whether a hand-written accelerator may take the place of the plain rule. It computes the same to rounding.
+        fast: whether a hand-written accelerator may replace the plain rule. It computes the same, up to rounding.
         options: settings of the rule.
     """
     from kymograph.rules.base import Setup

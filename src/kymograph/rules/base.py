@@ -17,7 +17,7 @@ EXACT = "exact gradient of the loss"
 
 
 class Setup(NamedTuple):
-    """What every rule's ``build`` is given beside the network and the rule's own options."""
+    """What every rule's ``build`` is given besides the network and the rule's own options."""
 
     loss: Loss | None = None
     generator: torch.Generator | None = None
@@ -43,7 +43,7 @@ class Credit:
 
     @property
     def at_blocks(self) -> tuple[Tensor, ...]:
-        """What the rule handed to each block's output in place of the gradient; empty if it hands out no other."""
+        """What the rule handed to each block's output instead of the gradient; empty if it hands out nothing else."""
         if callable(self._at_blocks):
             self._at_blocks = self._at_blocks()
         return self._at_blocks

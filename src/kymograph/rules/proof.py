@@ -1,4 +1,4 @@
-"""Proof that a learning rule is at work: its gradients, part by part, next to what its plan says and to autograd's.
+"""Proof that a learning rule is active: its gradients, part by part, next to what its plan says and to autograd's.
 
 A rule that is backpropagation in disguise trains well and proves nothing. So every line of a rule's plan is put to the
 test, by the very code that trains: each part's gradient is worked out a second time, from the plan alone and one part

@@ -1,4 +1,4 @@
-"""What a study says about itself, as data stored beside its runs (``STUDY/study.json``).
+"""What a study says about itself, as data stored with its runs (``STUDY/study.json``).
 
 Report, live page, judge and export read this and nothing else about a study: they know no study by name, and a study
 whose code is not here is shown, judged and exported like any other.
@@ -7,7 +7,7 @@ whose code is not here is shown, judged and exported like any other.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,10 @@ from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
 """The forms in which a series that has a value per layer is usually shown."""
+MOST_UNDECLARED = 12
+"""The most series shown of a study that declares none."""
+SECONDARY = ("null_", "p_")
+"""Prefixes of series that need not be shown of a study that declares none: draws of a null, and p-values."""
 LAST = 1000
 """The place of a study that declares none among others: after those that do."""
 
@@ -119,6 +123,24 @@ def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return dict(content)
 
 
+def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
+    """Returns how a study's series are shown: those it declares and has; for a study that declares none, all.
+
+    Args:
+        declaration: the study's.
+        present: the names of the series that some run has.
+        sited: the names of those with a value per site.
+    """
+    if declaration.series:
+        return [display for display in declaration.series if display.series in present]
+    found = [
+        SeriesDisplay(name, name, name, forms=OVER_DEPTH if name in sited else ("curves",))
+        for name in sorted(present)
+        if not name.startswith(SECONDARY)
+    ]
+    return found[:MOST_UNDECLARED]
+
+
 def write_declaration(directory: Path, declaration: Declaration) -> None:
     """Stores the declaration in a study's directory, in place of what was there, if it differs."""
     # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
@@ -134,7 +156,8 @@ def read_declaration(directory: Path) -> Declaration | None:
     path = directory / FILE
     if not path.exists():
         return None
+    remedy = "delete it and run the study again to write it"
     try:
-        return Declaration.from_json(read_json(path))
+        return Declaration.from_json(read_json(path, remedy=remedy))
     except ValueError as error:
-        raise KymographError(f"{path} does not declare a study ({error}); run the study again to write it") from None
+        raise KymographError(f"{path} does not declare a study ({error}); {remedy}") from None

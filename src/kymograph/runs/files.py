@@ -63,13 +63,17 @@ def make_directory(path: Path) -> None:
         raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
 
 
-def read_json(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Reads a JSON object of a record, checking its checksum where ``facts`` gives one, and its schema number."""
+def read_json(path: Path, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
+    """Reads a JSON object of ours, checking its checksum where ``facts`` gives one, and its schema number.
+
+    ``remedy`` is what to do about a damaged file; default: delete the run that the file belongs to.
+    """
     content = read_bytes(path, facts)
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        raise KymographError(f"{path} is cut off or not JSON; delete {path.parent} to compute the run again") from None
+        advice = remedy or f"delete {path.parent} to compute the run again"
+        raise KymographError(f"{path} is cut off or not JSON; {advice}") from None
     if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
         raise KymographError(f"{path} carries no schema number, so it is not a kymograph record")
     check_schema(value["schema"], path)

@@ -111,7 +111,7 @@ class Store:
 
     @functools.cached_property
     def declarations(self) -> Mapping[str, Declaration]:
-        """What the studies declare beside these runs, by name."""
+        """What the studies declare with these runs, by name."""
         return {} if self.root is None else read_declarations(self.root)
 
     def current(self) -> Store:

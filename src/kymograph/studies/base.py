@@ -96,7 +96,7 @@ class Study(ABC, Generic[Config]):
         return self._module("script").to_script(store)
 
     def declaration(self) -> Declaration:
-        """Returns what the study says about itself, as it is stored beside its runs."""
+        """Returns what the study says about itself, as it is stored with its runs."""
         return Declaration(
             self.name,
             self.question,

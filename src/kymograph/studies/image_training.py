@@ -81,8 +81,8 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
         row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
         row["test_accuracy"] = accuracy(net, *tests)
         rows.append(row)
-        told = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
-        words = f"{told}accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
+        loss = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
+        words = f"{loss}accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
         alarms = active_alarms(row, len(buffer[1]))
         work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
 
@@ -180,10 +180,10 @@ def _resume(
             return 0, []
         epoch, rows = facts.get("epoch"), json.loads(facts.get("rows", "null"))
         if not isinstance(epoch, int) or not 0 < epoch < epochs or not isinstance(rows, list):
-            raise KymographError(f"{path} does not tell how far its run was")
+            raise KymographError(f"{path} does not say how far its run was")
         checkpoint.restore(state, tensors, path)
     except (KymographError, TypeError, ValueError) as error:
-        reason = error if isinstance(error, KymographError) else f"{path} does not tell how far its run was"
+        reason = error if isinstance(error, KymographError) else f"{path} does not say how far its run was"
         raise KymographError(f"{reason}; delete it to start this run over") from None
     return epoch, rows
 

@@ -65,7 +65,7 @@ def registered_study(name: str) -> Study | None:
 
 
 def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:
-    """Returns what a study declares: as stored beside its runs, else as registered, else nothing but its name."""
+    """Returns what a study declares: as stored with its runs, else as registered, else nothing but its name."""
     if name in stored:
         return stored[name]
     study = registered_study(name)

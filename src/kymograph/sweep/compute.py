@@ -28,7 +28,7 @@ class Follower(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Shows how the run at work is doing."""
+        """Shows the current run's progress in words."""
         ...
 
 
@@ -47,7 +47,7 @@ class Workplace:
         self.follower.tick(steps)
 
     def say(self, text: str) -> None:
-        """Shows how the run at work is doing."""
+        """Shows the current run's progress in words."""
         self.follower.say(text)
 
     def directory(self, spec: RunSpec) -> Path | None:

@@ -1,4 +1,4 @@
-"""The heartbeat of a process at work: ``STUDY/.running/PID.json`` tells a watcher what it computes and how far it is.
+"""The heartbeat of a running process: ``STUDY/.running/PID.json`` says what it computes and how far it is.
 
 The training thread only adds up steps; a thread of its own writes them down once a second. Nothing here draws random
 numbers or touches a tensor, so training is the same to the bit with and without it, and a beat that cannot be written
@@ -39,7 +39,7 @@ SILENCE = 60.0
 
 @dataclass(frozen=True)
 class Beat:
-    """What one process was computing when it last told: the runs by id, and the steps of them all together."""
+    """What one process was computing at its last heartbeat: the runs by id, and the steps of all of them together."""
 
     pid: int
     runs: tuple[str, ...]
@@ -70,7 +70,7 @@ class Heartbeat:
         self._follower.tick(steps)
 
     def say(self, text: str) -> None:
-        """Notes how the run at work is doing."""
+        """Notes the current run's progress in words."""
         self._words = text
         self._follower.say(text)
 
@@ -87,15 +87,15 @@ class Heartbeat:
         self._thread.join()
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
-            self._directory.rmdir()  # fails, as it should, while another process is at work
+            self._directory.rmdir()  # fails, as it should, while another process is running
 
     def _keep_beating(self) -> None:
-        told, at = (0, ""), time.monotonic()
+        written, at = (0, ""), time.monotonic()
         while not self._ended.wait(EVERY):
             now = (self._done, self._words)
-            if now != told or time.monotonic() - at > PROOF_OF_LIFE:
+            if now != written or time.monotonic() - at > PROOF_OF_LIFE:
                 self._beat()
-                told, at = now, time.monotonic()
+                written, at = now, time.monotonic()
 
     def _beat(self) -> None:
         facts = {
@@ -171,7 +171,7 @@ def _alive(facts: dict[str, Any], now: float) -> bool:
 
 
 def _born(pid: int) -> str | None:
-    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or none can tell."""
+    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or the system does not say."""
     try:
         # The name, which may hold anything, stands in brackets; the state follows, and the start 19 fields later.
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

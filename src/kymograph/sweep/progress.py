@@ -52,7 +52,7 @@ class Progress:
             self._bar.advance(self._task, steps)
 
     def say(self, text: str) -> None:
-        """Shows how the run at work is doing, behind the bar."""
+        """Shows the current run's progress in words, next to the bar."""
         if self._bar is not None:
             self._bar.update(self._task, doing=text)
 

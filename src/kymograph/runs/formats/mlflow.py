@@ -106,7 +106,7 @@ def _check(path: Path) -> None:
 
 
 def _experiment(client: Any, study: str, path: Path) -> str:
-    """Returns the id of the study's experiment, made if there is none; its artifacts would go beside the database."""
+    """Returns the id of the study's experiment, made if there is none; its artifacts would go next to the database."""
     found = client.get_experiment_by_name(study)
     if found is not None:
         return found.experiment_id

@@ -15,7 +15,7 @@ from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
 # One file of a fixed name per run, instead of EventFileWriter's name of time, host and process: exporting again
-# replaces it, where a second file beside the first would show every point twice.
+# replaces it, where a second file next to the first would show every point twice.
 EVENTS = "events.out.tfevents.0.kymograph"
 
 PART = {"about": "TensorBoard event files, a directory", "order": 4}

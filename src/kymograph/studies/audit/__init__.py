@@ -1,7 +1,7 @@
 """Do the blocks of a network earn their place? The ladder of last-k trainable blocks, and the audit of one network.
 
 The study trains the same network with only its last k blocks learning, from none (the frozen baseline: embed, norm and
-head learn) to all. ``kymograph audit`` sets one trained network against that ladder, beside the questions of scale and
+head learn) to all. ``kymograph audit`` compares one trained network with that ladder, next to the questions of scale and
 reference (after arXiv:2606.21126).
 """
 

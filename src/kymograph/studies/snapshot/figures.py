@@ -14,7 +14,7 @@ from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styl
 from kymograph.runs.formats.script_logs import Trajectory, from_store, one_setup
 from kymograph.runs.store import Store
 
-_COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in shades that all eyes tell apart
+_COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in colour-blind-safe shades
 _BLOCK = 2  # the published gradient is that at the third point of the stream
 
 
@@ -104,13 +104,13 @@ def _panels(
 
 @styled
 def stream_kymograph(store: Store) -> LabFigure:
-    """Draws ||h_l|| over depth and epochs, one panel per arm, BP beside DFA on one colour scale."""
+    """Draws ||h_l|| over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
     return _kymograph(store, "stream_norm", "The residual stream through training", "median over images of ||h_l||")
 
 
 @styled
 def gradient_kymograph(store: Store) -> LabFigure:
-    """Draws ||g_l|| over depth and epochs, one panel per arm, BP beside DFA on one colour scale."""
+    """Draws ||g_l|| over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
     return _kymograph(store, "stream_grad", "The gradient through training", "median over images of ||dLoss/dh_l||")
 
 
