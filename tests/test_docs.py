@@ -175,6 +175,8 @@ def test_a_page_adds_its_part(name: str, desk: Path) -> None:
     study = next(content for _, content in blocks(HOWTO / STUDY_PAGE) if file_name(content) == "momentum.py")
     if name == STUDY_PAGE:  # the study is run from its file first
         follow(rest, desk)
+        (desk / "installable.py").write_text(study + "".join(mine))
+        assert kymograph.load_study("installable.py").name == part, "STUDY is no second study of the file"
         install(desk, group, part, module, study + "".join(mine))
         assert kymograph.load_study(part).question == registry.Registry(group, "").part(part).about
     else:

@@ -1,4 +1,4 @@
-"""What ``kymograph rules`` does: prove the rules of the snapshot study, on its networks at their first weights."""
+"""What ``kymograph rules`` does: prove every registered rule on a network at its first weights."""
 
 from __future__ import annotations
 
@@ -9,32 +9,46 @@ from kymograph.data import load_task
 from kymograph.data.batches import Batches
 from kymograph.models.flat import FlatNetwork
 from kymograph.probes.measures.cosine import cosine
+from kymograph.rules import RULES
 from kymograph.rules.proof import CLOSE, PartProof, prove, with_true_chain
 from kymograph.studies.image_training import draw_network, make_rule
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.devices import choose_device
 
 IMAGES = 64
+UNUSED_WIDTH = 64
+"""The width of a network that no arm describes."""
 
 
 def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[tuple[str, list[PartProof]]]:
-    """Yields every arm of ``model`` whose rule differs from those before, with the proof of each part, in float64."""
+    """Yields every rule on ``model`` under the name of its arm, with the proof of each part, in float64."""
     batches = Batches(load_task("digits"), IMAGES, device)
     x, y = batches.test(IMAGES)
-    known: set[tuple[object, ...]] = set()
-    for arm in Snapshot().arms():
-        config = SnapshotConfig(**{**arm.preset, **arm.treatment})
-        kind = (config.rule, config.rms, config.penalty)
-        if config.model != model or kind in known:
-            continue
-        known.add(kind)
+    for name, config in _rules_on(model):
         draw = streams.script_generator(seed)
         net = draw_network(config, batches.task, draw).to(device)
         FlatNetwork(net)  # as the study trains it
         rule = make_rule(config, net, batches, draw)
         net.double()
         rule.double()
-        yield arm.name, prove(rule, x.double(), y)
+        yield name, prove(rule, x.double(), y)
+
+
+def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
+    """Yields the rules of the study's arms on ``model``, each once, and then the registered rules that no arm uses."""
+    known: set[tuple[object, ...]] = set()
+    used: set[str] = set()
+    for arm in Snapshot().arms():
+        config = SnapshotConfig(**{**arm.preset, **arm.treatment})
+        facts = RULES.part(config.rule).facts
+        used.add(facts.get("normalised", config.rule) if config.rms else config.rule)
+        kind = (config.rule, config.rms, config.penalty)
+        if config.model == model and kind not in known:
+            known.add(kind)
+            yield arm.name, config
+    for rule in RULES.names():
+        if rule not in used or not known:  # a model of the user's own has no arm
+            yield f"{model}/{rule}", SnapshotConfig(model=model, rule=rule, width=UNUSED_WIDTH)
 
 
 def rules_text(model: str, seed: int, device: str = "cpu") -> tuple[str, bool]:

@@ -27,10 +27,10 @@ def select(
         directory: the directory of the runs.
         study: only runs of the study of this name.
         arms: only these arms, by name or pattern such as ``extreme/*``.
-        where: only runs with these settings, e.g. ``{"lr": 0.1}``; ``version`` is the study's, and naming one keeps
-            runs of that version even if they are superseded.
+        where: only runs with these settings, e.g. ``{"lr": 0.1}``; ``version`` and ``source`` are those of the study's
+            code, and naming one keeps its runs even if they are superseded.
     """
-    store = Store.open(directory)
+    store = _whole(Archive.open(directory))
     if study is not None:
         _check_study(study, store.studies, directory)
         store = store.select(study)
@@ -41,18 +41,28 @@ def select(
         store = store.select(arms=chosen)
     if where:
         store = store.where(**where)
-    if where and "version" in where:
+    if where and {"version", "source"} & set(where):
         return store
     current = store.current()
     if not current.runs:
         raise KymographError(
-            f"all {len(store)} runs asked for are superseded by newer code; run the study again, or choose a version "
-            "with --where version=NUMBER"
+            f"all {len(store)} runs asked for are superseded by newer code; run the study again, or choose earlier code "
+            "with --where version=NUMBER or source=HASH"
         )
     if len(current) < len(store):
         left_out = f"{len(store) - len(current)} superseded runs, of older versions or earlier code of their studies,"
-        print(f"{left_out} are left out; choose a version with --where version=NUMBER", file=sys.stderr)
+        print(f"{left_out} are left out; choose them with --where version=NUMBER or source=HASH", file=sys.stderr)
     return current
+
+
+def _whole(archive: Archive) -> Store:
+    """Returns the runs of an archive; raises if it has none, or a damaged one, which a drawing must not leave out."""
+    if archive.damaged:
+        raise KymographError(archive.damaged[0].reason)
+    if not archive.store.runs:
+        root = archive.root
+        raise KymographError(f"{root} holds no ended run; make some with `kymograph run STUDY --out {root}`")
+    return archive.store
 
 
 def read_archive(directory: str | Path, study: str | None = None) -> Archive:

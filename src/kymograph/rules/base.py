@@ -177,4 +177,4 @@ def add_gradients(losses: Float[Tensor, " replicas"], parameters: list[nn.Parame
     Replicas share no parameter, so the gradient of the sum is every replica's own gradient.
     """
     if parameters:
-        losses.backward(torch.ones_like(losses), inputs=parameters)
+        losses.sum().backward(inputs=parameters)  # a scalar: with a vector torch would import sympy, half a second

@@ -120,8 +120,8 @@ class Store:
         return self._filter(lambda run: codes[run.study].made(run.spec))
 
     def where(self, **fields: Any) -> Store:
-        """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``; ``version`` is the study's."""
-        known = {"version", *(name for run in self.runs for name in run.config)}
+        """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``; ``version`` and ``source`` are the code's."""
+        known = {"version", "source", *(name for run in self.runs for name in run.config)}
         for name in fields:
             if name not in known:
                 raise KymographError(f"no run has a field {name!r}{did_you_mean(name, known)}")
@@ -246,7 +246,7 @@ class Store:
 
 
 def _setting(run: StoredRun, name: str) -> Any:
-    return run.spec.version if name == "version" else run.config.get(name)
+    return getattr(run.spec, name) if name in ("version", "source") else run.config.get(name)
 
 
 def _pandas() -> Any:
