@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.bench import compare, naive, snapshot, watching
+from kymograph.bench import compare, naive, watching
+from kymograph.bench import epochs as snapshot
 from kymograph.errors import KymographError
 
 

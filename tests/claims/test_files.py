@@ -6,8 +6,8 @@ import pytest
 
 from kymograph.claims.claim import Measure, Quantity
 from kymograph.claims.files import read_claims
-from kymograph.runs.formats.csv_arms import read_csv_arm
 from kymograph.errors import KymographError
+from kymograph.runs.formats.csv_arms import read_csv_arm
 
 GOOD = """
 [[claim]]

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
-from kymograph.claims.judge import World, asked, decide_claims
+from kymograph.claims.judge import decide_claims
+from kymograph.claims.pairing import World, asked
 from kymograph.claims.verdict import Outcome, Verdict
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
-from kymograph.runs.spec import RunSpec
 from kymograph.runs.record import RunSeries
+from kymograph.runs.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class FakeRun:
 
 X = Measure("x")
 CLAIM = Claim("a above b", "s", "own", "t", "o", Quantity("a", X), Quantity("b", X), "greater", 0.1)
-
 
 
 def planned(arm: str, seed: int, **settings: float) -> RunSpec:

@@ -17,8 +17,8 @@ from kymograph.figures.looks import LOOKS, choose_look, current_look, drawing_in
 from kymograph.figures.save import save_figure
 from kymograph.lab.figures import figure_names, list_figures
 from kymograph.runs.store import Store
-from kymograph.studies.loading import list_studies
 from kymograph.studies.drawing import Drawing, about
+from kymograph.studies.loading import list_studies
 
 
 def test_a_venue_sets_width_and_font_sizes() -> None:

@@ -78,7 +78,7 @@ def test_the_ladder_ends_at_the_run_itself_and_its_first_rung_is_frozen(store: S
 
 
 def test_blocks_that_do_not_learn_keep_their_first_values(store: Store, audits) -> None:
-    from kymograph.lab.checkpoints import load
+    from kymograph.lab.trained_networks import load
 
     rung = next(run for run in Store.open(store.root) if run.study == "audit" and run.arm == "dfa/last1")
     trained = load(rung.directory)

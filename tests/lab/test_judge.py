@@ -17,8 +17,8 @@ from kymograph.cli.main import main
 from kymograph.lab.judge import judge, judge_csv
 from kymograph.lab.register import register_file
 from kymograph.runs.store import Store
-from kymograph.studies.loading import list_studies
 from kymograph.studies.clipping import claims as clipping_claims
+from kymograph.studies.loading import list_studies
 from tests.conftest import QUICK_CLIPPING
 
 ARMS = ["extreme/no_clip", "extreme/clip", "moderate/no_clip", "moderate/clip"]

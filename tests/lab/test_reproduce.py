@@ -10,7 +10,7 @@ import pytest
 
 import kymograph
 from kymograph.lab import reproduce as module
-from kymograph.lab.headlines import headline_table
+from kymograph.lab.headline_table import headline_table
 from kymograph.lab.run import SweepOptions
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study

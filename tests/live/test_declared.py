@@ -15,7 +15,7 @@ from kymograph.live.reading import read_state
 from kymograph.live.state import RunCounts
 from kymograph.live.terminal import watch
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from tests.live.stage import beat, declare, fail, finish, specs

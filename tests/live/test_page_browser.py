@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 from tests.live.server import served
 from tests.live.stage import beat, fail, finish, specs
 

@@ -16,7 +16,7 @@ from kymograph.errors import KymographError
 from kymograph.live.reading import read_state
 from kymograph.live.state import LiveState, RunCounts, StudyState
 from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.ledger import PLAN, record_plan
+from kymograph.runs.plan_file import PLAN, record_plan
 from kymograph.runs.record import ARRAYS, STATUS, SUMMARY
 from kymograph.runs.store import Store
 from tests.live.stage import beat, dead_process, fail, finish, specs

@@ -12,7 +12,7 @@ from kymograph.cli.main import main
 from kymograph.live import terminal
 from kymograph.live.state import RunCounts
 from kymograph.live.terminal import BLOCKS, format_counts, spark, watch
-from kymograph.runs.ledger import PLAN, record_plan
+from kymograph.runs.plan_file import PLAN, record_plan
 from kymograph.runs.spec import RunSpec
 from tests.live.stage import beat, dead_process, fail, finish, specs
 

@@ -15,7 +15,7 @@ from kymograph.errors import KymographError
 from kymograph.figures.style import COLOURS
 from kymograph.live import web
 from kymograph.live.reading import read_state
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 from tests.live.server import commanded, served
 from tests.live.stage import beat, fail, finish, specs
 

@@ -16,7 +16,7 @@ from kymograph.cli.main import main
 from kymograph.report.page import build_page
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, read_declaration, write_declaration
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 from kymograph.studies.loading import STUDIES
 from tests.report.pages import NOW, Outline, environment, make_runs
 

@@ -10,7 +10,7 @@ from kymograph.report.methods import methods, missing
 from kymograph.report.page import build_page
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 from kymograph.runs.spec import RunSpec
 from tests.report.pages import NOW, make_runs
 

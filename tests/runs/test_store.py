@@ -9,7 +9,7 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab.select import select
+from kymograph.lab.select_runs import select
 from kymograph.runs.export import export
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import Clipping

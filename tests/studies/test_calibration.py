@@ -15,7 +15,7 @@ from kymograph.analysis.nulls import NULLS
 from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
-from kymograph.lab.checkpoints import load
+from kymograph.lab.trained_networks import load
 from kymograph.models.initialise import initialise
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT

@@ -18,8 +18,8 @@ from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
 from kymograph.figures.style import LabFigure
-from kymograph.lab.checkpoints import load
 from kymograph.lab.figures import figure_from_logs
+from kymograph.lab.trained_networks import load
 from kymograph.models.flat import FlatNetwork
 from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.fast.resmlp_backprop import WrittenBackprop

@@ -43,7 +43,8 @@ class Decay(Study[DecayConfig]):
     qualifying = ("steps",)
 
     def arms(self):
-        return [Arm("slow", "loses little", {"rate": 0.1}, default=True), Arm("fast", "loses much", {"rate": 0.9}, default=True)]
+        slow = Arm("slow", "loses little", {"rate": 0.1}, default=True)
+        return [slow, Arm("fast", "loses much", {"rate": 0.9}, default=True)]
 
     def steps(self, config):
         return config.steps

@@ -11,7 +11,7 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.lab.run import SweepOptions, sweep
 from kymograph.sweep import compute as computing
-from kymograph.sweep.code import CodeReference
+from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.engines.base import ENGINES
 from kymograph.sweep.orders import Order, orders_for
 from kymograph.sweep.plan import Stack
@@ -70,7 +70,7 @@ def test_storing_that_fails_ends_the_sweep_and_trains_nothing_again(
     counted = tmp_path / "trained"
     monkeypatch.setenv("KYMOGRAPH_TEST_COUNT", str(counted))
     out = tmp_path / "out"
-    with pytest.raises(KymographError, match="cannot (write|create)"):
+    with pytest.raises(KymographError, match=r"cannot (write|create)"):
         sweep("tests.studies.placed:Unstorable", (1, 2, 3), options(out, engine))
     assert counted.read_text().count("trained") == 1
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from kymograph import streams
 from kymograph.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
 from kymograph.analysis.flow import float64_cosines, flow
-from kymograph.analysis.functional import descent, perturbation_correlation
+from kymograph.analysis.functional_tests import descent, perturbation_correlation
 from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.probes.measures.median_norm import median_norm
 from kymograph.probes.vectors import norms

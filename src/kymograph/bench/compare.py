@@ -67,7 +67,7 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None = None, readm
         timings.append(Timing(name, comparison, script, ours, floor if comparison.floor else ()))
     table = render(timings)
     if any(timing.comparison.floor for timing in timings):
-        memory = max(_snapshot().peak_memory(rule) for rule in ("bp", "dfa"))
+        memory = max(_epochs().peak_memory(rule) for rule in ("bp", "dfa"))
         table += f" Peak memory of an epoch of `snapshot`: {memory:.2f} GB (target: under 1.5 GB)."
     print(table)
     if markdown is not None:
@@ -152,8 +152,8 @@ def comparisons() -> dict[str, Comparison]:
         "snapshot-data": Comparison(
             "`snapshot`, batches of CIFAR-10's size, no training",
             epoch,
-            lambda: _snapshot().script_pipeline(),
-            lambda: _snapshot().our_pipeline(),
+            lambda: _epochs().script_pipeline(),
+            lambda: _epochs().our_pipeline(),
             "ours under 0.6 s",
         ),
         "snapshot-bp": _epoch("bp", "1.8x"),
@@ -163,16 +163,16 @@ def comparisons() -> dict[str, Comparison]:
         "calibration": Comparison(
             "`calibration`, one fresh-B draw on 2,048 images; the script computes the gradients anew, we have them",
             "s a draw",
-            lambda: _calibration().script_draw(),
-            lambda: _calibration().our_draw(),
+            lambda: _null_draws().script_draw(),
+            lambda: _null_draws().our_draw(),
             "100x",
         ),
         "calibration-999": Comparison(
             "the same, 999 draws as a whole: gradients and their float64 recheck counted; the script's time is 999 "
             "times one draw",
             "s",
-            lambda: 999 * _calibration().script_draw(),
-            lambda: _calibration().calibration(),
+            lambda: 999 * _null_draws().script_draw(),
+            lambda: _null_draws().calibration(),
             "ours under 3 s",
         ),
         "watching": Comparison(
@@ -190,10 +190,10 @@ def _epoch(rule: str, most: str) -> Comparison:
     return Comparison(
         f"`snapshot`, {rule.upper()}",
         "s an epoch",
-        lambda: _snapshot().script_epoch(rule),
-        lambda: _snapshot().our_epoch(rule),
+        lambda: _epochs().script_epoch(rule),
+        lambda: _epochs().our_epoch(rule),
         f"7x; at most {most} the products",
-        lambda: _snapshot().products(rule),
+        lambda: _epochs().products(rule),
     )
 
 
@@ -202,16 +202,16 @@ def _epoch_in_a_sweep(rule: str) -> Comparison:
         f"{rule.upper()} in a sweep: a run on every core, each on one thread; "
         "the script trains one run after the other",
         "s an epoch",
-        lambda: _snapshot().script_epoch(rule),
-        lambda: _snapshot().sweep_epoch(rule),
+        lambda: _epochs().script_epoch(rule),
+        lambda: _epochs().sweep_epoch(rule),
         "",
     )
 
 
-def _calibration() -> ModuleType:
-    from kymograph.bench import calibration
+def _null_draws() -> ModuleType:
+    from kymograph.bench import null_draws
 
-    return calibration
+    return null_draws
 
 
 def _watching() -> ModuleType:
@@ -220,10 +220,10 @@ def _watching() -> ModuleType:
     return watching
 
 
-def _snapshot() -> ModuleType:
-    from kymograph.bench import snapshot
+def _epochs() -> ModuleType:
+    from kymograph.bench import epochs
 
-    return snapshot
+    return epochs
 
 
 def _script_clipping() -> float:

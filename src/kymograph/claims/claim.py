@@ -58,7 +58,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition without which the claim cannot be decided: ``quantity`` must lie within [least, most] in every seed."""
+    """A condition for deciding a claim at all: ``quantity`` must lie within [least, most] in every seed."""
 
     text: str
     """What must hold, e.g. "clipping fired"."""

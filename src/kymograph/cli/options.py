@@ -27,7 +27,7 @@ class SelectOptions:
 
     def open(self, directory: str) -> tuple[Store, NamedStudy]:
         """Returns the runs of a directory that the options ask for, and the study that they name."""
-        from kymograph.lab.select import select
+        from kymograph.lab.select_runs import select
 
         study = named_study(self.study)
         return select(directory, study.name, self.arms, settings_from(self.where)), study

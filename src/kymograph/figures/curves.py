@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.fit import legends
+from kymograph.figures.layout import legends
 from kymograph.figures.looks import current_look
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, colour, label_panel, sheet, styled

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kymograph.figures.fit import wrap_labels
+from kymograph.figures.layout import wrap_labels
 from kymograph.figures.looks import Look, choose_look, current_look, drawing_in
 
 # Okabe and Ito (2008): distinguishable with every common colour vision deficiency; yellow, too pale, is left out.

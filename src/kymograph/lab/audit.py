@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kymograph.analysis.audit import Answer
-    from kymograph.lab.checkpoints import Trained
+    from kymograph.lab.trained_networks import Trained
 
 IMAGES = 1024
 THREE = ("scale stability", "reference validity", "depth utility")
@@ -92,7 +92,7 @@ def audit(
     from kymograph.analysis.alarms import first_epochs
     from kymograph.analysis.flow import correct_images
     from kymograph.data.batches import Batches
-    from kymograph.lab.checkpoints import load
+    from kymograph.lab.trained_networks import load
 
     chosen = choose_device(device)
     trained = load(path, need_feedback=False, data_dir=data_dir, device=chosen)
@@ -140,7 +140,7 @@ def _ladder(
 ) -> tuple[Tensor | None, dict[int, float]]:
     """Trains what is missing of the ladder; returns what the frozen baseline gets right, and every rung's accuracy."""
     from kymograph.analysis.flow import correct_images
-    from kymograph.lab.checkpoints import load
+    from kymograph.lab.trained_networks import load
 
     config, own_seed = trained.config, trained.seed
     assert config is not None and own_seed is not None

@@ -12,7 +12,7 @@ from kymograph.data import load_task
 from kymograph.data.batches import Batches
 from kymograph.figures.save import save_figure
 from kymograph.lab.calibration_text import to_json
-from kymograph.lab.checkpoints import load
+from kymograph.lab.trained_networks import load
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.studies.calibration.figures import draw_histograms
 from kymograph.sweep.devices import choose_device

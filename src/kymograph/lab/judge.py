@@ -12,13 +12,14 @@ from typing import Any
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.files import OWN_STUDY, read_claims
-from kymograph.claims.judge import Invalid, World, asked, decide_claims
+from kymograph.claims.judge import decide_claims
+from kymograph.claims.pairing import Invalid, World, asked
 from kymograph.claims.verdict import Verdict, Verdicts
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
-from kymograph.runs.ledger import read_plan
+from kymograph.runs.plan_file import read_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun

@@ -9,9 +9,9 @@ from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.decide import can_decide
 from kymograph.claims.files import OWN_STUDY, read_claims
-from kymograph.claims.judge import quantities
+from kymograph.claims.pairing import quantities
 from kymograph.runs.files import make_directory
-from kymograph.runs.ledger import read_plan
+from kymograph.runs.plan_file import read_plan
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import slug
 from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.lab.figures import file_name
-from kymograph.lab.headlines import headline_table
+from kymograph.lab.headline_table import headline_table
 from kymograph.lab.judge import judge
 from kymograph.lab.report import write_report
 from kymograph.lab.run import SweepOptions, choose_seeds, sweep
-from kymograph.report.verdicts import show, write
+from kymograph.report.verdict_table import print_verdicts, write_verdicts
 from kymograph.runs.archive import Archive
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
@@ -93,8 +93,8 @@ def reproduce(
     archive = Archive.open(root).checked()
     verdicts = judge(archive, only=ids)
     print()
-    show(verdicts)
-    written = list(write(verdicts, str(root / "verdicts.json"), str(root / "verdicts.md")))
+    print_verdicts(verdicts)
+    written = list(write_verdicts(verdicts, str(root / "verdicts.json"), str(root / "verdicts.md")))
     page = write_report(archive, verdicts, root / "report.html", only=ids)
     print(f"verdicts: {', '.join(map(str, written))}\nreport: {page}")
     return 1 if failed else 0

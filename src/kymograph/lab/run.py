@@ -12,13 +12,13 @@ from kymograph.errors import KymographError
 from kymograph.lab.register import register_study
 from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
 from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.code import CodeReference
+from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.devices import check_device
 from kymograph.sweep.engines.base import check_engine, choose_engine

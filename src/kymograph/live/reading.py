@@ -20,7 +20,7 @@ from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, P
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.ledger import PLAN, read_plan_file
+from kymograph.runs.plan_file import PLAN, read_plan_file
 from kymograph.runs.record import ARRAYS, CONFIG, STATUS, SUMMARY
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.ledger import read_plan
+from kymograph.runs.plan_file import read_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store, read_declarations
 from kymograph.runs.stored import StoredRun

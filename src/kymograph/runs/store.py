@@ -19,7 +19,7 @@ from kymograph.runs import record
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.html import html_table
+from kymograph.runs.notebook_table import html_table
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
@@ -120,7 +120,7 @@ class Store:
         return self._filter(lambda run: codes[run.study].made(run.spec))
 
     def where(self, **fields: Any) -> Store:
-        """Returns the runs whose configuration has these values, e.g. ``where(lr=0.1)``; ``version`` and ``source`` are the code's."""
+        """Returns the runs with these settings, e.g. ``where(lr=0.1)``; ``version`` and ``source`` are the code's."""
         known = {"version", "source", *(name for run in self.runs for name in run.config)}
         for name in fields:
             if name not in known:

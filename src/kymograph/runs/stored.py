@@ -10,7 +10,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.runs import record
 from kymograph.runs.files import read_bytes, read_json
-from kymograph.runs.html import html_table
+from kymograph.runs.notebook_table import html_table
 from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec
 

@@ -16,7 +16,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
 from kymograph.runs.declaration import Declaration
 from kymograph.studies.base import Study
-from kymograph.sweep.code import CodeReference
+from kymograph.sweep.code_reference import CodeReference
 
 STUDIES = Registry("kymograph.studies", "STUDY", noun="study")
 

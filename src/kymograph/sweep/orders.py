@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kymograph.sweep.code import CodeReference
+from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.plan import Stack
 
 

@@ -40,8 +40,8 @@ def main(words: list[str]) -> int:
     """Prints the verdicts and writes the files asked for; returns 0 whatever the verdicts are."""
     options = parse(Options, words, "kymograph judge")
     from kymograph.lab.judge import judge, judge_csv
-    from kymograph.lab.select import read_archive
-    from kymograph.report.verdicts import show, write
+    from kymograph.lab.select_runs import read_archive
+    from kymograph.report.verdict_table import print_verdicts, write_verdicts
 
     if options.csv:
         if len(options.directories) != 2:
@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
         study = named_study(options.study)
         archive = read_archive(options.directories[0], study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
-    show(verdicts)
-    for path in write(verdicts, options.json, options.markdown):
+    print_verdicts(verdicts)
+    for path in write_verdicts(verdicts, options.json, options.markdown):
         print(path)
     return 0

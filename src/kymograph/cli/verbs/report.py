@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph report")
     from kymograph.lab.judge import judge
     from kymograph.lab.report import TITLE, write_report
-    from kymograph.lab.select import read_archive
+    from kymograph.lab.select_runs import read_archive
 
     study = named_study(options.study)
     archive = read_archive(options.directory, study.name)

@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
     options, fields = parse_with_settings(Options, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(Options, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
-    from kymograph.lab.headlines import headline_table
+    from kymograph.lab.headline_table import headline_table
     from kymograph.lab.register import planning_note
     from kymograph.lab.run import choose_seeds, sweep
 

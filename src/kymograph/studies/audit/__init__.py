@@ -1,8 +1,8 @@
 """Do the blocks of a network earn their place? The ladder of last-k trainable blocks, and the audit of one network.
 
 The study trains the same network with only its last k blocks learning, from none (the frozen baseline: embed, norm and
-head learn) to all. ``kymograph audit`` compares one trained network with that ladder, next to the questions of scale and
-reference (after arXiv:2606.21126).
+head learn) to all. ``kymograph audit`` compares one trained network with it, and asks about scale and reference
+(after arXiv:2606.21126).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.fit import legends
+from kymograph.figures.layout import legends
 from kymograph.figures.looks import current_look
 from kymograph.figures.style import COLOURS, LabFigure, sheet, stroke, styled
 from kymograph.runs.store import Store

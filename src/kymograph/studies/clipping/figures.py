@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.fit import legends, legends_above_data
+from kymograph.figures.layout import legends, legends_above_data
 from kymograph.figures.looks import current_look
 from kymograph.figures.seed_curves import Bin, seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, dot, label_panel, sheet, stroke, styled

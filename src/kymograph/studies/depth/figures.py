@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
-from kymograph.figures.fit import legends, legends_above_data
 from kymograph.figures.kymograph import kymograph
+from kymograph.figures.layout import legends, legends_above_data
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, colour, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
-from kymograph.runs.store import Store
 from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.store import Store
 from kymograph.studies.depth import SWEPT
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.fit import legends
 from kymograph.figures.kymograph import kymograph
+from kymograph.figures.layout import legends
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
 from kymograph.runs.formats.script_logs import Trajectory, from_store, one_setup

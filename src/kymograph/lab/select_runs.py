@@ -46,8 +46,8 @@ def select(
     current = store.current()
     if not current.runs:
         raise KymographError(
-            f"all {len(store)} runs asked for are superseded by newer code; run the study again, or choose earlier code "
-            "with --where version=NUMBER or source=HASH"
+            f"all {len(store)} runs asked for are superseded by newer code; run the study again, or choose earlier "
+            "code with --where version=NUMBER or source=HASH"
         )
     if len(current) < len(store):
         left_out = f"{len(store) - len(current)} superseded runs, of older versions or earlier code of their studies,"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kymograph.analysis.flow import flow
-from kymograph.analysis.functional import descent, perturbation_correlation
+from kymograph.analysis.functional_tests import descent, perturbation_correlation
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.models.blocks import BlockNetwork

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kymograph.errors import KymographError
-from kymograph.lab.checkpoints import Trained
+from kymograph.lab.trained_networks import Trained
 from kymograph.models import draw_model
 from tests.devices.few_images import CLASSES, few_images
 

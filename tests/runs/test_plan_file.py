@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.runs.ledger import PLAN, read_plan, record_plan
+from kymograph.runs.plan_file import PLAN, read_plan, record_plan
 from kymograph.runs.spec import RunSpec
 from tests.conftest import QUICK_CLIPPING
 
@@ -55,7 +55,7 @@ def test_sweeps_started_at_once_are_all_listed(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.ledger import record_plan
+from kymograph.runs.plan_file import record_plan
 for seed in range(20):
     record_plan(Path(sys.argv[1]), [RunSpec("s", sys.argv[2], seed, {}, 1)])
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.sweep.source import source_files, source_hash
+from kymograph.sweep.source_hash import source_files, source_hash
 
 
 def write(root: Path, **files: str) -> None:

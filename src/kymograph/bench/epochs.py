@@ -219,7 +219,7 @@ def our_epoch(rule: str) -> float:
 def sweep_epoch(rule: str) -> float:
     """Returns the seconds an epoch costs in a sweep: a run on every core, each on one thread; start-up not counted."""
     code = (
-        "from kymograph.bench import snapshot as s; s._batches(); print(flush=True); input(); "
+        "from kymograph.bench import epochs as s; s._batches(); print(flush=True); input(); "
         f"s.our_epoch({rule!r}); print(flush=True)"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -277,7 +277,7 @@ def products(rule: str) -> float:
 
 def peak_memory(rule: str) -> float:
     """Returns the peak memory, in GB, of a fresh process that trains an epoch our way."""
-    code = f"from kymograph.bench import snapshot as s; s.our_epoch({rule!r}); print(s.peak())"
+    code = f"from kymograph.bench import epochs as s; s.our_epoch({rule!r}); print(s.peak())"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return float(done.stdout)
 

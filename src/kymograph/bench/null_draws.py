@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kymograph.analysis.calibration import calibrate
-from kymograph.bench.snapshot import CLASSES, DEPTH, WIDTH
+from kymograph.bench.epochs import CLASSES, DEPTH, WIDTH
 from kymograph.models.blocks import BlockNetwork
 from kymograph.models.initialise import initialise
 from kymograph.models.resmlp import ResidualMLP

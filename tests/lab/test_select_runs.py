@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.lab.select import read_archive, select
+from kymograph.lab.select_runs import read_archive, select
 from kymograph.runs.declaration import write_declaration
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import Clipping

@@ -1,6 +1,6 @@
 """Which runs were ever asked for: ``STUDY/plan.json``, written before the first run of a sweep starts.
 
-A later sweep adds its runs and never unlists any, so that a seed that was planned and is missing can be distinguished from one
+A later sweep adds its runs and never unlists any, so that a planned seed that is missing can be distinguished from one
 that nobody asked for.
 """
 

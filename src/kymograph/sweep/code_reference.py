@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.source import source_files, source_hash
+from kymograph.sweep.source_hash import source_files, source_hash
 
 _SOURCE = "__kymograph_source__"
 """Where a module keeps the hash of the source that it was imported from."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.figures.fit import legends, legends_above_data, wrapped
+from kymograph.figures.layout import legends, legends_above_data, wrapped
 from kymograph.figures.style import LabFigure
 
 WORDS = st.lists(st.text("abc/_", min_size=1, max_size=12), min_size=1, max_size=8)

@@ -20,7 +20,7 @@ STYLES = {
 PLAIN_WIDTH = 190
 
 
-def show(verdicts: Verdicts) -> None:
+def print_verdicts(verdicts: Verdicts) -> None:
     """Prints the verdicts as one table, as wide as the terminal, and how many there are of each kind."""
     from rich.console import Console
     from rich.table import Table
@@ -52,7 +52,7 @@ def show(verdicts: Verdicts) -> None:
         console.print(Text(f"not judged: {name}; no run has its study, arms and settings"))
 
 
-def write(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:
+def write_verdicts(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:
     """Writes the verdicts to the files named; yields their paths."""
     for name, content in (
         (to_json, json.dumps(verdicts.rows(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"),
