@@ -198,10 +198,10 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path: Pat
     [
         (None, "cut off or not a checkpoint"),
         ({"schema": "new"}, "cut off or not a checkpoint"),
-        ({"epoch": "one", "rows": "[]"}, "does not tell how far"),
-        ({"epoch": 99, "rows": "[]"}, "does not tell how far"),
-        ({"epoch": 1, "rows": "[1,"}, "does not tell how far"),
-        ({"epoch": 1}, "does not tell how far"),
+        ({"epoch": "one", "rows": "[]"}, "does not say how far"),
+        ({"epoch": 99, "rows": "[]"}, "does not say how far"),
+        ({"epoch": 1, "rows": "[1,"}, "does not say how far"),
+        ({"epoch": 1}, "does not say how far"),
         ({"epoch": 1, "rows": "[]"}, "values is missing or of another shape"),
     ],
 )

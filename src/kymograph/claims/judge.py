@@ -191,7 +191,7 @@ def _reason(claim: Claim, found: Outcome, needed: int | None, aim: Outcome, move
     if not moved:
         return "every difference is zero"
     if needed is None:
-        return "too uncertain; no number of seeds up to 1,000 would decide it"
+        return "too uncertain; no number of seeds up to 1,000 would tell"
     return f"too uncertain; {needed} seeds needed" + (" to call it equivalent" if aim is Outcome.EQUIVALENT else "")
 
 

@@ -58,7 +58,7 @@ def select(
 def _whole(archive: Archive) -> Store:
     """Returns the runs of an archive; raises if it has none, or a damaged one, which a drawing must not leave out."""
     if archive.damaged:
-        raise KymographError(archive.damaged[0].reason)
+        raise KymographError(archive.damaged[0].error)
     if not archive.store.runs:
         root = archive.root
         raise KymographError(f"{root} holds no ended run; make some with `kymograph run STUDY --out {root}`")

@@ -27,8 +27,11 @@ class Damaged:
     seed: int
     id: str
     reason: str
+    """Why, with the run's directory named as it lies among others."""
     config: None = None
     """Its settings are lost."""
+    error: str = ""
+    """Why, with the path of the file."""
 
     @property
     def failure(self) -> str:
@@ -90,4 +93,4 @@ def damaged_run(directory: Path, error: KymographError) -> Damaged:
     seed, _, run_id = rest.partition("-")
     reason = str(error).replace(str(directory), directory.name)
     number = int(seed) if seed.isdecimal() else -1
-    return Damaged(directory.parent.name, arm.replace("__", "/"), number, run_id, reason)
+    return Damaged(directory.parent.name, arm.replace("__", "/"), number, run_id, reason, error=str(error))
