@@ -43,9 +43,9 @@ def call(*words: str) -> int:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight seeds of the script's arms of `clipping`, cut short."""
+    """Ten seeds of the script's arms of `clipping`, cut short."""
     out = tmp_path_factory.mktemp("judged")
-    kymograph.run("clipping", n_seeds=8, arms=ARMS, out=out, quiet=True, **QUICK_CLIPPING)
+    kymograph.run("clipping", n_seeds=10, arms=ARMS, out=out, quiet=True, **QUICK_CLIPPING)
     return out
 
 
@@ -83,13 +83,13 @@ def test_a_store_is_judged_as_it_is(finished: Path) -> None:
 def test_a_dropped_seed_shows(runs: Path) -> None:
     shutil.rmtree(next((runs / "clipping").glob("extreme__no_clip-s42-*")))
     verdict = by_name(judge(runs))[SPIKES]
-    assert verdict.outcome is Outcome.INVALID and "1 of 8 planned runs" in verdict.reason and "42" in verdict.reason
+    assert verdict.outcome is Outcome.INVALID and "1 of 10 planned runs" in verdict.reason and "42" in verdict.reason
 
 
 def test_an_arm_that_was_deleted_whole_shows(runs: Path) -> None:
     for directory in (runs / "clipping").glob("extreme__*"):
         shutil.rmtree(directory)
-    assert "8 of 8 planned runs" in by_name(judge(runs))[SPIKES].reason
+    assert "10 of 10 planned runs" in by_name(judge(runs))[SPIKES].reason
 
 
 def test_an_edited_record_shows(runs: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_margin_changed_after_the_runs_shows(runs: Path, monkeypatch: pytest.M
     verdict = by_name(judge(runs))[SPIKES]
     assert verdict.registration == "changed after runs existed (margin)"
     # Running again does not paper over it.
-    kymograph.run("clipping", n_seeds=8, arms=ARMS, out=runs, quiet=True, **QUICK_CLIPPING)
+    kymograph.run("clipping", n_seeds=10, arms=ARMS, out=runs, quiet=True, **QUICK_CLIPPING)
     assert by_name(judge(runs))[SPIKES].registration == "changed after runs existed (margin)"
     assert "changed after runs existed" in json.dumps(judge(runs).rows())
 
@@ -127,7 +127,7 @@ def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path
     assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
     fresh = tmp_path / "fresh"
     register_file(fresh, path)
-    kymograph.run("clipping", n_seeds=6, arms=ARMS[:2], out=fresh, quiet=True, **QUICK_CLIPPING)
+    kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=fresh, quiet=True, **QUICK_CLIPPING)
     assert judge(fresh, path)[0].registration == "registered"
     register_file(fresh, path)
     path.write_text(OWN.replace("1.5", "1.6"))
@@ -258,16 +258,16 @@ def test_every_view_tells_that_a_claim_was_changed(runs: Path, monkeypatch: pyte
 def test_a_store_without_a_planned_seed_says_so(finished: Path) -> None:
     store = Store.open(finished)
     verdict = by_name(judge(store.select(seeds=[seed for seed in store.seeds if seed != 42])))[SPIKES]
-    assert verdict.n == 7 and "planned and not among these runs: seed 42" in verdict.notes
+    assert verdict.n == 9 and "planned and not among these runs: seed 42" in verdict.notes
 
 
 def test_other_settings_in_the_directory_are_told_apart(tmp_path: Path) -> None:
     for lr in (0.1, 0.2):
-        kymograph.run("clipping", n_seeds=8, arms=ARMS[:2], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
+        kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
     assert "they differ in lr: choose with --where" in by_name(judge(tmp_path))[SPIKES].reason
     kymograph.run("clipping", seeds=[42], arms=ARMS[:1], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
     chosen = by_name(judge(tmp_path, where={"lr": 0.1}))[SPIKES]
-    assert chosen.outcome is Outcome.SUPPORTED and chosen.n == 8, "what failed with other settings does not matter"
+    assert chosen.outcome is Outcome.SUPPORTED and chosen.n == 10, "what failed with other settings does not matter"
     assert call("judge", str(tmp_path), "--where", "lrr=1") == 1
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -56,10 +58,28 @@ def test_judging_and_reporting_read_every_file_once(
 
 
 def test_an_old_directory_without_declarations_is_judged_as_before(directory: Path) -> None:
-    before = [verdict.row() for verdict in judge(directory)]
+    def rows() -> list[dict]:
+        return [{**verdict.row(), "registration": None} for verdict in judge(directory)]
+
+    before = rows()
     (directory / "depth" / "study.json").unlink()
-    assert [verdict.row() for verdict in judge(directory)] == before
+    shutil.rmtree(directory / "log")
+    for config in directory.glob("*/*/config.json"):  # runs from before the log say nothing of it
+        _rewrite(config)
+    assert rows() == before
+    assert {verdict.registration for verdict in judge(directory)} == {"not logged, post hoc"}
     assert len(kymograph.Store.open(directory).current()) == 15
+
+
+def _rewrite(config: Path) -> None:
+    """Removes the heads of the log from a record, whose checksums are made anew."""
+    content = json.loads(config.read_text())
+    del content["provenance"]["log"]
+    config.write_text(json.dumps(content))
+    status = json.loads((config.parent / "status.json").read_text())
+    data = config.read_bytes()
+    status["files"]["config.json"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (config.parent / "status.json").write_text(json.dumps(status))
 
 
 def test_runs_of_an_older_version_are_superseded(directory: Path) -> None:

@@ -21,7 +21,7 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import read_declaration
 from tests.studies.user_study import write_study
 
-SEEDS = ["--seeds", *map(str, range(1, 9))]
+SEEDS = ["--seeds", *map(str, range(1, 11))]
 
 
 def in_a_process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -74,7 +74,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("user")
     write_study(directory)
     done = in_a_process("run", "decay_study.py", *SEEDS, "--out", "runs", "--workers", "1", cwd=directory)
-    assert "decay: 16 runs computed, 0 found, 0 failed" in done.stdout and "final level" in done.stdout
+    assert "decay: 20 runs computed, 0 found, 0 failed" in done.stdout and "final level" in done.stdout
     return directory
 
 
@@ -87,7 +87,7 @@ def test_list_knows_it_by_file_and_by_module(place: Path) -> None:
 def test_running_again_by_another_reference_computes_nothing(place: Path) -> None:
     for reference in ("decay_study.py:Decay", "decay_study:Decay", str(place / "decay_study.py")):
         done = command("run", reference, *SEEDS, "--out", "runs", "--quiet", cwd=place)
-        assert "0 runs computed, 16 found" in done.stdout
+        assert "0 runs computed, 20 found" in done.stdout
 
 
 def test_what_it_declares_is_stored_beside_its_runs(place: Path) -> None:
@@ -120,7 +120,7 @@ def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(place
         assert words in page, words
     assert "final level" in command("watch", runs, "--once", cwd=tmp_path).stdout
     command("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json"), cwd=tmp_path)
-    assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 16
+    assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 20
 
 
 def _judged(runs: str, out: Path) -> str:
@@ -167,19 +167,19 @@ def test_after_an_edit_its_runs_are_computed_again_and_the_old_ones_are_supersed
     before = (tmp_path / edited).read_text()
     (tmp_path / edited).write_text(before + "\n# an edit\n")
     done = command(*words, cwd=tmp_path)
-    assert "16 runs computed, 0 found" in done.stdout
+    assert "20 runs computed, 0 found" in done.stdout
     assert "the code of decay has changed" in done.stderr and "superseded" in done.stderr
     runs = tmp_path / "runs"
     (verdict,) = kymograph.judge(runs)
-    assert verdict.outcome == "SUPPORTED" and verdict.n == 8, verdict.reason
-    assert "16 runs of the study's earlier code superseded and not used" in verdict.notes
+    assert verdict.outcome == "SUPPORTED" and verdict.n == 10, verdict.reason
+    assert "20 runs of the study's earlier code superseded and not used" in verdict.notes
     store = kymograph.Store.open(runs)
-    assert len(store) == 32 and len(store.current()) == 16
+    assert len(store) == 40 and len(store.current()) == 20
     command("figure", "decay-curves", "--from", "runs", cwd=tmp_path)
     command("report", "runs", cwd=tmp_path)
     (tmp_path / edited).write_text(before)
-    assert "0 runs computed, 16 found" in command(*words, cwd=tmp_path).stdout, "the earlier code finds its runs again"
-    assert kymograph.judge(runs)[0].n == 8
+    assert "0 runs computed, 20 found" in command(*words, cwd=tmp_path).stdout, "the earlier code finds its runs again"
+    assert kymograph.judge(runs)[0].n == 10
 
 
 def test_superseded_plans_are_not_missing(tmp_path: Path) -> None:

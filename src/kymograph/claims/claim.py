@@ -13,13 +13,19 @@ from typing import Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.files import plain
 
-Direction = Literal["greater", "less", "not less", "not greater"]
+Direction = Literal["greater", "less", "not less", "not greater", "equal"]
 Scale = Literal["difference", "log ratio"]
-DIRECTIONS = ("greater", "less", "not less", "not greater")
+DIRECTIONS = ("greater", "less", "not less", "not greater", "equal")
+ABSENCES = ("not less", "not greater")
+"""Directions that claim the absence of an effect of the margin's size."""
 SCALES = ("difference", "log ratio")
 SETUPS = ("script", "repaired", "own")
 REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", "rises", "depth slope")
 """How a series becomes one number: see :mod:`kymograph.claims.estimands`."""
+
+
+_LATER = ("equivalence_margin", "interaction")
+"""Fields that claims did not always have: without them, a claim has the hash that it had before."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,11 @@ class Claim:
     """A prediction: in every seed ``left`` against ``right``, in a direction, by more than a margin.
 
     "greater" and "less" claim an effect beyond the margin; "not less" and "not greater" claim that there is none of
-    the margin's size in the other direction. On the scale "log ratio" the margin is a ratio above 1, otherwise it is
-    in the measure's own units.
+    the margin's size in the other direction, "equal" that there is none in either. On the scale "log ratio" the margin
+    is a ratio above 1, otherwise it is in the measure's own units.
+
+    With an ``interaction`` (c, d) the claim is about a difference of differences, (left - right) against (c - d), or on
+    the scale "log ratio" about the ratio of left / right to c / d.
     """
 
     name: str
@@ -94,32 +103,54 @@ class Claim:
     checks: tuple[Check, ...] = ()
     diverged: Literal["invalid", "drop"] = "invalid"
     """What a value that is not finite means: the claim cannot be decided, or (declared here) the seed is left out."""
+    equivalence_margin: float | None = None
+    """Within this the effect counts as EQUIVALENT to none; None: within the margin."""
+    interaction: tuple[Quantity, Quantity] | None = None
+    """The pair (c, d) whose difference the difference left - right is compared with."""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise KymographError(f"{self.name}: direction must be one of {', '.join(DIRECTIONS)}")
         if self.setup not in SETUPS:
-            raise KymographError(f"{self.name}: setup must be one of {', '.join(SETUPS)}, for it names the family")
+            raise KymographError(f"{self.name}: setup must be one of {', '.join(SETUPS)}")
         if self.diverged not in ("invalid", "drop"):
             raise KymographError(f"{self.name}: diverged must be invalid or drop")
         if self.scale not in SCALES:
             raise KymographError(f"{self.name}: scale must be one of {', '.join(SCALES)}")
-        least = 1.0 if self.scale == "log ratio" else 0.0
-        if not math.isfinite(self.margin) or self.margin < least:
-            what = "a ratio of at least 1" if self.scale == "log ratio" else "a number of at least 0"
-            raise KymographError(f"{self.name}: margin must be {what}, not {self.margin}")
+        self._check_margins()
+        if self.interaction is not None and not isinstance(self.right, Quantity):
+            raise KymographError(f"{self.name}: an interaction compares four quantities, and right is a number")
         if not 0 < self.alpha < 0.5:
             raise KymographError(f"{self.name}: alpha must lie between 0 and 0.5, not {self.alpha}")
 
+    def _check_margins(self) -> None:
+        none = 1.0 if self.scale == "log ratio" else 0.0
+        what = "a ratio of at least 1" if self.scale == "log ratio" else "a number of at least 0"
+        for name, size in (("margin", self.margin), ("equivalence_margin", self.equivalence_margin)):
+            if size is not None and (not math.isfinite(size) or size < none):
+                raise KymographError(f"{self.name}: {name} must be {what}, not {size}")
+        if self.direction == "equal":
+            if self.margin == none:
+                raise KymographError(f"{self.name}: nothing can be shown equal within a margin of {self.margin:g}")
+            if self.equivalence_margin is not None:
+                raise KymographError(f"{self.name}: the margin of a claim of equality is its equivalence margin")
+
     @property
     def family(self) -> str:
-        """The claims among which Holm's correction is made: those of one study in one set-up."""
-        return f"{self.study}/{self.setup}"
+        """The claims among which Holm's correction is made: those of one study, in whatever set-up."""
+        return self.study
+
+    @property
+    def sides(self) -> tuple[Quantity, ...]:
+        """The quantities that are compared: one, two, or the four of an interaction."""
+        right = (self.right,) if isinstance(self.right, Quantity) else ()
+        return (self.left, *right, *(self.interaction or ()))
 
     @property
     def content(self) -> dict[str, Any]:
-        """Everything the claim says, as JSON can hold it."""
-        return plain(dataclasses.asdict(self))
+        """Everything the claim says, as JSON can hold it; what was added to claims later is left out while unset."""
+        fields = dataclasses.asdict(self)
+        return plain({name: value for name, value in fields.items() if name not in _LATER or value is not None})
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> Claim:
@@ -139,8 +170,11 @@ class Claim:
                 )
                 for one in fields["checks"]
             )
+            if fields.get("interaction") is not None:
+                third, fourth = fields["interaction"]
+                fields["interaction"] = (_quantity(third), _quantity(fourth))
             return Claim(**fields)
-        except (KeyError, TypeError, KymographError) as error:
+        except (KeyError, TypeError, ValueError, KymographError) as error:
             raise ValueError(str(error)) from None
 
     @property

@@ -1,23 +1,36 @@
 """The decision itself: from one number per seed, a margin and a direction to an outcome. No runs, no files.
 
-Two tests must agree, Student's t on the paired differences and the exact sign-flip test; their larger p-value is
-corrected over the family by Holm. The two ways to be wrong (to support, to refute) share alpha: each side gets half.
+Two tests must agree, Student's t on the paired differences and the exact sign-flip test; the larger p-value counts. The
+two ways to be wrong about a direction (to support, to refute) share alpha: each side gets half.
+
+**Families.** Holm's correction is made once for each kind of decision, over every claim of the family; a claim for which
+that decision is not open counts with p = 1:
+
+- *direction* (SUPPORTED or REFUTED), by twice the smaller one-sided p-value;
+- *equivalence* (EQUIVALENT), by the larger of the two one-sided tests, whose null is an effect of at least the margin;
+- *existence* (an effect that is not zero, whatever its size), two-sided.
+
+The p-values of one kind are valid for the nulls of that kind, so Holm holds the probability of one or more wrong
+decisions of that kind in the family at alpha, however the claims depend on each other. (That includes calling a real
+effect by the wrong sign, for which the bound is proved for independent claims: Shaffer, 1980.) Each kind has an alpha of
+its own: direction and equivalence together have at most twice alpha.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kymograph.claims.claim import Claim
+from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
 from kymograph.claims.verdict import Outcome
-from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.multiplicity import holm
-from kymograph.statistics.power import seeds_needed
-from kymograph.statistics.sign_flips import sign_flip_p, smallest_p
+from kymograph.statistics.power import seeds_to_show_effect, seeds_to_show_equivalence
+from kymograph.statistics.samples import moments
+from kymograph.statistics.sign_flips import LEAST_SEEDS, sign_flip_p, smallest_p
 from kymograph.statistics.t_tests import t_test
 
 
@@ -26,69 +39,94 @@ class Evidence:
     """What one claim's numbers say before the family is looked at; ``values`` are turned so that the claim is up."""
 
     values: np.ndarray  # (n,) differences or log-ratios, positive where they speak for the claim
-    support_at: float
-    """The claim is supported beyond this."""
-    refute_at: float
-    """The claim is refuted below this."""
-    margin: float
-    p_t: float
-    p_flip: float
-    upward: bool
-    """Whether the numbers speak for the claim rather than against it."""
-    interval: tuple[float, float]
-    inner: tuple[float, float]
-    """The 90 % interval."""
+    bounds: Bounds
+    t: PValues
+    """Student's p-values."""
+    flip: PValues
+    """The sign-flip test's p-values."""
+
+    @property
+    def both(self) -> PValues:
+        """The larger of the two tests' p-values."""
+        return PValues(*map(max, self.t, self.flip))
 
     @property
     def p(self) -> float:
-        """The larger of the two tests' p-values."""
-        return max(self.p_t, self.p_flip)
+        """The p-value of the claim's direction."""
+        return float(self.both.direction)
+
+    @property
+    def upward(self) -> bool:
+        """Whether the numbers speak for the claim rather than against it."""
+        return bool(self.both.support <= self.both.refute)
 
 
-def direction_sign(claim: Claim) -> int:
-    """Returns 1 if the claim says that left is larger, -1 if it says that it is smaller."""
-    return 1 if claim.direction in ("greater", "not less") else -1
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about a claim as one of a family; all p-values are corrected."""
+
+    outcome: Outcome
+    p: float
+    p_margin: float
+    """That the effect is not beyond the margin in the claimed direction; for "equal", not within it."""
+    p_equivalence: float
+    p_zero: float
+    reachable: bool
+    """Whether so many seeds could have shown an effect, given the rest of the family."""
+
+    def exists(self, alpha: float) -> bool:
+        """Says whether there is an effect, of whatever size."""
+        return self.p_zero <= alpha
 
 
 def weigh(claim: Claim, values: np.ndarray) -> Evidence:
     """Returns what the differences (or log-ratios) left - right of the seeds say about the claim."""
     turned = direction_sign(claim) * np.asarray(values, dtype=np.float64)
-    margin = math.log(claim.margin) if claim.scale == "log ratio" else claim.margin
-    absence = claim.direction in ("not less", "not greater")
-    support_at, refute_at = (-margin, -margin) if absence else (margin, 0.0)
-    up_t, down_t = t_test(turned, support_at, "greater"), t_test(turned, refute_at, "less")
-    up_flip, down_flip = sign_flip_p(turned, support_at, "greater"), sign_flip_p(turned, refute_at, "less")
-    upward = max(up_t, up_flip) <= max(down_t, down_flip)
-    t, flip = (up_t, up_flip) if upward else (down_t, down_flip)
-    return Evidence(
-        turned,
-        support_at,
-        refute_at,
-        margin,
-        min(1.0, 2 * t),
-        min(1.0, 2 * flip),
-        upward,
-        t_interval(turned, 0.95),
-        t_interval(turned, 0.90),
-    )
+    bounds = bounds_of(claim)
+    student = functools.cache(lambda against, alternative: t_test(turned, against, alternative))
+    flips = functools.cache(lambda against, alternative: sign_flip_p(turned, against, alternative))
+    return Evidence(turned, bounds, p_values(bounds, student), p_values(bounds, flips))
 
 
-def corrected(p_values: Sequence[float | None]) -> list[float]:
-    """Returns Holm's p-values over a family; a claim that could not be decided still counts as one (p = 1)."""
-    return holm([1.0 if p is None else p for p in p_values])
+def decide_family(
+    claims: Sequence[Claim], evidence: Sequence[Evidence | None], unjudged: int = 0
+) -> list[Decision | None]:
+    """Returns the decisions on the claims of one family; None where there is no evidence.
+
+    Args:
+        claims: the claims.
+        evidence: what each one's numbers say; None for one that cannot be decided, which still counts.
+        unjudged: how many more claims the family has.
+    """
+    rest = [1.0] * unjudged
+    both = [None if one is None else one.both for one in evidence]
+    directions = [1.0 if one is None else float(one.direction) for one in both] + rest
+    equivalences = holm([1.0 if one is None else float(one.equivalence) for one in both] + rest)
+    zeros = holm([1.0 if one is None else float(one.zero) for one in both] + rest)
+    found: list[Decision | None] = []
+    for index, (claim, one, p) in enumerate(zip(claims, evidence, both, strict=True)):
+        if one is None or p is None:
+            found.append(None)
+            continue
+        corrected = holm(directions)[index]
+        found.append(
+            Decision(
+                outcome(one, corrected, equivalences[index], claim.alpha),
+                corrected,
+                _with(directions, index, float(p.support)),
+                equivalences[index],
+                zeros[index],
+                _with(directions, index, smallest_p(len(one.values))) <= claim.alpha,
+            )
+        )
+    return found
 
 
-def outcome(evidence: Evidence, p_corrected: float, alpha: float) -> Outcome:
-    """Returns SUPPORTED, REFUTED, EQUIVALENT or INCONCLUSIVE."""
-    low, high = evidence.interval
-    if p_corrected <= alpha and evidence.upward and low > evidence.support_at:
-        return Outcome.SUPPORTED
-    if p_corrected <= alpha and not evidence.upward and high < evidence.refute_at:
-        return Outcome.REFUTED
-    inner_low, inner_high = evidence.inner
-    if evidence.margin > 0 and -evidence.margin < inner_low and inner_high < evidence.margin:
-        return Outcome.EQUIVALENT
-    return Outcome.INCONCLUSIVE
+def outcome(evidence: Evidence, p: float, p_equivalence: float, alpha: float) -> Outcome:
+    """Returns SUPPORTED, REFUTED, EQUIVALENT or INCONCLUSIVE, from corrected p-values."""
+    if p <= alpha:
+        return Outcome.SUPPORTED if evidence.upward else Outcome.REFUTED
+    return Outcome.EQUIVALENT if p_equivalence <= alpha else Outcome.INCONCLUSIVE
 
 
 def can_decide(n: int, family: int, alpha: float) -> bool:
@@ -99,16 +137,37 @@ def can_decide(n: int, family: int, alpha: float) -> bool:
 def seeds_to_decide(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
     """Returns the seeds for 80 % power if the effect stays as it was seen, and what they would then show.
 
-    Beyond the margin that is support, below zero refutation; between the two only equivalence can be shown, by a 90 %
-    interval that lies within the margin. None: no number up to 1,000 would do.
+    With both tests, corrected as the smallest p-value of the family must be. Beyond the margin that is support, below
+    zero refutation; between the two only equivalence can be shown. None: no number up to 1,000 would do.
     """
-    mean = float(evidence.values.mean())
-    if evidence.refute_at <= mean <= evidence.support_at and evidence.margin > 0:
-        return seeds_needed(evidence.values, evidence.margin, 0.10), Outcome.EQUIVALENT
-    aim, against = Outcome.SUPPORTED, evidence.support_at
-    if mean < evidence.refute_at:
-        aim, against = Outcome.REFUTED, evidence.refute_at
-    needed = seeds_needed(evidence.values, against, alpha / family)
+    mean, sd, _ = moments(evidence.values)
+    bounds, level = evidence.bounds, alpha / family
+    if bounds.equal:
+        if abs(mean) < bounds.support:
+            return _needed(mean, bounds.support, sd, level / 2, family, alpha), Outcome.SUPPORTED
+        return _needed(abs(mean) - bounds.refute, None, sd, level, family, alpha), Outcome.REFUTED
+    if mean > bounds.support:
+        return _needed(mean - bounds.support, None, sd, level, family, alpha), Outcome.SUPPORTED
+    if mean < bounds.refute:
+        return _needed(bounds.refute - mean, None, sd, level, family, alpha), Outcome.REFUTED
+    if bounds.equivalence > 0:
+        return _needed(mean, bounds.equivalence, sd, level, family, alpha), Outcome.EQUIVALENT
+    return None, Outcome.INCONCLUSIVE
+
+
+def _needed(effect: float, margin: float | None, sd: float, level: float, family: int, alpha: float) -> int | None:
+    """Returns the seeds that show the effect at the level, or that it lies within the margin, and reach alpha."""
+    if sd == 0:
+        needed = LEAST_SEEDS if (effect > 0 if margin is None else abs(effect) < margin) else None
+    elif margin is None:
+        needed = seeds_to_show_effect(effect / sd, level)
+    else:
+        needed = seeds_to_show_equivalence(effect / sd, margin / sd, level)
     while needed is not None and not can_decide(needed, family, alpha):
         needed += 1
-    return needed, aim
+    return needed
+
+
+def _with(p_values: Sequence[float], index: int, p: float) -> float:
+    """Returns what Holm makes of ``p`` in the place of the family's p-value at ``index``."""
+    return holm([*p_values[:index], p, *p_values[index + 1 :]])[index]

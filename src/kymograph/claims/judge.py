@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kymograph.claims import decide
-from kymograph.claims.claim import Check, Claim, Quantity
+from kymograph.claims.claim import ABSENCES, Check, Claim, Quantity
 from kymograph.claims.estimands import Run, measure
-from kymograph.claims.pairing import CannotDecide, World, check_pairing, fits, quantities, runs_by_seed
+from kymograph.claims.hypotheses import direction_sign, size_on_scale
+from kymograph.claims.pairing import CannotDecide, World, check_pairing, fits, quantities, remarks, runs_by_seed
+from kymograph.claims.reasons import failing_note, reason
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.errors import KymographError
-from kymograph.statistics.effects import hedges_g, iqm, probability_of_improvement, superiority
-from kymograph.statistics.intervals import bca_interval, t_interval
+from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
+from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
 from kymograph.statistics.sign_flips import LEAST_SEEDS
-from kymograph.statistics.t_tests import tost_p
 
 
 def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
-    """Returns a verdict on every claim of one study, corrected within each family.
+    """Returns a verdict on every claim of one study; they are one family, with those that are not judged here.
 
     ``registration`` says how a claim stands to what was registered before the runs.
     """
     drafts = [_draft(claim, world, registration(claim)) for claim in claims]
-    verdicts = []
-    for draft, evidence in drafts:
-        if evidence is None:
-            verdicts.append(draft)
-            continue
-        family = [(d, e) for d, e in drafts if d.claim.family == draft.claim.family]
-        index = next(number for number, (d, _) in enumerate(family) if d is draft)
-        p = decide.corrected([None if e is None else e.p for _, e in family])[index]
-        verdicts.append(_decided(draft, evidence, p, len(family)))
-    return verdicts
+    size = len(drafts) + world.unjudged_claims
+    decisions = decide.decide_family(
+        [draft.claim for draft, _ in drafts], [evidence for _, evidence in drafts], world.unjudged_claims
+    )
+    return [
+        replace(draft, family_size=size)
+        if evidence is None or decision is None
+        else _decided(draft, evidence, decision, size)
+        for (draft, evidence), decision in zip(drafts, decisions, strict=True)
+    ]
 
 
 def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
@@ -61,13 +62,7 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
     except KymographError as error:
         return Verdict(claim, Outcome.INVALID, str(error), registration, settings=_settings(claim, world)), None
     evidence = decide.weigh(claim, np.array([point.value for point in points]))
-    arms = dict.fromkeys(quantity.arm for quantity in quantities(claim))
-    left_out = sorted({seed for arm in arms for seed in world.unjudged.get(arm, ())})
-    if left_out:
-        notes.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")
-    older = sum(world.superseded.get(arm, 0) for arm in arms)
-    if older:
-        notes.append(f"{older} {'run' if older == 1 else 'runs'} of the study's earlier code superseded and not used")
+    notes += remarks(claim, world)
     draft = Verdict(
         claim,
         Outcome.INCONCLUSIVE,
@@ -81,69 +76,111 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
     return draft, evidence
 
 
-def _decided(draft: Verdict, evidence: decide.Evidence, p: float, family: int) -> Verdict:
-    claim, n = draft.claim, draft.n
-    found = decide.outcome(evidence, p, claim.alpha)
-    values = np.array([point.value for point in draft.points])
-    left, right = (np.array([getattr(point, side) for point in draft.points]) for side in ("left", "right"))
+def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decision, family: int) -> Verdict:
+    claim, points = draft.claim, draft.points
+    values = np.array([point.value for point in points])
+    left, right = (np.array([getattr(point, side) for point in points]) for side in ("left", "right"))
+    scaled = np.array([_on_scale(point, claim) for point in points])
+    if claim.interaction is not None:  # the ratio of two ratios may be beyond all numbers, its logarithm is not
+        left, right = scaled.T
+    why, needed = reason(claim, decision, evidence, family)
     notes = list(draft.notes)
-    if not decide.can_decide(n, family, claim.alpha):
-        notes.append(f"{n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
-    if n > 1 and (values == values[0]).all():
+    if not decision.reachable and decision.outcome is Outcome.EQUIVALENT:
+        notes.append(f"{draft.n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
+    if (values == values[0]).all():
         notes.append("every seed gives the same number")
-    needed, aim = None, Outcome.INCONCLUSIVE
-    if found is Outcome.INCONCLUSIVE:
-        needed, aim = decide.seeds_to_decide(evidence, claim.alpha, family)
+    failing, bound = _failing(claim, points)
+    if failing is not None and bound is not None:
+        notes.append(failing_note(failing, draft.n, bound))
     bca = bca_interval(values)
+    tests = evidence.bounds.equivalence > 0
     return replace(
         draft,
-        outcome=found,
-        reason=_reason(claim, found, needed, aim, bool(evidence.values.any())),
+        outcome=decision.outcome,
+        reason=why,
         notes=tuple(notes),
         effect=_natural(claim, float(values.mean())),
         interval=_natural_pair(claim, t_interval(values, 0.95)),
-        equivalence_interval=_natural_pair(claim, t_interval(values, 0.90)),
+        equivalence_interval=_natural_pair(claim, t_interval(values, 1 - 2 * claim.alpha)),
         bca=None if bca is None else _natural_pair(claim, bca),
-        p=p,
-        p_t=evidence.p_t,
-        p_flip=evidence.p_flip,
+        p=decision.p,
+        p_t=float(evidence.t.direction),
+        p_flip=float(evidence.flip.direction),
         hedges_g=_known(hedges_g(values)),
         superiority=superiority(left, right),
-        tost_p=tost_p(values, evidence.margin) if evidence.margin > 0 else None,
+        tost_p=float(evidence.t.equivalence) if tests else None,
         iqm=_natural(claim, iqm(values)),
         improvement=probability_of_improvement(left, right),
         seeds_needed=needed,
+        p_zero=decision.p_zero,
+        p_margin=decision.p_margin,
+        p_equivalence=decision.p_equivalence if tests else None,
+        tost_flip_p=float(evidence.flip.equivalence) if tests else None,
+        pairing_gain=_known(pairing_gain(*scaled.T)) if isinstance(claim.right, Quantity) else None,
+        failing_seeds=failing,
+        failing_rate_bound=bound,
+        family_size=family,
     )
+
+
+def _failing(claim: Claim, points: tuple[Point, ...]) -> tuple[tuple[int, ...] | None, float | None]:
+    """Returns the seeds beyond the margin that a claim of absence allows, and the upper bound on their rate."""
+    if claim.direction not in (*ABSENCES, "equal"):
+        return None, None
+    margin, sign = size_on_scale(claim, claim.margin), direction_sign(claim)
+
+    def fails(value: float) -> bool:
+        return abs(value) > margin if claim.direction == "equal" else sign * value < -margin
+
+    seeds = tuple(point.seed for point in points if fails(point.value))
+    return seeds, binomial_upper_bound(len(seeds), len(points), 1 - claim.alpha)
 
 
 def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
     """Returns every seed's numbers, or raises why the claim cannot be decided."""
-    left = runs_by_seed(claim.left, world)
-    right = left if not isinstance(claim.right, Quantity) else runs_by_seed(claim.right, world)
-    unpaired = sorted(set(left) ^ set(right))
+    sides = [runs_by_seed(quantity, world) for quantity in claim.sides]
+    unpaired = sorted({seed for side in sides[1:] for seed in set(sides[0]) ^ set(side)})
     if unpaired:
-        raise CannotDecide(f"seed {unpaired[0]} has a run in one arm only")
-    check_pairing(claim, left, right, world)
+        raise CannotDecide(f"seed {unpaired[0]} has a run in {'one arm' if len(sides) == 2 else 'some arms'} only")
+    check_pairing(claim, sides, world)
     points, dropped = [], []
-    for seed in sorted(left):
-        a = measure(left[seed], claim.left.measure)
-        b = measure(right[seed], claim.right.measure) if isinstance(claim.right, Quantity) else float(claim.right)
-        sides = ((a, left[seed], claim.left), (b, right[seed], claim.right))
-        gone = [quantity for value, run, quantity in sides if _diverged(value, run)]
+    for seed in sorted(sides[0]):
+        runs = [side[seed] for side in sides]
+        numbers = [measure(run, quantity.measure) for run, quantity in zip(runs, claim.sides, strict=True)]
+        found = list(zip(numbers, runs, claim.sides, strict=True))
+        gone = [quantity for value, run, quantity in found if _diverged(value, run)]
         if gone:
             if claim.diverged == "drop":
                 dropped.append(seed)
                 continue
             raise CannotDecide(f"{gone[0]} is not finite at seed {seed}: it diverged")
-        for value, _, quantity in sides:
+        for value, _, quantity in found:
             if math.isnan(value):
                 raise CannotDecide(f"{quantity} is missing at seed {seed}")
-        if claim.scale == "log ratio" and (a <= 0 or b <= 0):
-            side = claim.left if a <= 0 else claim.right
-            raise CannotDecide(f"{side} is {min(a, b):g} at seed {seed}, and a ratio needs positive numbers")
-        points.append(Point(seed, a, b, math.log(a) - math.log(b) if claim.scale == "log ratio" else a - b))
+        compared = numbers if isinstance(claim.right, Quantity) else [*numbers, float(claim.right)]
+        names = claim.sides if isinstance(claim.right, Quantity) else (*claim.sides, claim.right)
+        if claim.scale == "log ratio" and min(compared) <= 0:
+            value, name = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
+            raise CannotDecide(f"{name} is {value:g} at seed {seed}, and a ratio needs positive numbers")
+        points.append(_point(seed, compared, claim))
     notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
     return points, notes
+
+
+def _point(seed: int, numbers: Sequence[float], claim: Claim) -> Point:
+    """Returns a seed's evidence from its two numbers, or from the four of an interaction."""
+    scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else list(numbers)
+    if len(numbers) == 2:
+        return Point(seed, numbers[0], numbers[1], scaled[0] - scaled[1])
+    left, right = scaled[0] - scaled[1], scaled[2] - scaled[3]
+    return Point(seed, _natural(claim, left), _natural(claim, right), left - right, tuple(numbers))
+
+
+def _on_scale(point: Point, claim: Claim) -> tuple[float, float]:
+    """Returns what is compared in a seed on the scale on which it is: logarithms, for a ratio."""
+    numbers = point.parts or (point.left, point.right)
+    scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else numbers
+    return (scaled[0], scaled[1]) if len(scaled) == 2 else (scaled[0] - scaled[1], scaled[2] - scaled[3])
 
 
 def _settings(claim: Claim, world: World) -> dict[str, Any]:
@@ -177,22 +214,6 @@ def _checked(check: Check, world: World) -> Checked:
     spread = f"{numbers.min():.3g}" if (numbers == numbers[0]).all() else f"{numbers.min():.3g} to {numbers.max():.3g}"
     where = f" at {len(bad)} of {len(values)} seeds" if bad else ""
     return Checked(check.text, not bad, f"{check.quantity} is {spread}{where}")
-
-
-def _reason(claim: Claim, found: Outcome, needed: int | None, aim: Outcome, moved: bool) -> str:
-    margin = f"x{claim.margin:g}" if claim.scale == "log ratio" else f"{claim.margin:g}"
-    absence = claim.direction in ("not less", "not greater")
-    if found is Outcome.SUPPORTED:
-        return f"{claim.direction} within {margin}" if absence else f"beyond the margin of {margin}"
-    if found is Outcome.REFUTED:
-        return f"beyond the margin of {margin}" if absence else "the effect goes the other way"
-    if found is Outcome.EQUIVALENT:
-        return f"the 90 % interval lies within the margin of {margin}"
-    if not moved:
-        return "every difference is zero"
-    if needed is None:
-        return "too uncertain; no number of seeds up to 1,000 would tell"
-    return f"too uncertain; {needed} seeds needed" + (" to call it equivalent" if aim is Outcome.EQUIVALENT else "")
 
 
 def _natural(claim: Claim, value: float) -> float:

@@ -52,6 +52,14 @@ class World:
     """Planned seeds, by arm, that whoever chose these runs left out."""
     superseded: Mapping[str, int] = field(default_factory=dict)
     """How many runs of each arm were made by earlier code of the study."""
+    changed_records: Sequence[str] = ()
+    """What was deleted or edited since it was logged; while there is anything, nothing can be decided."""
+    seeds: tuple[int, ...] | None = None
+    """The registered seeds, over which claims are decided; None: none were registered."""
+    further_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Seeds, by arm, that have runs and were not registered; they are not used."""
+    unjudged_claims: int = 0
+    """How many claims of the study were registered and are not judged here; they still share the level."""
 
 
 class CannotDecide(Exception):
@@ -64,8 +72,7 @@ class CannotDecide(Exception):
 
 def quantities(claim: Claim) -> list[Quantity]:
     """Returns every quantity that the claim rests on."""
-    sides = [claim.left, *([claim.right] if isinstance(claim.right, Quantity) else [])]
-    return sides + [check.quantity for check in claim.checks]
+    return [*claim.sides, *(check.quantity for check in claim.checks)]
 
 
 def asked(claim: Claim, world: World) -> bool:
@@ -76,6 +83,8 @@ def asked(claim: Claim, world: World) -> bool:
 
 def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
     """Returns the arm's run at every seed; raises if one is absent, or if several fit."""
+    if world.changed_records:
+        raise CannotDecide("; ".join(world.changed_records))
     for run in sorted(world.invalid, key=lambda run: run.seed):
         if fits(run, quantity):
             raise CannotDecide(f"the run of {run.arm} at seed {run.seed} does not count: {run.failure}")
@@ -106,15 +115,35 @@ def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
     return run.config is None or all(run.config.get(name) == value for name, value in quantity.where.items())
 
 
-def check_pairing(claim: Claim, left: Mapping[int, Run], right: Mapping[int, Run], world: World) -> None:
-    """Raises if two paired runs differ in a setting that neither arm is about."""
-    if not isinstance(claim.right, Quantity) or not world.declared:
+def check_pairing(claim: Claim, sides: Sequence[Mapping[int, Run]], world: World) -> None:
+    """Raises if paired runs differ in a setting that none of the arms is about; ``sides`` are as the claim's."""
+    if not world.declared:
         return
-    about = world.declared.get(claim.left.arm, frozenset()) | world.declared.get(claim.right.arm, frozenset())
-    about |= set(claim.left.where) | set(claim.right.where)
-    for seed, one in left.items():
-        other = right[seed]
-        names = sorted(set(one.config) | set(other.config))
-        for name in names:
-            if name not in about and one.config.get(name) != other.config.get(name):
-                raise CannotDecide(f"the arms differ in {name} at seed {seed}, which is not what they are about")
+    about: set[str] = set()
+    for quantity in claim.sides:
+        about |= world.declared.get(quantity.arm, frozenset()) | set(quantity.where)
+    for other_side in sides[1:]:
+        for seed, one in sides[0].items():
+            other = other_side[seed]
+            for name in sorted(set(one.config) | set(other.config)):
+                if name not in about and one.config.get(name) != other.config.get(name):
+                    raise CannotDecide(f"the arms differ in {name} at seed {seed}, which is not what they are about")
+
+
+def remarks(claim: Claim, world: World) -> list[str]:
+    """Returns what a reader must know about the runs behind a verdict: which were left out, and which are missing."""
+    arms = dict.fromkeys(quantity.arm for quantity in quantities(claim))
+    found = []
+    left_out = sorted({seed for arm in arms for seed in world.unjudged.get(arm, ())})
+    if left_out:
+        found.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")
+    older = sum(world.superseded.get(arm, 0) for arm in arms)
+    if older:
+        found.append(f"{older} {'run' if older == 1 else 'runs'} of the study's earlier code superseded and not used")
+    further = sorted({seed for arm in arms for seed in world.further_seeds.get(arm, ())})
+    if further:
+        shown = ", ".join(map(str, further[:3])) + (", ..." if len(further) > 3 else "")
+        found.append(f"{len(further)} seeds beyond the registered ones were not used ({shown})")
+    if world.unjudged_claims:
+        found.append(f"{world.unjudged_claims} more registered claims share the level and are not judged here")
+    return found

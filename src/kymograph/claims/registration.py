@@ -86,6 +86,10 @@ def standing(claim: Claim, registered: Mapping[str, Mapping[str, Any]]) -> str:
         return POST_HOC
     if entry["hash"] == claim.hash:
         return REGISTERED
-    before, now = entry.get("claim") or {}, claim.content
-    names = sorted(name for name in now if before.get(name) != now[name])
+    names = changed_fields(entry.get("claim") or {}, claim.content)
     return f"{CHANGED} ({', '.join(names)})" if names else CHANGED
+
+
+def changed_fields(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns the names of what two statements of a claim differ in."""
+    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))

@@ -52,8 +52,9 @@ def draw(law: str, shape: tuple[int, ...], generator: np.random.Generator) -> np
 
 def decided(differences: np.ndarray, claim: Claim) -> Outcome:
     """Returns the outcome of a claim that is alone in its family."""
-    evidence = decide.weigh(claim, differences)
-    return decide.outcome(evidence, decide.corrected([evidence.p])[0], claim.alpha)
+    (decision,) = decide.decide_family([claim], [decide.weigh(claim, differences)])
+    assert decision is not None
+    return decision.outcome
 
 
 def worlds(count: int = 2000, seed: int = 0) -> Iterator[Rates]:
@@ -71,8 +72,8 @@ def worlds(count: int = 2000, seed: int = 0) -> Iterator[Rates]:
     lucky = 0
     for family in generator.standard_normal((count, FAMILY, 10)):
         evidence = [decide.weigh(claim, values) for values in family]
-        p_values = decide.corrected([one.p for one in evidence])
-        outcomes = [decide.outcome(one, p, claim.alpha) for one, p in zip(evidence, p_values, strict=True)]
+        decisions = decide.decide_family([claim] * FAMILY, evidence)
+        outcomes = [one.outcome for one in decisions if one is not None]
         lucky += Outcome.SUPPORTED in outcomes
     share = lucky / count
     yield Rates(

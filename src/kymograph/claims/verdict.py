@@ -30,6 +30,13 @@ class Point:
     left: float
     right: float
     value: float
+    parts: tuple[float, ...] = ()
+    """The four numbers of an interaction, of which ``left`` and ``right`` are the differences (or the ratios)."""
+
+    def row(self) -> dict[str, Any]:
+        """Returns the seed as ``judge --json`` has it."""
+        fields = {"seed": self.seed, "left": self.left, "right": self.right, "value": self.value}
+        return {**fields, "parts": self.parts} if self.parts else fields
 
 
 @dataclass(frozen=True)
@@ -59,18 +66,20 @@ class Verdict:
     interval: tuple[float, float] | None = None
     """The 95 % interval of the effect (Student t)."""
     equivalence_interval: tuple[float, float] | None = None
-    """The 90 % interval, which decides EQUIVALENT."""
+    """The interval of level 1 - 2 alpha: within the margin where the t test alone would show equivalence."""
     bca: tuple[float, float] | None = None
     """The bootstrap's 95 % interval, from ten seeds on."""
     p: float | None = None
     """The larger of the t test's and the sign-flip test's p-values, corrected over the family (Holm)."""
     p_t: float | None = None
+    """Student's p-value, not corrected."""
     p_flip: float | None = None
+    """The exact sign-flip test's p-value, not corrected."""
     hedges_g: float | None = None
     superiority: tuple[float, float, float] | None = None
     """The probability that left exceeds right in a seed, with its 95 % interval."""
     tost_p: float | None = None
-    """The p-value of equivalence within the margin (two one-sided tests)."""
+    """Student's p-value of equivalence within the margin (two one-sided tests), not corrected."""
     iqm: float | None = None
     """The interquartile mean of the differences, or the ratio it stands for."""
     improvement: float | None = None
@@ -79,6 +88,24 @@ class Verdict:
     """Seeds for 80 % power at the effect seen, if the outcome is INCONCLUSIVE."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What the runs were made with that a reader of the verdict must know, e.g. the data."""
+    p_zero: float | None = None
+    """That there is no effect at all: both tests, two-sided, corrected."""
+    p_margin: float | None = None
+    """That the effect is not beyond the margin in the claimed direction: both tests, corrected."""
+    p_equivalence: float | None = None
+    """That the effect is as large as the equivalence margin: both tests, corrected. It decides EQUIVALENT."""
+    tost_flip_p: float | None = None
+    """The sign-flip test's p-value of equivalence, not corrected."""
+    pairing_gain: float | None = None
+    """How many times wider the 95 % interval would be without pairing."""
+    failing_seeds: tuple[int, ...] | None = None
+    """Seeds beyond the margin that a claim of absence allows; None for a claim of an effect."""
+    failing_rate_bound: float | None = None
+    """The exact upper bound on the rate of such seeds, at level 1 - alpha."""
+    family_size: int | None = None
+    """How many claims share the level, those that are not judged here included."""
+    registered: Mapping[str, Any] = field(default_factory=dict)
+    """The registration that the claim rests on, e.g. its digest; empty if there is none."""
 
     @property
     def n(self) -> int:
@@ -87,12 +114,13 @@ class Verdict:
 
     def row(self) -> dict[str, Any]:
         """Returns the verdict as one row of ``judge --json``."""
+        claim = self.claim
         return plain(
             {
-                "claim": self.claim.name,
-                "study": self.claim.study,
-                "setup": self.claim.setup,
-                "origin": self.claim.origin,
+                "claim": claim.name,
+                "study": claim.study,
+                "setup": claim.setup,
+                "origin": claim.origin,
                 "verdict": str(self.outcome),
                 "reason": self.reason,
                 "effect": self.effect,
@@ -100,14 +128,37 @@ class Verdict:
                 "p": self.p,
                 "n": self.n,
                 "settings": self.settings,
-                "text": self.claim.text,
+                "text": claim.text,
+                "direction": claim.direction,
+                "scale": claim.scale,
+                "margin": claim.margin,
+                "equivalence_margin": claim.equivalence_margin,
+                "alpha": claim.alpha,
+                "family": claim.family,
+                "family_size": self.family_size,
                 "p_t": self.p_t,
                 "p_flip": self.p_flip,
+                "p_zero": self.p_zero,
+                "p_margin": self.p_margin,
+                "p_equivalence": self.p_equivalence,
+                "tost_p": self.tost_p,
+                "tost_flip_p": self.tost_flip_p,
+                "equivalence_interval": self.equivalence_interval,
+                "equivalence_level": 1 - 2 * claim.alpha,
+                "bca": self.bca,
+                "hedges_g": self.hedges_g,
+                "iqm": self.iqm,
+                "superiority": self.superiority,
+                "improvement": self.improvement,
+                "pairing_gain": self.pairing_gain,
+                "failing_seeds": self.failing_seeds,
+                "failing_rate_bound": self.failing_rate_bound,
                 "seeds_needed": self.seeds_needed,
-                "points": [vars(point) for point in self.points],
-                "scale": self.claim.scale,
+                "checks": [vars(check) for check in self.checks],
+                "points": [point.row() for point in self.points],
                 "registration": self.registration,
-                "hash": self.claim.hash,
+                "registered": self.registered,
+                "hash": claim.hash,
                 "notes": self.notes,
             }
         )
@@ -143,7 +194,7 @@ class Verdicts(Sequence[Verdict]):
                 verdict.claim.origin,
                 str(verdict.outcome),
                 effect_text(verdict),
-                p_text(verdict.p),
+                decisive_p(verdict),
                 str(verdict.n),
                 why_text(verdict),
             ]
@@ -172,6 +223,20 @@ def setup_text(verdict: Verdict) -> str:
 def p_text(p: float | None) -> str:
     """Returns a p-value with four digits, a smaller one as smaller than that, a missing one as nothing."""
     return "" if p is None or p != p else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def decisive_p(verdict: Verdict) -> str:
+    """Returns the p-value that the verdict rests on, and what it is against unless that is the claim's direction.
+
+    A direction that was not shown says little by its own p-value, which is 1 for any effect between zero and the
+    margin; where there is an effect all the same, the p-value against zero comes first.
+    """
+    if verdict.outcome == Outcome.EQUIVALENT and verdict.p_equivalence is not None:
+        return f"{p_text(verdict.p_equivalence)} (equivalence)"
+    real = verdict.p_zero is not None and verdict.p_zero <= verdict.claim.alpha
+    if verdict.outcome == Outcome.INCONCLUSIVE and real and verdict.p_margin is not None:
+        return f"{p_text(verdict.p_zero)} (zero), {p_text(verdict.p_margin)} (margin)"
+    return p_text(verdict.p)
 
 
 def why_text(verdict: Verdict) -> str:

@@ -9,18 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kymograph.claims import registration
+from kymograph.claims import logged, registration
 from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.judge import decide_claims
-from kymograph.claims.pairing import Invalid, World, asked
+from kymograph.claims.logged import Registration, registrations
+from kymograph.claims.pairing import Invalid, World, asked, quantities
 from kymograph.claims.verdict import Verdict, Verdicts
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
+from kymograph.runs.history import abandoned_runs, declaration_digest, logged_declarations, logged_runs
+from kymograph.runs.log import Log
 from kymograph.runs.plan_file import read_plan
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
@@ -54,23 +57,30 @@ def judge(
     evidence = _chosen(evidence, dict(where or {}), only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
     registered = registration.read(evidence.root) if evidence.root is not None else {}
+    shared = registrations(evidence.log, OWN_STUDY)
     named = {study.name: study for study in studies}
     verdicts: list[Verdict] = []
     not_asked: list[str] = []
     for declaration in _in_order(evidence):
         name = declaration.name
         study = named.get(name) or registered_study(name)
-        world = _world(declaration, evidence)
+        known = [*registrations(evidence.log, name), *shared]
+        world = _world(declaration, evidence, known, registered)
         mine = [] if study is None else list(study.claims())
         old = registration.abandoned(name, mine, registered)
         if own is not None:
             mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
         ready = [claim for claim in (*mine, *old) if asked(claim, world)]
+        judged_keys = {registration.key(claim) for claim in (*mine, *old)}
+        unjudged = {claim_key for one in known for claim_key in one.claims} - judged_keys
+        world = replace(world, unjudged_claims=len(unjudged))
         not_asked += [claim.name for claim in mine if claim not in ready]
         forgotten = {registration.key(claim) for claim in old} if study is not None else set()
 
-        def standing(claim: Claim, forgotten: set[str] = forgotten) -> str:
-            words = registration.standing(claim, registered)
+        def standing(
+            claim: Claim, forgotten: set[str] = forgotten, world: World = world, known: list[Registration] = known
+        ) -> str:
+            words = _standing(claim, world, known, evidence)
             return f"{words}, and no longer claimed" if registration.key(claim) in forgotten else words
 
         verdicts += decide_claims(ready, world, standing)
@@ -92,6 +102,7 @@ class _Evidence:
     planned: Sequence[RunSpec]
     invalid: Sequence[StoredRun | Damaged]
     declarations: Mapping[str, Declaration]
+    log: Log
     whole: bool
 
     @property
@@ -105,11 +116,14 @@ class _Evidence:
 def _evidence(runs: Archive | Store | str | Path) -> _Evidence:
     if isinstance(runs, Store):
         planned = read_plan(runs.root) if runs.root is not None else []
-        return _Evidence(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, whole=False)
+        history = Log() if runs.root is None else Log.read(runs.root)
+        return _Evidence(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, whole=False)
     archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
     store = archive.store
     invalid = [*store.failed, *archive.damaged]
-    return _Evidence(archive.root, [*store.finished], archive.planned, invalid, archive.declarations, whole=True)
+    return _Evidence(
+        archive.root, [*store.finished], archive.planned, invalid, archive.declarations, archive.log, whole=True
+    )
 
 
 def _in_order(evidence: _Evidence) -> list[Declaration]:
@@ -145,12 +159,70 @@ def _chosen(evidence: _Evidence, where: dict[str, Any], only: Collection[str] | 
     )
 
 
-def _world(declaration: Declaration, evidence: _Evidence) -> World:
+def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: _Evidence) -> str:
+    """Returns how a claim stands to its registration, and whether the look at it is interim."""
+    arms = {quantity.arm for quantity in quantities(claim)}
+    mine = [run for run in evidence.finished if run.study == claim.study or claim.study == OWN_STUDY]
+    mine = [run for run in mine if run.arm in arms and (world.seeds is None or run.seed in world.seeds)]
+    words = logged.standing(claim, mine, known, evidence.log)
+    given_up = abandoned_runs(evidence.log)
+    lost = [run for run in logged_runs(evidence.log) if run.id in given_up and run.arm in arms]
+    if lost:
+        words = f"{registration.POST_HOC}: {len(lost)} planned runs were abandoned ({given_up[lost[0].id]})"
+    there = {run.seed for run in mine}
+    if world.seeds and not there >= set(world.seeds):
+        words += f", interim: {len(there & set(world.seeds))} of {len(world.seeds)} registered seeds"
+    return words
+
+
+def _changed_records(
+    study: str, evidence: _Evidence, registered: Mapping[str, Mapping[str, Any]], known: Sequence[Registration]
+) -> list[str]:
+    """Returns what was deleted or edited since it was logged."""
+    history, found = evidence.log, list(evidence.log.problems)
+    gone = [run for run in evidence.finished if set(run.log_heads or ()) - set(history.entries)]
+    if gone:
+        found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
+    if evidence.root is None:
+        return found
+    listed = {run.id for run in read_plan(evidence.root)}
+    unlisted = [run for run in logged_runs(history) if run.study == study and run.id not in listed]
+    if unlisted:
+        found.append(f"the plan of {study} was deleted or shortened: {len(unlisted)} planned runs are not in it")
+    declared = logged_declarations(history, study)
+    if declared and declaration_digest(evidence.root / slug(study)) not in declared:
+        found.append(f"what {study} declares was changed since it was logged")
+    for name, content in {name: content for one in known for name, content in one.claims.items()}.items():
+        if name in registered and registered[name].get("claim") not in (content, *_all_statements(name, known)):
+            found.append(f"the registered text of {name!r} was changed since it was logged")
+    return found
+
+
+def _all_statements(name: str, known: Sequence[Registration]) -> list[Mapping[str, Any]]:
+    return [one.claims[name] for one in known if name in one.claims]
+
+
+def _world(
+    declaration: Declaration,
+    evidence: _Evidence,
+    known: Sequence[Registration],
+    registered: Mapping[str, Mapping[str, Any]],
+) -> World:
     """Returns what is known about one study's runs; those of its earlier code are only counted."""
     name = declaration.name
-    finished = [run for run in evidence.finished if run.study == name]
-    planned = [run for run in evidence.planned if run.study == name]
-    invalid = [run for run in evidence.invalid if run.study == name]
+    given_up = abandoned_runs(evidence.log)
+    finished = [run for run in evidence.finished if run.study == name and run.id not in given_up]
+    planned = [run for run in evidence.planned if run.study == name and run.id not in given_up]
+    invalid = [run for run in evidence.invalid if run.study == name and run.id not in given_up]
+    seeds = known[0].seeds if known else None
+    further: dict[str, list[int]] = {}
+    if seeds is not None:
+        for run in finished:
+            if run.seed not in seeds:
+                further.setdefault(run.arm, []).append(run.seed)
+        finished = [run for run in finished if run.seed in seeds]
+        planned = [run for run in planned if run.seed in seeds]
+        invalid = [run for run in invalid if run.seed in seeds]
     specs = [*(run.spec for run in finished), *planned]
     code = current_code(specs, evidence.declarations).get(name)
     superseded: Counter[str] = Counter()
@@ -163,10 +235,10 @@ def _world(declaration: Declaration, evidence: _Evidence) -> World:
     if not evidence.whole:
         there = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
         settings = {(arm, config) for arm, config, _ in there}
-        for run in planned:
-            config = json.dumps(run.settings, sort_keys=True)
-            if (run.arm, config) in settings and (run.arm, config, run.seed) not in there:
-                unjudged.setdefault(run.arm, []).append(run.seed)
+        for spec in planned:
+            config = json.dumps(spec.settings, sort_keys=True)
+            if (spec.arm, config) in settings and (spec.arm, config, spec.seed) not in there:
+                unjudged.setdefault(spec.arm, []).append(spec.seed)
         planned = []
     counted: list[Invalid] = list(invalid)
     return World(
@@ -177,6 +249,9 @@ def _world(declaration: Declaration, evidence: _Evidence) -> World:
         declaration.qualifying,
         unjudged,
         superseded,
+        _changed_records(name, evidence, registered, known),
+        seeds,
+        further,
     )
 
 

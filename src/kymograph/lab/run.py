@@ -12,6 +12,7 @@ from kymograph.errors import KymographError
 from kymograph.lab.register import register_study
 from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory
+from kymograph.runs.history import log_sweep
 from kymograph.runs.plan_file import record_plan
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
@@ -145,9 +146,10 @@ def _declare(root: Path, study: Study, specs: Sequence[RunSpec], quiet: bool) ->
             "are computed again; those of the earlier code are kept and count as superseded",
             file=sys.stderr,
         )
-    register_study(root, study)
+    register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)))
     record_plan(root, specs)
     write_declaration(directory, study.declaration())
+    log_sweep(root, specs)
 
 
 def _compute(code: CodeReference, title: str, stacks: Sequence[Stack], options: SweepOptions) -> list[RunOutcome]:

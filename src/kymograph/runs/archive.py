@@ -7,11 +7,12 @@ read or hashed twice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Declaration
+from kymograph.runs.log import Log
 from kymograph.runs.plan_file import read_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store, read_declarations
@@ -50,6 +51,8 @@ class Archive:
     planned: Sequence[RunSpec]
     declarations: Mapping[str, Declaration]
     """What the studies declare, by name; nothing for directories from before there were declarations."""
+    log: Log = field(default_factory=Log)
+    """What was registered, planned, abandoned and declared, in order; empty for directories from before the log."""
 
     @staticmethod
     def open(root: str | Path) -> Archive:
@@ -62,7 +65,9 @@ class Archive:
                 runs.append(StoredRun(directory))
             except KymographError as error:
                 damaged.append(damaged_run(directory, error))
-        return Archive(path, _ordered(runs, path), tuple(damaged), tuple(read_plan(path)), read_declarations(path))
+        return Archive(
+            path, _ordered(runs, path), tuple(damaged), tuple(read_plan(path)), read_declarations(path), Log.read(path)
+        )
 
     def checked(self) -> Archive:
         """Returns the archive with every record read to its last byte; what does not match its checksum is damaged."""

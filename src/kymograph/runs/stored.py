@@ -63,6 +63,12 @@ class StoredRun:
         return self._status.reason
 
     @property
+    def log_heads(self) -> tuple[str, ...] | None:
+        """The heads of the log when the run started; None for runs from before the log."""
+        heads = self.provenance.get("log")
+        return tuple(map(str, heads)) if isinstance(heads, list) else None
+
+    @property
     def failure(self) -> str:
         """Why the run does not count, as a verdict says it."""
         return f"it failed: {self.reason}"

@@ -1,4 +1,4 @@
-"""Sizes of effects: standardised mean, interquartile mean, and how often one side exceeds the other."""
+"""Sizes of effects: standardised mean, interquartile mean, how often one side is larger, what pairing gained."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from kymograph.shapes import Shaped
-from kymograph.statistics.intervals import wilson_interval
-from kymograph.statistics.samples import Sample, finite, moments
+from kymograph.statistics.intervals import t_interval, welch_interval, wilson_interval
+from kymograph.statistics.samples import Sample, finite, moments, vector_of
 
 
 def hedges_g(values: Sample) -> float:
@@ -85,3 +85,20 @@ def probability_of_improvement(left: Sample, right: Sample) -> float:
     0.875
     """
     return auc(finite(left), finite(right))
+
+
+def pairing_gain(left: Sample, right: Sample) -> float:
+    """Returns how many times wider the 95 % interval of the difference of means would be without pairing.
+
+    Welch's interval over Student's of the paired differences: 2 means that pairing halved it, 1 that it gained nothing,
+    less than 1 that it cost. Infinite if the differences do not vary but the sides do; NaN if nothing varies.
+
+    >>> round(pairing_gain([1.0, 2.0, 3.0], [0.0, 1.1, 2.1]), 1)
+    16.2
+    """
+    apart = welch_interval(left, right)
+    paired = t_interval(vector_of(left) - vector_of(right))
+    without, with_it = apart[1] - apart[0], paired[1] - paired[0]
+    if with_it == 0:
+        return math.inf if without > 0 else math.nan
+    return without / with_it

@@ -1,4 +1,4 @@
-"""Confidence intervals: Student's t of a mean, Wilson's of a proportion, the bootstrap's, and the normal one."""
+"""Confidence intervals: Student's and Welch's of means, two of a proportion, the bootstrap's, and the normal one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDED_NORMAL_QUANTILE = 1.96
 """The normal 97.5 % point to three digits, as textbooks print it."""
 
 
-def t_quantile(degrees: int | Int[np.ndarray, "*shape"], level: float = 0.95) -> Float[np.ndarray, "*shape"]:
+def t_quantile(degrees: float | Int[np.ndarray, "*shape"], level: float = 0.95) -> Float[np.ndarray, "*shape"]:
     """Returns the point that |t| exceeds with probability 1 - ``level``; NaN below one degree of freedom.
 
     >>> float(t_quantile(5).round(3))
@@ -30,8 +30,8 @@ def t_quantile(degrees: int | Int[np.ndarray, "*shape"], level: float = 0.95) ->
 def t_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
     """Returns Student's interval of the mean; a point if all values are equal, (NaN, NaN) below two seeds.
 
-    The 90 % interval is the one that decides equivalence at 5 %: it lies within the margin if and only if
-    ``tost_p`` is below 0.05.
+    The interval of level 1 - 2 alpha belongs to equivalence at alpha: it lies within the margin if and only if
+    ``tost_p`` is below alpha.
 
     >>> low, high = t_interval([1.0, 2.0, 3.0])
     >>> round(low, 3), round(high, 3)
@@ -42,6 +42,28 @@ def t_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
         return math.nan, math.nan
     half = float(t_quantile(n - 1, level)) * sd / math.sqrt(n)
     return mean - half, mean + half
+
+
+def welch_interval(left: Sample, right: Sample, level: float = 0.95) -> tuple[float, float]:
+    """Returns Welch's (1947) interval of the difference of two means, as if the samples were not paired.
+
+    A point if neither sample varies; (NaN, NaN) if one has fewer than two values.
+
+    >>> low, high = welch_interval([1.0, 2.0, 3.0], [0.0, 2.0, 4.0])
+    >>> round(low, 2), round(high, 2)
+    (-4.16, 4.16)
+    """
+    (one, sd_one, n), (other, sd_other, m) = moments(left), moments(right)
+    if min(n, m) < 2:
+        return math.nan, math.nan
+    largest = max(sd_one, sd_other)
+    if largest == 0:
+        return one - other, one - other
+    # Over the larger deviation, so that no square overflows or vanishes.
+    first, second = (sd_one / largest) ** 2 / n, (sd_other / largest) ** 2 / m
+    degrees = (first + second) ** 2 / (first**2 / (n - 1) + second**2 / (m - 1))
+    half = float(t_quantile(degrees, level)) * largest * math.sqrt(first + second)
+    return one - other - half, one - other + half
 
 
 def mean_interval(
@@ -88,6 +110,21 @@ def wilson_interval(successes: float, trials: float, level: float = 0.95) -> tup
     centre = (p + zz / 2) / (1 + zz)
     half = z / (1 + zz) * math.sqrt(p * (1 - p) / trials + zz / (4 * trials))
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def binomial_upper_bound(successes: int, trials: int, level: float = 0.95) -> float:
+    """Returns the exact one-sided upper bound of a proportion (Clopper and Pearson, 1934); NaN for no trials.
+
+    The largest rate at which ``successes`` or fewer still have a probability of 1 - ``level``.
+
+    >>> round(binomial_upper_bound(0, 10), 3)
+    0.259
+    """
+    from scipy.special import betaincinv
+
+    if trials == 0:
+        return math.nan
+    return 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, level))
 
 
 def normal_interval(estimate: float, standard_error: float) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +41,8 @@ class Workplace:
     root: Path | None = None
     data_dir: Path | None = None
     """Where data sets that are files lie; None: where the environment says."""
+    log: tuple[str, ...] = ()
+    """The heads of the directory's log when the work was ordered."""
 
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
@@ -89,12 +91,12 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     fails, on a full disk say, that is raised at once: training again would end in the same way.
     """
     assert work.root is not None
-    facts = provenance(work.device, import_torch().get_num_threads())
+    facts = {**provenance(work.device, import_torch().get_num_threads()), "log": list(work.log)}
     started = time.perf_counter()
     with Heartbeat(work.root, stack, work.follower) as heart:
         try:
             specs = [trainer.typed(spec) for spec in stack.specs]
-            results = trainer.train(specs, Workplace(work.device, heart, work.root, work.data_dir))
+            results = trainer.train(specs, replace(work, follower=heart))
             records = _packed(stack, results, facts)
         except Exception as error:
             failed = error

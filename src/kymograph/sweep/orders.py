@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kymograph.runs.log import Log
 from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.plan import Stack
 
@@ -21,6 +22,8 @@ class Order:
     """The output directory."""
     device: str = "auto"
     data_dir: str | None = None
+    log: tuple[str, ...] = ()
+    """The heads of the directory's log when the sweep started; every run stores them."""
 
     def load_study(self) -> Any:
         """Returns the study whose runs these are."""
@@ -34,13 +37,15 @@ class Order:
             "directory": self.directory,
             "device": self.device,
             "data_dir": self.data_dir,
+            "log": list(self.log),
         }
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Order:
         """Returns the order that `to_json` described."""
         study = CodeReference(**{**value["study"], "search": tuple(value["study"]["search"])})
-        return Order(study, Stack.from_json(value["stack"]), value["directory"], value["device"], value["data_dir"])
+        stack, log = Stack.from_json(value["stack"]), tuple(value["log"])
+        return Order(study, stack, value["directory"], value["device"], value["data_dir"], log)
 
 
 def orders_for(
@@ -48,4 +53,5 @@ def orders_for(
 ) -> list[Order]:
     """Returns one order per stack."""
     place = None if data_dir is None else str(data_dir)
-    return [Order(study, stack, str(directory), device, place) for stack in stacks]
+    heads = Log.read(directory).heads
+    return [Order(study, stack, str(directory), device, place, heads) for stack in stacks]

@@ -34,4 +34,4 @@ class Engine:
 def workplace(order: Order, device: str, follower: Follower) -> Workplace:
     """Returns where an order is computed."""
     data_dir = None if order.data_dir is None else Path(order.data_dir)
-    return Workplace(device, follower, Path(order.directory), data_dir)
+    return Workplace(device, follower, Path(order.directory), data_dir, order.log)

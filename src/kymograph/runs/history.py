@@ -1,0 +1,93 @@
+"""What a log says about runs: which were planned, which were abandoned, and how the studies declared themselves.
+
+Entries of kind ``sweep`` hold every run that a sweep set out to make, so that a plan that was deleted or shortened is
+noticed and its runs stay missed. Entries of kind ``abandoned`` name runs that somebody gave up, and why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs import log
+from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.log import Log
+from kymograph.runs.spec import RunSpec, canonical_json, slug
+
+SWEEP, ABANDONED = "sweep", "abandoned"
+
+
+def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
+    """Adds the runs of a sweep, and what their study declares, to the log, unless all of that is logged already."""
+    history = Log.read(root)
+    known = {run.id for run in logged_runs(history)}
+    fresh = [spec for spec in specs if spec.id not in known]
+    study = specs[0].study
+    declared = declaration_digest(root / slug(study))
+    if not fresh and declared in logged_declarations(history, study):
+        return
+    groups: dict[str, dict[str, Any]] = {}
+    for spec in fresh:
+        key = canonical_json([spec.arm, spec.settings])
+        group = groups.setdefault(key, {"arm": spec.arm, "config": spec.settings, "seeds": []})
+        group["seeds"].append(spec.seed)
+    first = specs[0]
+    content = {"study": study, "version": first.version, "source": first.source, "declaration": declared,
+               "runs": list(groups.values())}  # fmt: skip
+    log.append(root, SWEEP, content)
+
+
+def logged_runs(history: Log) -> list[RunSpec]:
+    """Returns every run that a logged sweep set out to make, in the order of the log."""
+    found: dict[str, RunSpec] = {}
+    for entry in history.of_kind(SWEEP):
+        for spec in _runs_of(entry.content):
+            found.setdefault(spec.id, spec)
+    return list(found.values())
+
+
+def logged_declarations(history: Log, study: str) -> set[str | None]:
+    """Returns the digests of what a study was logged to declare."""
+    return {entry.content.get("declaration") for entry in history.of_kind(SWEEP) if entry.content.get("study") == study}
+
+
+def declaration_digest(directory: Path) -> str | None:
+    """Returns the SHA-256 of a study's ``study.json``; None if it has none."""
+    try:
+        return hashlib.sha256((directory / DECLARATION).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
+    """Writes into the log that ``runs`` were given up, and why; returns how many were not given up before."""
+    if not reason.strip():
+        raise KymographError("say why the runs are abandoned, e.g. --reason 'the machine was needed elsewhere'")
+    before = abandoned_runs(Log.read(root))
+    ids = [run.id for run in runs if run.id not in before]
+    if ids:
+        log.append(root, ABANDONED, {"runs": ids, "reason": reason.strip()})
+    return len(ids)
+
+
+def abandoned_runs(history: Log) -> dict[str, str]:
+    """Returns the reason for which each abandoned run was given up, by its id."""
+    return {
+        str(run): str(entry.content.get("reason", ""))
+        for entry in history.of_kind(ABANDONED)
+        for run in entry.content.get("runs", ())
+    }
+
+
+def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
+    try:
+        return [
+            RunSpec(content["study"], group["arm"], seed, dict(group["config"]), content["version"], content["source"])
+            for group in content["runs"]
+            for seed in group["seeds"]
+        ]
+    except (KeyError, TypeError):
+        return []

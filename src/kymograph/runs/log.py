@@ -1,0 +1,185 @@
+"""The log of a directory of runs: what was registered, planned, abandoned and declared, and in which order.
+
+``OUT/log/`` holds one file per writing process, a JSON entry per line, only ever appended to. Every entry names its
+parents, the entries that nothing followed when it was written, and its hash covers them: the entries of many processes
+and hosts form one graph, without a lock, and none can be changed without changing all that follow. Order in the graph
+is evidence of order in time; the clock is only noted.
+
+A run stores the heads of the log when it starts. What is among their ancestors came before the run, and what is not
+did not, wherever its files were in between.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs.files import SCHEMA, make_directory, plain
+from kymograph.runs.spec import canonical_json, slug
+
+DIRECTORY = "log"
+SHORT = 16
+"""How many hex digits of a hash people are shown."""
+_MAX_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the log."""
+
+    kind: str
+    content: Mapping[str, Any]
+    parents: tuple[str, ...]
+    time: str
+    writer: str
+    """The host and process that wrote it."""
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """The SHA-256 of the entry, its parents included."""
+        return hashlib.sha256(canonical_json(self._covered()).encode()).hexdigest()
+
+    def _covered(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "content": self.content,
+            "parents": list(self.parents),
+            "time": self.time,
+            "writer": self.writer,
+        }
+
+    def line(self) -> bytes:
+        """Returns the entry as its line of a segment."""
+        return (json.dumps({**self._covered(), "hash": self.hash}, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class Log:
+    """Every entry of a directory's log, in an order in which parents come first."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+    """What is wrong with it: entries that were edited, cut off, or refer to entries that are gone."""
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The entries that nothing follows, sorted; empty if there is no entry."""
+        followed = {parent for entry in self.entries.values() for parent in entry.parents}
+        return tuple(sorted(set(self.entries) - followed))
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        """Returns the entries of one kind, earlier ones first."""
+        return [entry for entry in self.entries.values() if entry.kind == kind]
+
+    def up_to(self, heads: Iterable[str]) -> set[str]:
+        """Returns ``heads`` and all their ancestors, as far as they are here."""
+        found: set[str] = set()
+        waiting = [head for head in heads if head in self.entries]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += [parent for parent in self.entries[name].parents if parent in self.entries]
+        return found
+
+    @staticmethod
+    def read(root: Path) -> Log:
+        """Reads the log of the runs below ``root``, empty if there is none; what is wrong with it is only noted."""
+        found: dict[str, Entry] = {}
+        problems: list[str] = []
+        for path in sorted((root / DIRECTORY).glob("*.jsonl")):
+            entries, wrong = _segment(path)
+            found |= {entry.hash: entry for entry in entries}
+            problems += wrong
+        for entry in found.values():
+            gone = [parent for parent in entry.parents if parent not in found]
+            if gone:
+                problems.append(f"the log entry {entry.hash[:SHORT]} follows {gone[0][:SHORT]}, which is gone")
+        return Log(_sorted(found), tuple(problems))
+
+
+def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
+    """Adds an entry that follows all that are in the log now; returns it."""
+    directory = root / DIRECTORY
+    make_directory(directory)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    writer = f"{platform.node()}:{os.getpid()}"
+    entry = Entry(kind, plain(dict(content)), Log.read(root).heads, now, writer)
+    path = directory / f"{slug(platform.node())}-{os.getpid()}-{_process_mark(os.getpid())}.jsonl"
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, entry.line())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise KymographError(f"cannot write {path}: {error.strerror}; choose another directory") from None
+    return entry
+
+
+@functools.cache
+def _process_mark(process: int) -> str:
+    """Returns what distinguishes this process from another of the same number; a forked one gets its own."""
+    return uuid.uuid4().hex[:8]
+
+
+def _segment(path: Path) -> tuple[list[Entry], list[str]]:
+    """Returns the entries of one file and what is wrong with the others."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            return [], [f"{DIRECTORY}/{path.name} is not a segment of the log"]
+        content = path.read_bytes()
+    except OSError as error:
+        return [], [f"{DIRECTORY}/{path.name} cannot be read: {error.strerror}"]
+    entries, problems = [], []
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        entry = _entry(line)
+        if entry is None:
+            problems.append(f"{DIRECTORY}/{path.name}, line {number} was edited or is not an entry")
+        else:
+            entries.append(entry)
+    if lines[-1]:  # a process was killed while it wrote, or the end was cut off
+        problems.append(f"{DIRECTORY}/{path.name} ends in the middle of an entry")
+    return entries, problems
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        value = json.loads(line)
+        entry = Entry(value["kind"], value["content"], tuple(value["parents"]), value["time"], value["writer"])
+        known = value["schema"] == SCHEMA and isinstance(entry.kind, str) and isinstance(entry.content, dict)
+        return entry if known and entry.hash == value["hash"] else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _sorted(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Returns the entries with parents first; those that came at the same time, by their hash."""
+    left = {name: {parent for parent in entry.parents if parent in entries} for name, entry in entries.items()}
+    children: dict[str, list[str]] = {}
+    for name, parents in left.items():
+        for parent in parents:
+            children.setdefault(parent, []).append(name)
+    ready = sorted(name for name, parents in left.items() if not parents)
+    order: dict[str, Entry] = {}
+    while ready:
+        name = ready.pop(0)
+        order[name] = entries[name]
+        for child in sorted(children.get(name, ())):
+            left[child].discard(name)
+            if not left[child] and child not in order:
+                ready.append(child)
+    return order
