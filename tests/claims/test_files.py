@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,62 @@ def test_a_mistake_in_a_file_is_one_sentence(tmp_path: Path, change: tuple[str, 
         return
     with pytest.raises(KymographError, match=words):
         read_claims(write(tmp_path, text))
+
+
+INTERACTION = """
+[[claim]]
+name = "clipping matters more where classes are rarer"
+study = "clipping"
+arm = "extreme/clip"
+against = "extreme/no_clip"
+summary = "final_loss"
+direction = "less"
+margin = 0
+equivalence_margin = 0.1
+[claim.interaction]
+arm = "moderate/clip"
+against = "moderate/no_clip"
+"""
+
+
+def test_an_interaction_names_the_other_pair(tmp_path: Path) -> None:
+    (claim,) = read_claims(write(tmp_path, INTERACTION))
+    assert [side.arm for side in claim.sides] == [
+        "extreme/clip", "extreme/no_clip", "moderate/clip", "moderate/no_clip",
+    ]  # fmt: skip
+    assert {side.measure for side in claim.sides} == {Measure("final_loss")} and claim.equivalence_margin == 0.1
+    own = 'where = { lr = 0.2 }\nseries = "loss"\nreduce = "mean"\n'
+    (claim,) = read_claims(write(tmp_path, INTERACTION + own))
+    assert claim.interaction == tuple(
+        Quantity(arm, Measure("loss", "mean"), {"lr": 0.2}) for arm in ("moderate/clip", "moderate/no_clip")
+    )
+    assert claim.left.where == {}
+    setting = INTERACTION.replace("moderate", "extreme") + "where = { lr = 0.2 }\n"
+    (claim,) = read_claims(write(tmp_path, setting))
+    assert claim.sides[2] == replace(claim.left, where={"lr": 0.2}), "the same arms under another setting"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('against = "moderate/no_clip"', "against = 1.0"), "interaction needs 'against', the name of an arm"),
+        (('against = "moderate/no_clip"', ""), "interaction needs 'against'"),
+        (('arm = "moderate/clip"', 'arm = "moderate/clip"\nmargin = 1'), "unknown key 'margin'"),
+        (("[claim.interaction]", "interaction = 1\n[[claim.check]]"), "write it as"),
+        (('against = "extreme/no_clip"', "against = 0.5"), "compares four quantities"),
+        (("equivalence_margin = 0.1", "equivalence_margin = true"), "equivalence_margin must be a number"),
+        (('direction = "less"', 'direction = "equal"'), "nothing can be shown equal"),
+    ],
+)
+def test_a_mistake_in_an_interaction_is_one_sentence(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    with pytest.raises(KymographError, match=words):
+        read_claims(write(tmp_path, INTERACTION.replace(*change)))
+
+
+def test_a_file_can_claim_equality(tmp_path: Path) -> None:
+    text = GOOD.replace('direction = "less"', 'direction = "equal"')
+    first, _ = read_claims(write(tmp_path, text))
+    assert first.direction == "equal" and first.margin == 1.1
 
 
 def test_two_claims_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 from kymograph.claims.judge import decide_claims
@@ -16,6 +18,7 @@ from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
 from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec
+from kymograph.statistics.intervals import t_interval
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def test_swapping_the_arms_flips_the_verdict() -> None:
     assert told(runs(HIGH, LOW), swapped)[0].outcome is Outcome.REFUTED
 
 
+@settings(max_examples=40)
 @given(st.floats(1e-6, 1e6), st.lists(st.floats(0.1, 10), min_size=12, max_size=12))
 def test_scaling_a_positive_quantity_changes_no_verdict_on_a_ratio(factor: float, values: list[float]) -> None:
     claim = replace(CLAIM, scale="log ratio", margin=1.5)
@@ -151,15 +155,32 @@ def test_a_claim_against_a_number_needs_one_arm() -> None:
     assert verdict.outcome is Outcome.SUPPORTED and {point.right for point in verdict.points} == {0.5}
 
 
-def test_claims_of_one_study_and_set_up_share_alpha() -> None:
-    claims = [replace(CLAIM, name=str(number)) for number in range(7)]
+def test_claims_of_one_study_share_alpha_in_whatever_set_up() -> None:
+    claims = [replace(CLAIM, name=str(number), setup="own" if number < 4 else "script") for number in range(7)]
     crowded = told(runs(HIGH, LOW), *claims)
     assert {verdict.outcome for verdict in crowded} == {Outcome.INCONCLUSIVE}
-    assert all("cannot reach 0.05 in a family of 7" in verdict.notes[0] for verdict in crowded)
-    apart = told(runs(HIGH, LOW), *claims[:4], *[replace(claim, setup="script") for claim in claims[4:]])
-    assert {verdict.outcome for verdict in apart} == {Outcome.SUPPORTED}
-    with pytest.raises(KymographError, match="names the family"):
+    assert {verdict.family_size for verdict in crowded} == {7}
+    fewer = told(runs(HIGH, LOW), *claims[:6])
+    assert {verdict.outcome for verdict in fewer} == {Outcome.SUPPORTED}
+    with pytest.raises(KymographError, match="setup must be one of"):
         replace(CLAIM, setup="a family of its own")
+
+
+def test_claims_that_are_registered_and_not_judged_share_alpha() -> None:
+    (alone,) = told(runs(HIGH, LOW))
+    (verdict,) = told(World(runs(HIGH, LOW), unjudged_claims=5))
+    assert verdict.p == 6 * alone.p and verdict.family_size == 6  # type: ignore[operator]
+
+
+def test_too_few_seeds_for_the_family_are_the_reason_and_not_uncertainty() -> None:
+    (verdict,) = told(World(runs(HIGH, LOW), unjudged_claims=6))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.reason == "8 seeds cannot reach 0.05 in a family of 7; 9 seeds needed"
+    (sure,) = told(World(runs([1.5] * 6, [0.5] * 6), unjudged_claims=1))
+    assert sure.reason == "6 seeds cannot reach 0.05 in a family of 2; 7 seeds needed", "without any variance"
+    (same,) = told(World(runs(LOW, LOW), unjudged_claims=8))
+    assert same.outcome is Outcome.EQUIVALENT, "equivalence is one-sided, and 9 / 2^8 is below 0.05"
+    assert "8 seeds could not have shown an effect at 0.05 in a family of 9" in same.notes
 
 
 def test_an_uncertain_claim_says_how_many_seeds_it_needs() -> None:
@@ -177,6 +198,142 @@ def test_a_claim_whose_arms_were_never_asked_for_is_not_asked() -> None:
 def test_a_number_that_no_run_has_is_named() -> None:
     claim = replace(CLAIM, left=Quantity("a", Measure("y")))
     assert "no summary 'y'" in told(runs(HIGH, LOW), claim)[0].reason
+
+
+def test_a_real_effect_below_the_margin_is_reported_as_that() -> None:
+    small = [value + 0.06 + 0.03 * (place % 3) for place, value in enumerate(LOW)]
+    (verdict,) = told(runs(small, LOW))
+    assert verdict.outcome is Outcome.INCONCLUSIVE and verdict.p == verdict.p_margin == 1.0
+    assert verdict.p_zero == 2 / 2**8
+    wanted = (
+        "the effect is real but smaller than the margin of 0.1 (p = 0.0078 against zero, 1.0000 against the margin)"
+    )
+    assert verdict.reason.startswith(wanted)
+    wide = replace(CLAIM, margin=10.0, scale="log ratio")
+    (within,) = told(runs([2.03 + 0.01 * value for value in LOW], [1.0] * 8), wide)
+    assert within.outcome is Outcome.EQUIVALENT
+    assert within.reason == "the effect is real but smaller than the margin of x10 (p = 0.0078 against zero)"
+    (apart,) = told(runs([2.03 + 0.01 * value for value in LOW], [1.0] * 8), replace(wide, equivalence_margin=1.1))
+    assert apart.outcome is Outcome.INCONCLUSIVE and "the effect is real" in apart.reason
+    assert apart.seeds_needed is None and "no number of seeds" in apart.reason
+    (none,) = told(runs([value + 0.001 * (-1) ** place for place, value in enumerate(LOW)], LOW))
+    assert none.outcome is Outcome.EQUIVALENT and none.reason == "within the margin of 0.1 by both tests"
+
+
+def test_a_real_effect_that_may_exceed_the_margin_is_reported_as_that() -> None:
+    (verdict,) = told(runs([0.05, 0.06, 0.5, 0.4, 0.1, 0.3, 0.2, 0.04], [0.0] * 8))
+    assert verdict.outcome is Outcome.INCONCLUSIVE and verdict.p_zero == pytest.approx(0.0129, abs=1e-4)
+    assert verdict.reason.startswith("the effect is real but uncertain against the margin of 0.1 (p = 0.0129 against")
+
+
+def test_the_interval_of_equivalence_follows_alpha() -> None:
+    strict = replace(CLAIM, alpha=0.01)
+    small = [value + 0.02 * (-1) ** place for place, value in enumerate(LOW)]
+    (verdict,), (other,) = told(runs(small, LOW)), told(runs(small, LOW), strict)
+    values = np.array(small) - np.array(LOW)
+    assert verdict.equivalence_interval == pytest.approx(t_interval(values, 0.90))
+    assert other.equivalence_interval == pytest.approx(t_interval(values, 0.98))
+    assert other.row()["equivalence_level"] == 0.98
+
+
+def test_a_claim_of_absence_lists_the_seeds_that_fail() -> None:
+    """One seed in ten loses 0.5 of accuracy; the mean alone does not show it."""
+    claim = replace(CLAIM, direction="not less", margin=0.2)
+    level = [0.9 + 0.001 * seed for seed in range(10)]
+    once = [value - (0.5 if seed == 3 else 0.0) for seed, value in enumerate(level)]
+    (verdict,) = told(runs(once, level), claim)
+    assert verdict.failing_seeds == (3,)
+    assert verdict.failing_rate_bound == pytest.approx(stats.binomtest(1, 10).proportion_ci(0.90).high)
+    assert verdict.notes[-1] == "1 of 10 seeds fail: 3 (rate at most 39 %)"
+    (clean,) = told(runs(level, level), claim)
+    assert clean.outcome is Outcome.SUPPORTED and clean.failing_seeds == ()
+    assert clean.notes[-1] == "0 of 10 seeds fail (rate at most 26 %)"
+    assert clean.row()["failing_rate_bound"] == pytest.approx(1 - 0.05**0.1)
+    (upward,) = told(runs(level, once), replace(claim, direction="not greater"))
+    assert upward.failing_seeds == (3,)
+    (either,) = told(runs(once, level), replace(claim, direction="equal"))
+    assert either.failing_seeds == (3,)
+    (all_fail,) = told(runs([0.1] * 8, [0.9] * 8), claim)
+    assert all_fail.notes[-1] == "8 of 8 seeds fail"
+    assert told(runs(HIGH, LOW))[0].failing_seeds is None
+
+
+def test_equal_is_two_sided() -> None:
+    level = replace(CLAIM, right=0.0, direction="equal", margin=0.1)
+    for values, outcome in (([0.01, -0.02] * 4, Outcome.SUPPORTED), ([0.5, 0.51] * 4, Outcome.REFUTED),
+                            ([-0.5, -0.51] * 4, Outcome.REFUTED), ([0.09, 0.12] * 4, Outcome.INCONCLUSIVE)):  # fmt: skip
+        assert told(runs(values, []), level)[0].outcome is outcome
+    assert told(runs([0.01, -0.02] * 4, []), level)[0].reason == "equal within 0.1"
+
+
+INTERACTION = replace(CLAIM, interaction=(Quantity("c", X), Quantity("d", X)))
+
+
+def four(a: list[float], b: list[float], c: list[float], d: list[float], **config: object) -> list[FakeRun]:
+    arms = zip("abcd", (a, b, c, d), strict=True)
+    return [FakeRun(arm, seed, {"x": value}, dict(config)) for arm, xs in arms for seed, value in enumerate(xs)]
+
+
+def test_an_interaction_is_a_difference_of_differences() -> None:
+    (verdict,) = told(four(HIGH, LOW, [value + 0.2 for value in LOW], LOW), INTERACTION)
+    assert verdict.outcome is Outcome.SUPPORTED
+    assert verdict.effect == pytest.approx((np.array(HIGH) - np.array(LOW)).mean() - 0.2)
+    point = verdict.points[0]
+    assert point.parts == (1.0, 0.0, 0.2, 0.0) and (point.left, point.right) == (1.0, 0.2)
+    assert verdict.row()["points"][0]["parts"] == [1.0, 0.0, 0.2, 0.0]
+    assert verdict.superiority[0] == 1.0  # type: ignore[index]
+    (nothing,) = told(four(HIGH, LOW, HIGH, LOW), INTERACTION)
+    assert nothing.effect == 0.0 and nothing.outcome is Outcome.EQUIVALENT
+    swapped = replace(INTERACTION, left=Quantity("c", X), right=Quantity("d", X), interaction=(CLAIM.left, CLAIM.right))  # type: ignore[arg-type]
+    assert told(four(HIGH, LOW, LOW, LOW), swapped)[0].outcome is Outcome.REFUTED
+
+
+def test_an_interaction_on_the_log_scale_is_a_ratio_of_ratios() -> None:
+    claim = replace(INTERACTION, scale="log ratio", margin=1.5)
+    noise = [1.0 + 0.01 * place for place in range(8)]
+    a, b, c, d = ([factor * value for value in noise] for factor in (12.0, 2.0, 3.0, 1.0))
+    (verdict,) = told(four(a, b, c, d), claim)
+    assert verdict.effect == pytest.approx(2.0) and verdict.points[0].left == pytest.approx(6.0)
+    (huge,) = told(four([1e300] * 8, [1e-300] * 8, [1e-300] * 8, [1e300] * 8), claim)
+    assert huge.outcome is Outcome.SUPPORTED and huge.row()["points"][0]["left"] == "Infinity"
+    assert "needs positive numbers" in told(four(a, b, c, [0.0] * 8), claim)[0].reason
+
+
+def test_pairing_and_checks_apply_to_all_four_quantities() -> None:
+    whole = four(HIGH, LOW, HIGH, LOW)
+    assert not asked(INTERACTION, World([run for run in whole if run.arm != "d"]))
+    for arm in "abcd":
+        world = World([run for run in whole if (run.arm, run.seed) != (arm, 7)])
+        assert "seed 7 has a run in some arms only" in told(world, INTERACTION)[0].reason
+        other = [replace(run, config={"lr": 2}) if run.arm == arm else replace(run, config={"lr": 1}) for run in whole]
+        declared = {name: frozenset({"clip"}) for name in "abcd"}
+        assert "differ in lr" in told(World(other, declared=declared), INTERACTION)[0].reason
+        about = {**declared, arm: frozenset({"lr"})}
+        assert told(World(other, declared=about), INTERACTION)[0].outcome is Outcome.EQUIVALENT
+    missing = World(whole, [planned("d", 8)])
+    assert "1 of 9 planned runs of d are missing" in told(missing, INTERACTION)[0].reason
+    gone = [replace(run, summary={"x": math.inf}) if (run.arm, run.seed) == ("c", 2) else run for run in whole]
+    assert "x (c) is not finite at seed 2" in told(gone, INTERACTION)[0].reason
+
+
+def test_a_row_holds_everything_a_verdict_was_decided_from() -> None:
+    check = Check("it ran", Quantity("a", X), least=0.0)
+    base = [0.1, 0.9, 0.4, 0.7, 0.2, 0.5, 0.8, 0.3, 0.6, 1.0]
+    other = [value + 0.05 + 0.01 * place for place, value in enumerate(base)]
+    (verdict,) = told(World(runs(other, base), unjudged_claims=2), replace(CLAIM, checks=(check,)))
+    row = json.loads(json.dumps(verdict.row(), allow_nan=False))
+    for name in ("p", "p_t", "p_flip", "p_zero", "p_margin", "p_equivalence", "tost_p", "tost_flip_p", "hedges_g",
+                 "improvement", "pairing_gain"):  # fmt: skip
+        assert isinstance(row[name], float), name
+    for name in ("interval", "equivalence_interval", "bca"):
+        assert len(row[name]) == 2 and row[name][0] < row[name][1]
+    assert len(row["superiority"]) == 3 and row["family"] == "s" and row["family_size"] == 3
+    assert row["checks"] == [{"text": "it ran", "passed": True, "found": "x (a) is 0.15 to 1.14"}]
+    assert row["registration"] == "registered" and row["registered"] == {}
+    assert row["pairing_gain"] > 5, "the seeds differ far more than the arms"
+    assert replace(verdict, registered={"digest": "abc"}).row()["registered"] == {"digest": "abc"}
+    (number,) = told(runs(other, []), replace(CLAIM, right=0.5))
+    assert number.pairing_gain is None
 
 
 SERIES = RunSeries(np.arange(4), np.array([[1.0, 2.0], [2.0, 2.0], [3.0, 8.0], [2.0, 18.0]]), ("h_0", "h_1"))

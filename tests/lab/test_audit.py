@@ -106,6 +106,17 @@ def test_without_a_ladder_depth_cannot_be_told_and_strict_exits_with_one(store: 
     assert "CANNOT TELL depth utility" in capsys.readouterr().out
 
 
+def test_a_rule_that_the_audit_does_not_know_is_not_compared_with_another_rules_ladder(tmp_path: Path) -> None:
+    """Its networks used to be set against the ladder of backpropagation."""
+    settings = {"epochs": 1, "width": 8, "depth": 2}
+    (run,) = kymograph.run("tests.studies.rules:Normalised", seeds=[42], out=tmp_path, quiet=True, **settings).runs
+    found = audit(run.directory, quiet=True, images=50)
+    assert found.passed is not True and len(kymograph.Store.open(tmp_path)) == 1, "no ladder was trained"
+    for question in ("depth utility", "perturbation correlation", "descent"):
+        (answer,) = (answer for answer in found.answers if answer.question == question)
+        assert answer.word == "CANNOT TELL" and "does not know the rule 'normalised-bp'" in answer.why
+
+
 def test_wrong_images_are_named_in_one_sentence(store: Store, capsys: pytest.CaptureFixture) -> None:
     run = store.runs[0]
     assert call("audit", str(run.directory), "--data", "synthetic", "--no-ladder") == 1

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import kymograph
+from kymograph.analysis.nulls import REFERENCE
 from kymograph.errors import KymographError
-from kymograph.lab.calibrate import REFERENCE_NULL, calibrate_checkpoint, write_calibration
+from kymograph.lab.calibrate import calibrate_checkpoint, write_calibration
 from kymograph.lab.calibration_text import interpretation, table, to_json
 from kymograph.runs.stored import StoredRun
 
@@ -26,9 +27,9 @@ def test_a_stored_network_gives_the_numbers_of_its_run(run: StoredRun) -> None:
     assert [layer.name for layer in found.layers] == ["h_0", "h_1", "h_2"] and found.draws == 19
     assert found.deep.observed == pytest.approx(run.summary["deep_cosine"], rel=1e-6)
     assert found.facts["data"] == "digits" and found.facts["test_accuracy"] == run.summary["test_accuracy"]
-    assert next(iter(found.deep.nulls)) == REFERENCE_NULL
+    assert next(iter(found.deep.nulls)) == REFERENCE
     again = calibrate_checkpoint(run.directory, images=2048, draws=19, nulls=["rows"], seed=42)
-    assert list(again.deep.nulls) == [REFERENCE_NULL, "rows"]
+    assert list(again.deep.nulls) == [REFERENCE, "rows"]
     assert again.deep.nulls["rows"].mean == found.deep.nulls["rows"].mean, "a null does not depend on the others"
 
 

@@ -38,6 +38,27 @@ def test_an_honest_directory_is_registered_and_verifies(tmp_path: Path) -> None:
     assert wrong(tmp_path) == []
 
 
+def test_judging_one_of_many_registered_claims_keeps_the_correction(tmp_path: Path) -> None:
+    """Registering twelve claims and judging a file with one of them used to shrink p from .375 to .031."""
+    many = "".join(CLAIMS.replace("much larger", f"larger by {number}") for number in range(12))
+    (tmp_path / "many.toml").write_text(many)
+    (tmp_path / "one.toml").write_text(CLAIMS.replace("much larger", "larger by 3"))
+    register_file(tmp_path / "runs", tmp_path / "many.toml")
+    run(tmp_path / "runs", shift=4.0)
+    every = {v.claim.name: v for v in kymograph.judge(tmp_path / "runs", tmp_path / "many.toml")}
+    (alone,) = kymograph.judge(tmp_path / "runs", tmp_path / "one.toml")
+    assert alone.family_size == every["tails is larger by 3"].family_size == 13, "the study's own claim counts too"
+    assert alone.p is not None and alone.p_flip is not None and alone.p >= 13 * min(alone.p_flip, 2 / 2**10) - 1e-12
+    assert any("12 more registered claims share the level" in note for note in alone.notes)
+
+
+def test_a_family_that_the_seeds_cannot_decide_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "many.toml").write_text("".join(CLAIMS.replace("much larger", f"larger by {n}") for n in range(26)))
+    with pytest.raises(KymographError, match="10 seeds cannot decide the 26 claims of tossing together"):
+        register_file(tmp_path / "runs", tmp_path / "many.toml")
+    assert register_file(tmp_path / "runs", tmp_path / "many.toml", seeds=list(range(12)))
+
+
 @pytest.mark.parametrize("how", ["with the plan", "and the plan shortened", "with the plan and the log", "alone"])
 def test_deleting_the_worst_seeds_makes_the_verdict_invalid(tmp_path: Path, how: str) -> None:
     """6 of 14 seeds deleted with `plan.json` used to turn INCONCLUSIVE into SUPPORTED."""

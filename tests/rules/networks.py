@@ -16,8 +16,9 @@ from kymograph.models.initialise import initialise
 from kymograph.models.next_token import NextToken, TokenBatch, TokenTargets, initial_weights
 from kymograph.models.stacks import LayerStack, Wiring, initial_layers
 from kymograph.rules import make
-from kymograph.rules.base import Rule
+from kymograph.rules.base import Rule, Setup
 from kymograph.rules.losses import Loss, replica_cross_entropy, replica_squared_error
+from tests.rules import drifting
 
 CLASSES, SIZE = 5, 6
 
@@ -33,6 +34,8 @@ class Case(NamedTuple):
     def rule(self, name: str, *, fast: bool = True, seed: int = 5, **options: Any) -> Rule:
         """Returns a rule on this network, its feedback drawn from ``seed``."""
         example = self.x[:2] if isinstance(self.x, Tensor) else self.x
+        if name == drifting.PART["name"]:
+            return drifting.build(self.net, Setup(self.loss, generator(seed), example))
         return make(name, self.net, loss=self.loss, generator=generator(seed), example=example, fast=fast, **options)
 
 

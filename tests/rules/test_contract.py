@@ -1,4 +1,7 @@
-"""The contract of a rule, for every registered rule and every kind of network it serves."""
+"""The contract of a rule, for every registered rule and every kind of network it serves.
+
+A rule whose state changes after every update takes part too; see tests/rules/drifting.py.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,16 @@ from kymograph.rules.proof import prove
 from kymograph.training.loop import train
 from kymograph.training.optimizers import AdamW, Sgd, SgdPerReplica
 from kymograph.training.update import Update
+from tests.rules import drifting
 from tests.rules.networks import CASES, Case
 
-ON_REPLICAS = ("bp",)
+FACTS = {**{name: part.facts for name, part in RULES.parts().items()}, "drifting": drifting.PART}
+ON_REPLICAS = [name for name, facts in FACTS.items() if facts.get("replicas")]
+OPTIONS = {"normalise": False, "penalty": 0.3}
 EXACT = {"rtol": 1e-9, "atol": 1e-12}
 PAIRS = [
     (rule, kind)
-    for rule in RULES.names()
+    for rule in FACTS
     for kind in CASES
     if rule in ON_REPLICAS or kind not in ("next token", "layer stack")
 ]
@@ -46,7 +52,8 @@ def assert_equal(found: list[Tensor], expected: list[Tensor]) -> None:
 @every_pair
 def test_the_fast_rule_is_its_plain_twin(name: str, kind: str) -> None:
     case = CASES[kind]()
-    for options in ({}, {"normalise": False}, {"penalty": 0.3}) if name == "dfa" else ({},):
+    known = FACTS[name].get("options", ())
+    for options in ({}, *({option: value} for option, value in OPTIONS.items() if option in known)):
         plain = case.rule(name, fast=False, **options).backward(case.x, case.y, accumulate=False)
         expected = gradients(case.net)
         for parameter in case.net.parameters():
@@ -61,7 +68,7 @@ def test_the_fast_rule_is_its_plain_twin(name: str, kind: str) -> None:
 
 
 def test_every_accelerator_is_used_by_some_pair_and_each_pair_without_one_is_plain() -> None:
-    used = {type(CASES[kind]().rule(name)).__module__ for name, kind in PAIRS}
+    used = {type(CASES[kind]().rule(name)).__module__ for name, kind in PAIRS if name in RULES.names()}
     plain = {part.module for part in RULES.parts().values()}
     assert used - plain == {part.module for part in ACCELERATORS.parts().values()}
 
@@ -101,16 +108,15 @@ def test_gradients_of_the_past_are_not_written_to(name: str, kind: str) -> None:
 
 
 @every_pair
-def test_the_state_is_the_feedback_and_comes_back(name: str, kind: str) -> None:
+def test_the_state_is_every_buffer_and_comes_back(name: str, kind: str) -> None:
     case = CASES[kind]()
     rule, other = case.rule(name, seed=1), case.rule(name, seed=2)
     state = rule.state_dict()
-    assert not list(rule.parameters()) and set(state) <= {
-        *(f"feedback.{n}" for n in range(len(rule.matrices()))),
-        "embed_feedback",
-    }
+    assert not list(rule.parameters()) and set(state) == {buffer for buffer, _ in rule.named_buffers()}
+    held = {tensor.data_ptr() for tensor in state.values()}
+    assert {matrix.data_ptr() for matrix in rule.matrices()} <= held, "feedback is part of it"
     model = {tensor.data_ptr() for tensor in (*case.net.parameters(), *case.net.buffers())}
-    assert not model & {tensor.data_ptr() for tensor in state.values()}, "the model is not part of it"
+    assert not model & held, "the model is not part of it"
     assert not set(rule.modules()) & set(case.net.modules())
     rule.backward(case.x, case.y, accumulate=False)
     expected = gradients(case.net)
@@ -123,12 +129,37 @@ def test_the_state_is_the_feedback_and_comes_back(name: str, kind: str) -> None:
 
 
 @every_pair
+def test_a_rule_with_its_state_back_goes_on_as_if_it_had_not_stopped(name: str, kind: str) -> None:
+    def go_on(rule: Rule, first: int, last: int) -> None:
+        for step in range(first, last):
+            rule.backward(case.x, case.y, accumulate=False)
+            with torch.no_grad():
+                for parameter in case.net.parameters():
+                    assert parameter.grad is not None
+                    parameter.sub_(0.05 * parameter.grad)
+            rule.after_update(step)
+
+    case = CASES[kind]()
+    rule = case.rule(name)
+    go_on(rule, 0, 2)
+    state, weights = copy.deepcopy(rule.state_dict()), copy.deepcopy(case.net.state_dict())
+    go_on(rule, 2, 4)
+    expected, last = copy.deepcopy(case.net.state_dict()), copy.deepcopy(rule.state_dict())
+    case.net.load_state_dict(weights)
+    other = case.rule(name, seed=9)
+    other.load_state_dict(state)
+    go_on(other, 2, 4)
+    assert all(torch.equal(tensor, case.net.state_dict()[key]) for key, tensor in expected.items())
+    assert all(torch.equal(tensor, other.state_dict()[key]) for key, tensor in last.items())
+
+
+@every_pair
 def test_a_rule_changes_precision_with_its_network(name: str, kind: str) -> None:
     case = CASES[kind]()
     rule = case.rule(name)
     expected = rule.backward(case.x, case.y, accumulate=False).loss
     rule.to(torch.float32)
-    assert all(tensor.dtype == torch.float32 for tensor in rule.state_dict().values())
+    assert all(own.dtype == torch.float32 for own in rule.state_dict().values() if own.is_floating_point())
     assert all(parameter.dtype == torch.float64 for parameter in case.net.parameters()), "the network is not the rule's"
     if kind == "next token":
         return  # its batches hold numbers too
@@ -174,10 +205,11 @@ def test_ordinary_optimizers_train_as_ours_do(name: str, kind: str, optimizer: s
         else torch.optim.AdamW(trained, lr=0.01, weight_decay=0.1)
     )
     start = [parameter.detach().clone() for parameter in two.net.parameters()]
-    for _ in range(3):
+    for step in range(3):
         theirs.zero_grad(set_to_none=True)
         rule.backward(two.x, two.y)
         theirs.step()
+        rule.after_update(step)
     found = [parameter.detach() for parameter in two.net.parameters()]
     assert not all(torch.equal(a, b) for a, b in zip(found, start, strict=True))
     if ours:
@@ -197,7 +229,7 @@ def test_every_line_of_the_plan_is_true(name: str, kind: str) -> None:
     assert all(torch.equal(tensor, after[key]) for key, tensor in before.items()), "proving leaves no trace"
 
 
-@pytest.mark.parametrize("name", [name for name in RULES.names() if name not in ON_REPLICAS])
+@pytest.mark.parametrize("name", [name for name in FACTS if name not in ON_REPLICAS])
 def test_a_rule_that_acts_on_blocks_says_so(name: str) -> None:
     with pytest.raises(KymographError, match="needs a network cut into blocks, which LayerStack is not"):
         CASES["layer stack"]().rule(name)

@@ -36,7 +36,7 @@ def test_an_archive_holds_what_ended_what_is_damaged_what_was_planned_and_what_i
     checked = opened.checked()
     assert {run.id for run in checked.damaged} == {first.id, second.id}
     assert len(checked.store) == 13 and checked.studies == ["depth"]
-    assert all(run.config is None and "delete" in run.failure for run in checked.damaged)
+    assert all(run.config is not None and "delete" in run.failure for run in checked.damaged), "the plan knows them"
 
 
 def test_judging_and_reporting_read_every_file_once(

@@ -50,9 +50,7 @@ def test_an_entry_with_a_hash_made_anew_breaks_the_chain(tmp_path: Path) -> None
 
 @settings(max_examples=30, deadline=None)
 @given(cut=st.integers(1, 400))
-def test_a_log_that_is_cut_anywhere_inside_an_entry_says_so(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
-) -> None:
+def test_a_log_that_is_cut_anywhere_inside_an_entry_says_so(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     root = tmp_path_factory.mktemp("log")
     append(root, "note", {"text": "x" * 300})
     content = segment(root).read_bytes()
@@ -75,7 +73,10 @@ def test_two_writers_are_merged_as_a_graph(tmp_path: Path) -> None:
         mine = [e.content["number"] for e in log.of_kind("note") if e.content["writer"] == name]
         assert mine == list(range(20)), "what one process wrote stays in order"
     last = append(tmp_path, "end", {})
-    assert Log.read(tmp_path).heads == (last.hash,) and Log.read(tmp_path).up_to([last.hash]) == {*log.entries, last.hash}
+    assert Log.read(tmp_path).heads == (last.hash,) and Log.read(tmp_path).up_to([last.hash]) == {
+        *log.entries,
+        last.hash,
+    }
 
 
 def test_what_is_no_entry_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.effects import auc, hedges_g, iqm, probability_of_improvement, superiority
+from kymograph.statistics.effects import auc, hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from tests.statistics.drawn import exact_values, sample
 
 few_levels = st.lists(st.integers(0, 5), min_size=1, max_size=9)
@@ -83,3 +83,22 @@ def test_effects_that_do_not_exist_are_missing() -> None:
 def test_paired_sides_have_the_same_seeds() -> None:
     with pytest.raises(ValueError, match="one entry per seed"):
         superiority([1.0], [1.0, 2.0])
+
+
+def test_pairing_gains_what_the_correlation_gives() -> None:
+    """With correlation r and equal spreads, the paired interval is narrower by the root of 1 - r, to the degrees."""
+    draw = np.random.default_rng(0)
+    shared, one, other = draw.normal(size=(3, 4000))
+    left, right = math.sqrt(0.75) * shared + 0.5 * one, math.sqrt(0.75) * shared + 0.5 * other
+    assert pairing_gain(left, right) == pytest.approx(2.0, rel=0.05)
+    assert pairing_gain(one, other) == pytest.approx(1.0, rel=0.05)
+    apart = stats.ttest_ind(left[:8], right[:8], equal_var=False).confidence_interval()
+    paired = stats.ttest_rel(left[:8], right[:8]).confidence_interval()
+    assert pairing_gain(left[:8], right[:8]) == pytest.approx((apart.high - apart.low) / (paired.high - paired.low))
+
+
+def test_pairing_gain_without_variance() -> None:
+    assert pairing_gain([1.0, 2.0, 4.0], [0.0, 1.0, 3.0]) == math.inf
+    assert math.isnan(pairing_gain([1.0, 1.0], [0.0, 0.0]))
+    huge = np.array([1e200, 2e200, 4e200])
+    assert pairing_gain(huge, huge[::-1]) == pytest.approx(pairing_gain(huge / 1e200, huge[::-1] / 1e200))

@@ -10,10 +10,12 @@ from scipy import stats
 
 from kymograph.statistics.intervals import (
     bca_interval,
+    binomial_upper_bound,
     mean_interval,
     normal_interval,
     t_interval,
     t_quantile,
+    welch_interval,
     wilson_interval,
 )
 from kymograph.statistics.t_tests import t_test
@@ -118,3 +120,26 @@ def test_bca_is_scipys_and_does_not_depend_on_the_order() -> None:
 def test_bca_is_missing_where_it_would_mislead() -> None:
     assert bca_interval(sample(1, 9)) is None
     assert bca_interval([0.1] * 12) is None
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 3), (6, 6), (10, 40)])
+def test_welch_is_scipys(n: int, m: int) -> None:
+    left, right = sample(n, n), 3 * sample(m + 1, m)
+    expected = stats.ttest_ind(left, right, equal_var=False).confidence_interval(0.9)
+    assert welch_interval(left, right, 0.9) == pytest.approx((expected.low, expected.high))
+    assert welch_interval([1.0, 1.0], [0.0, 0.0]) == (1.0, 1.0)
+    assert all(map(math.isnan, welch_interval([1.0], [0.0, 1.0])))
+
+
+@given(st.integers(1, 30).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.95]))
+def test_the_bound_of_a_rate_is_clopper_and_pearsons(counts: tuple[int, int], level: float) -> None:
+    k, n = counts
+    bound = binomial_upper_bound(k, n, level)
+    expected = stats.binomtest(k, n, alternative="less").proportion_ci(level, "exact").high
+    assert bound == pytest.approx(expected)
+    if k < n:
+        assert stats.binom.cdf(k, n, bound) == pytest.approx(1 - level), "the definition"
+
+
+def test_a_rate_without_trials_has_no_bound() -> None:
+    assert math.isnan(binomial_upper_bound(0, 0))

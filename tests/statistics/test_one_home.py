@@ -19,6 +19,9 @@ LAWS = {
     "ttest_rel",
     "mannwhitneyu",
     "binomtest",
+    "betaincinv",
+    "gammaincinv",
+    "ttest_ind",
 }
 
 

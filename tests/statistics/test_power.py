@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from kymograph.statistics.power import seeds_needed, t_power
+from kymograph.statistics.power import (
+    fewest_seeds,
+    normal_samples,
+    seeds_needed,
+    seeds_to_show_effect,
+    seeds_to_show_equivalence,
+    t_power,
+    tost_power,
+)
 from tests.statistics.drawn import exact_values, sample
 
 
@@ -58,3 +66,36 @@ def test_seeds_needed_have_bounds() -> None:
 def test_power_at_no_effect_is_alpha() -> None:
     for n in (2, 6, 100):
         assert t_power(0.0, n, 0.03) == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize(
+    ("effect", "margin", "n", "alpha"), [(0.0, 1.0, 10, 0.05), (0.4, 1.0, 20, 0.05), (0.0, 0.8, 30, 0.01)]
+)
+def test_the_power_of_equivalence_is_that_of_simulated_samples(
+    effect: float, margin: float, n: int, alpha: float
+) -> None:
+    draw = np.random.default_rng(n)
+    mean, sd = draw.normal(effect, 1 / math.sqrt(n), 200_000), np.sqrt(draw.chisquare(n - 1, 200_000) / (n - 1))
+    half = stats.t.isf(alpha, n - 1) * sd / math.sqrt(n)
+    simulated = float(((mean - half > -margin) & (mean + half < margin)).mean())
+    assert tost_power(effect, margin, n, alpha) == pytest.approx(simulated, abs=0.004)
+    assert tost_power(-effect, margin, n, alpha) == pytest.approx(tost_power(effect, margin, n, alpha))
+
+
+def test_both_tests_take_at_least_the_seeds_of_the_t_test_and_few_more() -> None:
+    for alpha in (0.05, 0.05 / 8):
+        for effect in (0.4, 0.7, 1.0, 1.6, 50.0):
+            student = fewest_seeds(lambda n, d=min(effect, 10.0), a=alpha: t_power(d, n, a), 0.8)
+            both = seeds_to_show_effect(effect, alpha)
+            assert student is not None and both is not None and student <= both <= max(student + 2, 11)
+            student = fewest_seeds(lambda n, d=min(effect, 10.0), a=alpha: tost_power(0.0, d, n, a), 0.8)
+            both = seeds_to_show_equivalence(0.0, effect, alpha)
+            assert student is not None and both is not None and student <= both <= max(student + 2, 11)
+    assert seeds_to_show_equivalence(1.0, 1.0, 0.05) is None
+    assert seeds_to_show_effect(0.01, 0.05) is None and seeds_to_show_effect(0.0, 0.05) is None
+
+
+def test_larger_simulated_samples_continue_smaller_ones() -> None:
+    small, large = normal_samples(6, 50), normal_samples(7, 50)
+    assert np.abs(small._mean * 6 - large._mean * 7).max() < 5, "they differ by one number"
+    assert normal_samples(7, 50) is large

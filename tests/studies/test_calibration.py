@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.text import Text
 
 import kymograph
 from kymograph.analysis.calibration import calibrate
-from kymograph.analysis.nulls import NULLS
+from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
 from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
@@ -20,6 +21,7 @@ from kymograph.models.initialise import initialise
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.store import Store
+from kymograph.statistics.multiplicity import holm
 from kymograph.studies.image_training import make_network
 from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.training import checkpoint
@@ -65,6 +67,24 @@ def test_the_last_point_is_served_by_the_last_blocks_matrix_once_per_draw() -> N
     assert before.out == pytest.approx(last.observed), "block 1's credit at its output is point 2's, served by B_1"
     correlation = np.corrcoef(before.nulls["fresh"].values, last.nulls["fresh"].values)[0, 1]
     assert abs(correlation) > 0.3, "their nulls are drawn together"
+
+
+def test_the_corrected_p_values_are_those_of_the_reference_null_in_whatever_order_nulls_are_drawn() -> None:
+    """They used to be the first null's, which a user's null can be."""
+    net = make_network(SnapshotConfig(width=8, depth=2, w2_std=0.3), digits(), 1)
+    x, y = Batches(digits(), 8).test(50)
+    feedback = [torch.randn(8, 10, generator=torch.Generator().manual_seed(n)) for n in range(2)]
+    found = calibrate(net, feedback, x, y, draws=50, nulls=("samples", REFERENCE))
+    assert [layer.p_holm for layer in found.layers] == pytest.approx(holm([layer.p[REFERENCE] for layer in found.layers]))
+    assert [layer.p[REFERENCE] for layer in found.layers] != [layer.p["samples"] for layer in found.layers]
+    other = calibrate(net, feedback, x, y, draws=50, nulls=("samples",))
+    assert all(np.isnan(layer.p_holm) for layer in other.layers), "no reference, no correction"
+
+
+def test_the_figure_names_nulls_by_their_labels(store: Store) -> None:
+    texts = [text.get_text() for text in kymograph.figure("calibration", store).findobj(Text)]
+    for name in ("fresh", "rows", "columns"):
+        assert any(text.startswith(f"null: {null_label(name)}") for text in texts)
 
 
 def test_the_exact_chain_as_feedback_has_cosine_one() -> None:

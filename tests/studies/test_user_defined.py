@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -172,13 +173,16 @@ def test_after_an_edit_its_runs_are_computed_again_and_the_old_ones_are_supersed
     runs = tmp_path / "runs"
     (verdict,) = kymograph.judge(runs)
     assert verdict.outcome == "SUPPORTED" and verdict.n == 10, verdict.reason
-    assert "20 runs of the study's earlier code superseded and not used" in verdict.notes
+    (note,) = verdict.notes
+    assert note.startswith("20 runs of the study's earlier code (source ") and note.endswith("superseded and not used")
     store = kymograph.Store.open(runs)
     assert len(store) == 40 and len(store.current()) == 20
     command("figure", "decay-curves", "--from", "runs", cwd=tmp_path)
     command("report", "runs", cwd=tmp_path)
     (tmp_path / edited).write_text(before)
-    assert "0 runs computed, 20 found" in command(*words, cwd=tmp_path).stdout, "the earlier code finds its runs again"
+    again = command(*words, cwd=tmp_path)
+    assert "0 runs computed, 20 found" in again.stdout, "the earlier code finds its runs again"
+    assert "its earlier runs are current again" in again.stderr
     assert kymograph.judge(runs)[0].n == 10
 
 
@@ -220,3 +224,42 @@ def test_references_that_name_no_study_are_one_sentence(tmp_path: Path) -> None:
         assert len(done.stderr.strip().splitlines()) == 1
     with pytest.raises(KymographError, match="no study"):
         kymograph.load_study("nothing")
+
+
+def test_a_claim_on_superseded_runs_is_invalid_and_does_not_vanish(tmp_path: Path) -> None:
+    """After an edit and a partial rerun the claim used to disappear without a word."""
+    write_study(tmp_path)
+    command("run", "decay_study.py", *SEEDS, "--workers", "1", cwd=tmp_path)
+    (tmp_path / "local_helper.py").write_text("SCALE = 2.0\n")
+    command("run", "decay_study.py", *SEEDS, "--arms", "slow", "--workers", "1", cwd=tmp_path)
+    (verdict,) = kymograph.judge(tmp_path / "runs")
+    assert verdict.outcome == "INVALID" and "10 runs of fast are superseded; run the study again" in verdict.reason
+    assert any("earlier code (source" in note for note in verdict.notes)
+
+
+def test_code_that_was_edited_and_not_run_again_is_noted(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    command("run", "decay_study.py", *SEEDS, "--workers", "1", cwd=tmp_path)
+    path.write_text(path.read_text() + "\n# an edit\n")
+    command("judge", "runs", "--study", "decay_study.py", "--json", "v.json", cwd=tmp_path)
+    (row,) = json.loads((tmp_path / "v.json").read_text())
+    assert any("the study's code has changed since these runs" in note for note in row["notes"])
+
+
+def test_a_damaged_record_is_found_whatever_its_study_is_called(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    path.write_text(path.read_text().replace('"decay"', '"my lab/decay"').replace('"fast"', '"fast, x"'))
+    command("run", "decay_study.py", *SEEDS, "--workers", "1", cwd=tmp_path)
+    store = kymograph.Store.open(tmp_path / "runs")
+    (store.select(arms=["fast, x"]).runs[0].directory / "config.json").write_text("{")
+    (verdict,) = kymograph.judge(tmp_path / "runs")
+    assert verdict.outcome == "INVALID" and "does not count" in verdict.reason and "missing" not in verdict.reason
+
+
+def test_a_copy_of_a_studys_directory_declares_nothing(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    command("run", "decay_study.py", "--seeds", "1", "--workers", "1", cwd=tmp_path)
+    shutil.copytree(tmp_path / "runs" / "decay", tmp_path / "runs" / "decay_backup")
+    copied = tmp_path / "runs" / "decay_backup" / "study.json"
+    copied.write_text(copied.read_text().replace("Does a decay", "Does no decay"))
+    assert Archive.open(tmp_path / "runs").declarations["decay"].question.startswith("Does a decay")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.engines.base import ENGINES
 from kymograph.sweep.orders import Order, orders_for
 from kymograph.sweep.plan import Stack
+from kymograph.sweep.progress import Progress
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 FAILING = "tests.studies.failing:Failing"
@@ -80,6 +82,30 @@ def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None
     assert {run.arm for run in done.store.finished} == {"work"} and len(done.store.finished) == 2
     assert all("signal 9" in (outcome.reason or "") for outcome in done.failures) and len(done.failures) == 2
     assert all(run.traceback is None for run in done.store.failed), "it died without a word"
+
+
+def test_the_engine_of_the_guide_keeps_the_contract_too(tmp_path: Path) -> None:
+    """The guide's engine used to raise when a worker died."""
+    guide = Path(__file__).parents[2] / "docs" / "howto" / "add-an-engine.md"
+    space: dict[str, Any] = {}
+    exec(next(block for block in guide.read_text().split("```python\n")[1:]).split("```")[0], space)
+    study = kymograph.load_study(FAILING)
+    code = CodeReference("Failing", "tests.studies.failing", search=(str(guide.parents[2]),))
+    stacks = [Stack((study.specs([1], [arm])[0],), (True,), 1) for arm in ("die", "work")]
+    orders = orders_for(code, stacks, tmp_path, "cpu", None)
+    died, worked = space["Engine"](1).run(orders, Progress("", 2, 2, quiet=True))
+    assert [(one.status, "signal 9" in (one.reason or "")) for one in died] == [("failed", True)]
+    assert [one.status for one in worked] == ["finished"]
+    assert [(run.arm, run.status) for run in kymograph.Store.open(tmp_path)] == [("die", "failed"), ("work", "finished")]
+
+
+def test_an_order_names_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that starts in another directory must find the same files."""
+    monkeypatch.chdir(tmp_path)
+    runs = kymograph.load_study("depth").specs([1], ["plain"])
+    code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+    (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], Path("out"), "cpu", "data")
+    assert (order.directory, order.data_dir) == (str(tmp_path / "out"), str(tmp_path / "data"))
 
 
 def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:

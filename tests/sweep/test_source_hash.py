@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.sweep.source_hash import source_files, source_hash
+from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
 
 
 def write(root: Path, **files: str) -> None:
@@ -62,3 +62,38 @@ def test_a_study_inside_a_package_has_the_package_as_its_root(tmp_path: Path) ->
 def test_import_cycles_end(tmp_path: Path) -> None:
     write(tmp_path, study="import other\n", other="import study\n")
     assert set(source_files(tmp_path / "study.py", "study")) == {"study", "other"}
+
+
+def test_a_local_module_outside_the_files_folder_is_part_of_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lab/mom.py` with `from lab.helpers import K`, and a package that is installed as editable, were not followed."""
+    write(tmp_path, lab__mom="from lab.helpers import K\nimport edited\n", lab__helpers="K = 1\n", src__edited="")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    found = source_files(tmp_path / "lab" / "mom.py")
+    assert set(found) == {"mom", "lab.helpers", "edited"}
+
+
+def test_an_installed_package_is_its_own_source_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(
+        tmp_path / "site-packages",
+        mine__study="import mine.near, theirs\nfrom . import beside\n",
+        mine__near="",
+        mine__beside="",
+        theirs="",
+    )
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    found = source_files(tmp_path / "site-packages" / "mine" / "study.py", "mine.study")
+    assert set(found) == {"mine.study", "mine.near", "mine.beside"}
+    (tmp_path / "site-packages" / "mine" / "__init__.py").write_text("")
+    assert set(source_files(tmp_path / "site-packages" / "mine" / "study.py")) == {"mine", *found}
+
+
+def test_a_file_is_named_from_the_top_of_its_packages(tmp_path: Path) -> None:
+    write(tmp_path, top__inner__study="", alone__script="")
+    for package in ("top", "top/inner"):
+        (tmp_path / package / "__init__.py").write_text("")
+    assert dotted_name(tmp_path / "top" / "inner" / "study.py") == ("top.inner.study", tmp_path.resolve())
+    assert dotted_name(tmp_path / "top" / "inner" / "__init__.py") == ("top.inner", tmp_path.resolve())
+    assert dotted_name(tmp_path / "alone" / "script.py") == ("script", (tmp_path / "alone").resolve())

@@ -109,13 +109,19 @@ def reference(
     return Answer("reference validity", passed, found, threshold, "; ".join(reasons), numbers), hidden
 
 
-def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, float]) -> Answer:
+def cannot_tell(question: str, why: str) -> Answer:
+    """Returns the answer to a question that nothing can be said about."""
+    return Answer(question, None, "not measured", "none", why)
+
+
+def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, float], why_not: str = "") -> Answer:
     """Does the network beat the same one with frozen blocks on the same test images?
 
     Args:
         correct: whether each test image was classified correctly, (n,).
         frozen: the same of the network whose blocks never learned; None if there is none.
         rungs: accuracy by the number of last blocks that learned, under the network's own rule.
+        why_not: why there is no frozen baseline.
     """
     question, threshold = (
         "depth utility",
@@ -123,7 +129,7 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
     )
     accuracy = float(correct.double().mean())
     if frozen is None:
-        why = "there is no frozen baseline; audit a run made by this version, without --no-ladder"
+        why = why_not or "there is no frozen baseline; audit a run made by this version, without --no-ladder"
         return Answer(question, None, f"accuracy {accuracy:.4f}", threshold, why, {"accuracy": accuracy})
     difference = correct.double() - frozen.double()
     gain = float(difference.mean())

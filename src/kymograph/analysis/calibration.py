@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kymograph.analysis.credit import Pairs, closed_form_sd
 from kymograph.analysis.flow import float64_cosines, flow
-from kymograph.analysis.nulls import NULLS
+from kymograph.analysis.nulls import NULLS, REFERENCE
 from kymograph.models.blocks import BlockNetwork
 from kymograph.probes.measures.cosine import cosine
 from kymograph.probes.vectors import as_float64
@@ -57,6 +57,7 @@ class PointCalibration:
     untrained: float = math.nan
     """The training matrix on the network before training."""
     p_holm: float = math.nan
+    """The p-value against the null `REFERENCE`, corrected among the points; NaN if that null was not drawn."""
 
     @property
     def z(self) -> float:
@@ -125,8 +126,7 @@ def calibrate(
                 untrained=math.nan if before is None else _observed(Pairs.of(before[0], before[1][point]), matrix),
             )
         )
-    first = next(iter(drawn), None)
-    corrected = holm([layer.p[first] for layer in layers]) if first else [math.nan] * len(layers)
+    corrected = holm([layer.p[REFERENCE] for layer in layers]) if REFERENCE in drawn else [math.nan] * len(layers)
     layers = [PointCalibration(**{**vars(layer), "p_holm": p}) for layer, p in zip(layers, corrected, strict=True)]
     deep_observed = float(np.mean(observed[1:]))
     deep_null = {name: values[1:].mean(0) for name, values in drawn.items()}

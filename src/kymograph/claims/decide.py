@@ -3,8 +3,8 @@
 Two tests must agree, Student's t on the paired differences and the exact sign-flip test; the larger p-value counts. The
 two ways to be wrong about a direction (to support, to refute) share alpha: each side gets half.
 
-**Families.** Holm's correction is made once for each kind of decision, over every claim of the family; a claim for which
-that decision is not open counts with p = 1:
+**Families.** Holm's correction is made once for each kind of decision, over every claim of the family; a claim for
+which that decision is not open counts with p = 1:
 
 - *direction* (SUPPORTED or REFUTED), by twice the smaller one-sided p-value;
 - *equivalence* (EQUIVALENT), by the larger of the two one-sided tests, whose null is an effect of at least the margin;
@@ -12,8 +12,8 @@ that decision is not open counts with p = 1:
 
 The p-values of one kind are valid for the nulls of that kind, so Holm holds the probability of one or more wrong
 decisions of that kind in the family at alpha, however the claims depend on each other. (That includes calling a real
-effect by the wrong sign, for which the bound is proved for independent claims: Shaffer, 1980.) Each kind has an alpha of
-its own: direction and equivalence together have at most twice alpha.
+effect by the wrong sign, for which the bound is proved for independent claims: Shaffer, 1980.) Each kind has an alpha
+of its own: direction and equivalence together have at most twice alpha.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from kymograph.claims.claim import Claim
 from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
 from kymograph.claims.verdict import Outcome
+from kymograph.statistics.alternatives import Alternative
 from kymograph.statistics.multiplicity import holm
 from kymograph.statistics.power import seeds_to_show_effect, seeds_to_show_equivalence
 from kymograph.statistics.samples import moments
@@ -129,9 +130,12 @@ def outcome(evidence: Evidence, p: float, p_equivalence: float, alpha: float) ->
     return Outcome.EQUIVALENT if p_equivalence <= alpha else Outcome.INCONCLUSIVE
 
 
-def can_decide(n: int, family: int, alpha: float) -> bool:
-    """Says whether n seeds can reach alpha in the exact test when it is the smallest p-value of the family."""
-    return smallest_p(n) * family <= alpha
+def can_decide(n: int, family: int, alpha: float, alternative: Alternative = "two-sided") -> bool:
+    """Says whether n seeds can reach alpha in the exact test when it is the smallest p-value of the family.
+
+    A direction needs the two-sided test, equivalence a one-sided one.
+    """
+    return smallest_p(n, alternative) * family <= alpha
 
 
 def seeds_to_decide(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:

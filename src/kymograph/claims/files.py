@@ -7,9 +7,16 @@ arm = "extreme/clip"
 against = "extreme/no_clip"     # an arm, or a number
 series = "loss"                 # or summary = "final_loss"
 reduce = "last"
-direction = "less"              # greater, less, not less, not greater
+direction = "less"              # greater, less, not less, not greater, equal
 scale = "log ratio"             # or "difference"
 margin = 1.1
+equivalence_margin = 1.05       # EQUIVALENT within this; without it, within the margin
+
+A difference of differences names the other pair of arms, with measures of its own if they differ:
+
+[claim.interaction]
+arm = "moderate/clip"
+against = "moderate/no_clip"
 """
 
 from __future__ import annotations
@@ -27,9 +34,11 @@ from kymograph.errors import KymographError, did_you_mean
 OWN_STUDY = "own"
 """The study of a claim that names none: it is about whatever runs a directory holds."""
 _MEASURE = {"series", "summary", "reduce", "site"}
-_CLAIM = _MEASURE | {
-    "name", "study", "setup", "text", "origin", "arm", "against", "against_series", "against_summary", "where",
-    "direction", "scale", "margin", "alpha", "diverged", "check",
+_OTHER_MEASURE = {"against_series", "against_summary"}
+_PAIR = _MEASURE | _OTHER_MEASURE | {"arm", "against", "where"}
+_CLAIM = _PAIR | {
+    "name", "study", "setup", "text", "origin", "direction", "scale", "margin", "equivalence_margin", "alpha",
+    "diverged", "check", "interaction",
 }  # fmt: skip
 _CHECK = _MEASURE | {"text", "arm", "least", "most", "strict"}
 
@@ -78,44 +87,63 @@ def _claim(table: Mapping[str, Any], place: Path) -> Claim:
     for name in ("name", "arm", "against", "direction", "margin"):
         if name not in table:
             raise KymographError(f"{label} lacks {name!r}")
-    where = table.get("where", {})
-    if not isinstance(where, dict):
-        raise KymographError(f"{label}: where must be a table such as {{ lr = 0.1 }}")
-    own = _measure(table, label)
-    against: Quantity | float
-    if isinstance(table["against"], str):
-        others = {
-            name.removeprefix("against_"): table[name]
-            for name in ("against_series", "against_summary")
-            if name in table
-        }
-        other = (
-            _measure({**{k: table[k] for k in ("reduce", "site") if k in table}, **others}, label) if others else own
-        )
-        against = Quantity(table["against"], other, where)
-    else:
-        against = _number(table["against"], f"{label}: against")
-        for name in ("against_series", "against_summary"):
-            if name in table:
-                raise KymographError(f"{label}: {name} goes with an arm, and against is a number")
+    left, right = _pair(table, label)
     checks = table.get("check", [])
     if not isinstance(checks, list):
         raise KymographError(f"{label}: write checks as [[claim.check]]")
+    own = table.get("equivalence_margin")
     return Claim(
         name=str(table["name"]),
         study=str(table.get("study", OWN_STUDY)),
         setup=str(table.get("setup", "own")),
         text=str(table.get("text", table["name"])),
         origin=str(table.get("origin", place.name)),
-        left=Quantity(str(table["arm"]), own, where),
-        right=against,
+        left=left,
+        right=right,
         direction=table["direction"],
         margin=_number(table["margin"], f"{label}: margin"),
         scale=table.get("scale", "difference"),
         alpha=_number(table.get("alpha", 0.05), f"{label}: alpha"),
-        checks=tuple(_check(check, table["arm"], where, label) for check in checks),
+        checks=tuple(_check(check, left.arm, left.where, label) for check in checks),
         diverged=table.get("diverged", "invalid"),
+        equivalence_margin=None if own is None else _number(own, f"{label}: equivalence_margin"),
+        interaction=_interaction(table, label),
     )
+
+
+def _pair(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity | float]:
+    """Returns what an arm and what it is compared with say: two quantities, or a quantity and a number."""
+    where = table.get("where", {})
+    if not isinstance(where, dict):
+        raise KymographError(f"{label}: where must be a table such as {{ lr = 0.1 }}")
+    left = Quantity(str(table["arm"]), _measure(table, label), where)
+    others = {name.removeprefix("against_"): table[name] for name in sorted(_OTHER_MEASURE & set(table))}
+    if isinstance(table["against"], str):
+        other = left.measure
+        if others:
+            other = _measure({**{name: table[name] for name in ("reduce", "site") if name in table}, **others}, label)
+        return left, Quantity(table["against"], other, where)
+    for name in others:
+        raise KymographError(f"{label}: against_{name} goes with an arm, and against is a number")
+    return left, _number(table["against"], f"{label}: against")
+
+
+def _interaction(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity] | None:
+    """Returns the other pair of a difference of differences; what it does not say is as in the claim."""
+    if "interaction" not in table:
+        return None
+    inner, label = table["interaction"], f"{label}, interaction"
+    if not isinstance(inner, dict):
+        raise KymographError(f"{label}: write it as [claim.interaction]")
+    _known(inner, _PAIR, label)
+    for name in ("arm", "against"):
+        if not isinstance(inner.get(name), str):
+            raise KymographError(f"{label} needs {name!r}, the name of an arm")
+    own_measure = bool(_MEASURE & set(inner))
+    inherited = {"where"} if own_measure else _PAIR
+    third, fourth = _pair({**{name: table[name] for name in inherited & set(table)}, **inner}, label)
+    assert isinstance(fourth, Quantity)
+    return third, fourth
 
 
 def _check(table: Any, arm: str, where: Mapping[str, Any], label: str) -> Check:

@@ -57,7 +57,16 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
             raise CannotDecide("; ".join([reason, *notes]), points, checks)
     except CannotDecide as why:
         settings = _settings(claim, world)
-        verdict = Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, settings=settings)
+        verdict = Verdict(
+            claim,
+            Outcome.INVALID,
+            why.reason,
+            registration,
+            why.points,
+            why.checks,
+            tuple(remarks(claim, world)),
+            settings=settings,
+        )
         return verdict, None
     except KymographError as error:
         return Verdict(claim, Outcome.INVALID, str(error), registration, settings=_settings(claim, world)), None
@@ -86,7 +95,7 @@ def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decisio
     why, needed = reason(claim, decision, evidence, family)
     notes = list(draft.notes)
     if not decision.reachable and decision.outcome is Outcome.EQUIVALENT:
-        notes.append(f"{draft.n} seeds cannot reach {claim.alpha:g} in a family of {family}: no effect could have shown")
+        notes.append(f"{draft.n} seeds could not have shown an effect at {claim.alpha:g} in a family of {family}")
     if (values == values[0]).all():
         notes.append("every seed gives the same number")
     failing, bound = _failing(claim, points)

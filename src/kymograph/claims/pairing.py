@@ -50,8 +50,10 @@ class World:
     """The settings that a reader of a verdict must know."""
     unjudged: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Planned seeds, by arm, that whoever chose these runs left out."""
-    superseded: Mapping[str, int] = field(default_factory=dict)
-    """How many runs of each arm were made by earlier code of the study."""
+    superseded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The code of every run of each arm that was made by earlier code of the study."""
+    code_changed: str = ""
+    """How the study's code differs from what made these runs, if whoever judges named code that does."""
     changed_records: Sequence[str] = ()
     """What was deleted or edited since it was logged; while there is anything, nothing can be decided."""
     seeds: tuple[int, ...] | None = None
@@ -78,7 +80,9 @@ def quantities(claim: Claim) -> list[Quantity]:
 def asked(claim: Claim, world: World) -> bool:
     """Says whether everything that the claim compares was ever set out to run."""
     there: list[Run | RunSpec | Invalid] = [*world.runs, *world.planned, *world.invalid]
-    return all(any(fits(run, quantity) for run in there) for quantity in quantities(claim))
+    return all(
+        quantity.arm in world.superseded or any(fits(run, quantity) for run in there) for quantity in quantities(claim)
+    )
 
 
 def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
@@ -104,6 +108,9 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
             f"(seed {', '.join(map(str, missing[:3]))}{', ...' if len(missing) > 3 else ''})"
         )
     if not found:
+        older = world.superseded.get(quantity.arm)
+        if older:
+            raise CannotDecide(f"all {len(older)} runs of {quantity.arm} are superseded; run the study again")
         raise CannotDecide(f"there is no finished run of {quantity}")
     return found
 
@@ -137,9 +144,13 @@ def remarks(claim: Claim, world: World) -> list[str]:
     left_out = sorted({seed for arm in arms for seed in world.unjudged.get(arm, ())})
     if left_out:
         found.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")
-    older = sum(world.superseded.get(arm, 0) for arm in arms)
+    older = [code for arm in arms for code in world.superseded.get(arm, ())]
     if older:
-        found.append(f"{older} {'run' if older == 1 else 'runs'} of the study's earlier code superseded and not used")
+        codes = ", ".join(dict.fromkeys(older))
+        count = f"{len(older)} {'run' if len(older) == 1 else 'runs'}"
+        found.append(f"{count} of the study's earlier code ({codes}) superseded and not used")
+    if world.code_changed:
+        found.append(world.code_changed)
     further = sorted({seed for arm in arms for seed in world.further_seeds.get(arm, ())})
     if further:
         shown = ", ".join(map(str, further[:3])) + (", ..." if len(further) > 3 else "")

@@ -8,6 +8,9 @@ from kymograph.claims.claim import ABSENCES, Claim
 from kymograph.claims.decide import Decision, Evidence, seeds_to_decide
 from kymograph.claims.verdict import Outcome, p_text
 
+MOST_LISTED = 6
+"""The most seeds that a note lists."""
+
 
 def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> tuple[str, int | None]:
     """Returns why the claim has its outcome, and the seeds needed to decide it if it is INCONCLUSIVE."""
@@ -24,7 +27,10 @@ def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) ->
 
 def failing_note(seeds: Sequence[int], n: int, bound: float) -> str:
     """Returns how many seeds are beyond the margin, which, and how frequent they may be."""
-    listed = f": {', '.join(map(str, seeds))}" if seeds else ""
+    if len(seeds) == n:
+        return f"{n} of {n} seeds fail"
+    more = ", ..." if len(seeds) > MOST_LISTED else ""
+    listed = f": {', '.join(map(str, seeds[:MOST_LISTED]))}{more}" if seeds else ""
     return f"{len(seeds)} of {n} seeds fail{listed} (rate at most {100 * bound:.0f} %)"
 
 

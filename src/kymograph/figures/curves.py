@@ -7,6 +7,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.figures.layout import legends
 from kymograph.figures.looks import current_look
+from kymograph.figures.scales import is_log
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, colour, label_panel, sheet, styled
 from kymograph.runs.arrays import LabelledArray
@@ -31,7 +32,7 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for axes, (display, array) in zip(grid.flat, panels, strict=False):
-        log = bool(display.log)
+        log = is_log(display, array.values)
         for arm in array.labels["arm"]:
             values = array.sel(arm=arm).values
             x = np.array(array.labels["step"])

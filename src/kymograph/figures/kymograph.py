@@ -3,50 +3,73 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, Normalize
 
 from kymograph.errors import KymographError
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.looks import current_look
-from kymograph.figures.style import MAP, MISSING, LabFigure, sheet, styled
+from kymograph.figures.scales import is_log_colour
+from kymograph.figures.style import MAP, MISSING, SIGNED_MAP, LabFigure, sheet, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from kymograph.statistics.intervals import mean_interval
 
 PART = {"about": "the first series along depth, over depth and time, a panel per arm", "order": 2}
-COLUMNS = ("arm", "step", "site", "geometric_mean")
+STREAM = "depth (point of the stream)"
+"""What the sites of a residual stream are, from the embedding to the read-out."""
 
 
 @styled
 def draw(store: Store, declaration: Declaration) -> LabFigure:
-    """Draws the first series that has a value per layer: depth down, training to the right, a panel per arm."""
+    """Draws the first series that has a value per site: sites down, training to the right, a panel per arm.
+
+    What the sites are is what the display says in ``facts["sites"]``.
+    """
     displays = [one for one in stored_displays(store, declaration) if "kymograph" in one.forms]
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:
         raise KymographError(f"no series of {declaration.name} has several sites and steps, as a kymograph needs")
     display, array = sited[0]
-    return kymograph(array, display.title, f"{display.unit}\n(geometric mean over seeds)", declaration.time)
+    log = is_log_colour(display, array.values)
+    quantity = f"{display.unit}\n({'geometric mean' if log else 'mean'} over seeds)"
+    sites = str(display.facts.get("sites", "site"))
+    return kymograph(array, display.title, quantity, declaration.time, sites=sites, log=log)
 
 
 @styled
-def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "training step") -> LabFigure:
-    """Draws a positive quantity with axes (arm, seed, step, site): one panel per arm, one colour scale for all.
+def kymograph(
+    array: LabelledArray,
+    title: str,
+    quantity: str,
+    time: str = "training step",
+    *,
+    sites: str = "site",
+    log: bool = True,
+) -> LabFigure:
+    """Draws a quantity with axes (arm, seed, step, site): one panel per arm, one colour scale for all.
 
-    Colour is the geometric mean over seeds, on a log scale. Where no seed has a positive value the panel is grey.
+    Colour is the geometric mean over seeds, on a log scale; it is grey where no seed has a positive value. Without
+    ``log`` it is the mean, on a linear scale, which is diverging around 0 if some means are negative.
+
+    Args:
+        array: the quantity.
+        title: of the whole figure.
+        quantity: the label of the colour bar.
+        time: the label of the horizontal axis.
+        sites: the label of the vertical axis.
+        log: whether colour is on a log scale.
     """
-    arms, sites = array.labels["arm"], array.labels["site"]
+    arms, names = array.labels["arm"], array.labels["site"]
+    columns_of_data = ("arm", "step", "site", "geometric_mean" if log else "mean")
     steps = np.array(array.labels["step"], dtype=float)
     panels, counts = [], []
-    for place in range(len(arms)):
-        values = array.values[place]  # (seed, step, site)
+    for values in array.values:  # (seed, step, site)
         counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
-        flat = np.where(values > 0, values, np.nan).reshape(len(values), -1)
-        panels.append(mean_interval(flat, log=True)[0].reshape(values.shape[1:]))
-    everything = np.concatenate([panel[np.isfinite(panel)] for panel in panels])
-    low, high = (everything.min(), everything.max()) if len(everything) else (0.1, 1.0)
-    norm = LogNorm(low, high if high > low else low * 1.01)
+        shown = np.where(values > 0 if log else np.isfinite(values), values, np.nan).reshape(len(values), -1)
+        panels.append(mean_interval(shown, log=log)[0].reshape(values.shape[1:]))
+    norm, colours = _colours(np.concatenate([panel[np.isfinite(panel)] for panel in panels]), log)
 
     columns = 2 if len(arms) in (2, 4) else min(len(arms), 3)
     if current_look().landscape:
@@ -65,26 +88,26 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
         if here.any():
             mesh = axes.pcolormesh(
                 cell_edges(steps[here]),
-                np.arange(len(sites) + 1) - 0.5,
+                np.arange(len(names) + 1) - 0.5,
                 np.ma.masked_invalid(panel[here]).T,
                 norm=norm,
-                cmap=MAP,
+                cmap=colours,
                 rasterized=True,
             )
         else:
-            axes.text(0.5, 0.5, "no positive value", transform=axes.transAxes, ha="center", va="center")
+            axes.text(0.5, 0.5, "no positive value" if log else "no value", transform=axes.transAxes, ha="center", va="center")
         axes.set_title(f"{arm} (n = {count})")
-        axes.set_ylim(len(sites) - 0.5, -0.5)  # depth runs down
+        axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
         figure.note(
-            COLUMNS,
+            columns_of_data,
             [
                 (arm, step, site, value)
                 for step, row in zip(steps.astype(int).tolist(), panel.tolist(), strict=True)
-                for site, value in zip(sites, row, strict=True)
+                for site, value in zip(names, row, strict=True)
             ],
         )
     for axes in grid[:, 0]:
-        axes.set_ylabel("depth (point of the stream)")
+        axes.set_ylabel(sites)
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
         grid[last, column].set_xlabel(time)
@@ -93,6 +116,19 @@ def kymograph(array: LabelledArray, title: str, quantity: str, time: str = "trai
         figure.colorbar(mesh, ax=grid.ravel().tolist(), label=quantity, aspect=20 if rows <= 2 else 10 * rows)
     figure.entitle(title)
     return figure
+
+
+def _colours(means: np.ndarray, log: bool) -> tuple[Normalize, str]:
+    """Returns the one colour scale of all panels for their finite means, and the name of its colour map."""
+    if not len(means):
+        return LogNorm(0.1, 1.0) if log else Normalize(0.0, 1.0), MAP
+    low, high = means.min(), means.max()
+    if log:
+        return LogNorm(low, high if high > low else low * 1.01), MAP
+    if low >= 0:
+        return Normalize(low, high if high > low else low + 1.0), MAP
+    largest = max(-low, high)
+    return Normalize(-largest, largest), SIGNED_MAP
 
 
 def cell_edges(centres: np.ndarray) -> np.ndarray:

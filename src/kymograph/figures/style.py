@@ -19,6 +19,8 @@ from kymograph.figures.looks import Look, choose_look, current_look, drawing_in
 # Okabe and Ito (2008): distinguishable with every common colour vision deficiency; yellow, too pale, is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MAP = "viridis"
+SIGNED_MAP = "PuOr_r"
+"""Of values on both sides of 0: diverging, and safe for colour-blind readers."""
 MISSING = "#D9D9D9"
 
 
@@ -115,7 +117,7 @@ def dot() -> float:
 
 
 def colour(names: Sequence[str], name: str) -> str:
-    """Returns the colour of ``name`` among ``names``: by place, so that an arm keeps its colour in every panel."""
+    """Returns the colour of ``name`` among ``names``: by position, so that an arm keeps its colour in every panel."""
     return COLOURS[list(names).index(name) % len(COLOURS)]
 
 

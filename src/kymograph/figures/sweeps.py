@@ -31,12 +31,13 @@ def sweep_curves(
     ticks: set[float] = set()
     for (name, points), colour in zip(groups.items(), COLOURS, strict=False):
         seeds = tuple(dict.fromkeys(seed for seed, _ in points))
-        places = np.array(sorted({place for _, place in points}))
-        values = np.array([[points.get((seed, place), np.nan) for place in places] for seed in seeds])
-        ticks |= set(places.tolist())
-        lost = [f"{place:g}" for place, column in zip(places, values.T, strict=True) if not np.isfinite(column).any()]
+        positions = np.array(sorted({position for _, position in points}))
+        values = np.array([[points.get((seed, position), np.nan) for position in positions] for seed in seeds])
+        ticks |= set(positions.tolist())
+        columns = zip(positions, values.T, strict=True)
+        lost = [f"{position:g}" for position, column in columns if not np.isfinite(column).any()]
         label = f"{name}, not finite at {', '.join(lost)}" if lost else str(name)
-        seed_curves(figure, axes, panel, label, places, values, seeds, colour, log, marker="o")
+        seed_curves(figure, axes, panel, label, positions, values, seeds, colour, log, marker="o")
     if log:
         axes.set_yscale("log")
     axes.set_xscale("log")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kymograph.lab.trained_networks import Trained
 
 IMAGES = 1024
+LADDER_OF = {"bp": "bp", "dfa": "dfa", "shallow": "bp", "frozen": "bp"}
+"""The rule whose ladder a network is compared with, by its own: one that trains the same blocks in the same way."""
 THREE = ("scale stability", "reference validity", "depth utility")
 
 
@@ -109,16 +111,23 @@ def audit(
     own = correct_images(trained.net, *tests)
     frozen: Tensor | None = None
     rungs: dict[int, float] = {}
-    if ladder and trained.config is not None and trained.seed is not None and trained.untrained is not None:
+    unknown = _unknown_rule(trained)
+    if ladder and not unknown and trained.config is not None and trained.seed is not None and trained.untrained is not None:
         out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
         frozen, rungs = _ladder(trained, tests, SweepOptions(out, "serial", None, chosen, data_dir, quiet))
     rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)
     answers = (
         first,
         second,
-        questions.depth_utility(own, frozen, rungs),
-        questions.perturbation(trained.net, trained.feedback, x, y, seed),
-        questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
+        questions.depth_utility(own, frozen, rungs, unknown),
+        *(
+            (
+                questions.perturbation(trained.net, trained.feedback, x, y, seed),
+                questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
+            )
+            if not unknown
+            else (questions.cannot_tell(name, unknown) for name in ("perturbation correlation", "descent"))
+        ),
     )
     return Audited(str(path), answers)
 
@@ -146,7 +155,7 @@ def _ladder(
     assert config is not None and own_seed is not None
     known = {field.name for field in dataclasses.fields(AuditConfig)}
     fields = {name: value for name, value in vars(config).items() if name in known}
-    rule = "dfa" if config.rule == "dfa" else "bp"
+    rule = LADDER_OF[config.rule]
     for name in ("rule", "last"):
         fields.pop(name, None)
     frozen_fields = {name: value for name, value in fields.items() if name not in ("rms", "clip", "penalty")}
@@ -173,6 +182,14 @@ def _ladder(
     return correct_images(frozen.net, *tests), accuracies
 
 
+def _unknown_rule(trained: Trained) -> str:
+    """Says why a network cannot be compared with a ladder or asked for its credit; empty if it can."""
+    if trained.config is None or trained.config.rule in LADDER_OF:
+        return ""
+    known = ", ".join(LADDER_OF)
+    return f"the audit does not know the rule {trained.config.rule!r}: it repeats the training of {known} only"
+
+
 def _run_of(path: Path) -> StoredRun | None:
     """Returns the stored run that the network belongs to, if it is one."""
     directory = path if path.is_dir() else path.parent
@@ -190,7 +207,7 @@ def _rows(run: StoredRun) -> list[dict[str, Any]]:
     norms, gradients = run.series["stream_norm"], run.series["stream_grad"]
     errors = run.series.get("error_norm")
     rows = []
-    for place, epoch in enumerate(norms.step.tolist()):
-        row = {"epoch": epoch, "hidden_norms": norms.value[place], "grad_norms": gradients.value[place]}
-        rows.append(row if errors is None else {**row, "error_norm": float(errors.value[place])})
+    for index, epoch in enumerate(norms.step.tolist()):
+        row = {"epoch": epoch, "hidden_norms": norms.value[index], "grad_norms": gradients.value[index]}
+        rows.append(row if errors is None else {**row, "error_norm": float(errors.value[index])})
     return rows

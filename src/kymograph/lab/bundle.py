@@ -20,7 +20,6 @@ from kymograph.errors import KymographError
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory
 from kymograph.sweep.code_reference import CodeReference
-from kymograph.sweep.source_hash import source_files
 
 MANIFEST, RUNS, CODE = "manifest.json", "runs", "code"
 _MOST_FILES, _MOST_BYTES = 1_000_000, 64 * 2**30
@@ -48,14 +47,12 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     files = {f"{RUNS}/{path.relative_to(archive.root).as_posix()}": path for path in _files(archive.root)}
     studies: dict[str, Any] = {}
     for name, code in (codes or {}).items():
-        module = code.load_module()
-        path = Path(module.__file__ or "")
-        dotted = path.stem if code.file else module.__name__
-        for local, file in source_files(path, dotted, code.search).items():
+        code.load_module()
+        for local, file in code.files().items():
             inside = PurePosixPath(*local.split("."))
             inside = inside / "__init__.py" if file.name == "__init__.py" else inside.with_suffix(".py")
             files[f"{CODE}/{name}/{inside}"] = file
-        studies[name] = {"name": code.name, "module": dotted, "is_file": bool(code.file)}
+        studies[name] = {"name": code.name, "module": code.dotted_name(), "is_file": bool(code.file)}
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(files.items())}
     manifest = json.dumps({"schema": SCHEMA, "files": hashes, "studies": studies}, indent=1, sort_keys=True).encode()
     target = Path(output)
@@ -131,7 +128,11 @@ def _unpack(bundle: zipfile.ZipFile, hashes: Mapping[str, str], directory: Path)
 
 
 def _reference(directory: Path, facts: Mapping[str, Any]) -> CodeReference:
-    """Returns where the code of a study is inside an unpacked bundle."""
+    """Returns where the code of a study is inside an unpacked bundle; raises ValueError for a name that leads outside."""
+    if not all(word.isidentifier() for word in facts["module"].split(".")):
+        raise ValueError(facts["module"])
     if facts["is_file"]:
-        return CodeReference(facts["name"], file=str(directory / f"{facts['module']}.py"))
+        base = directory.joinpath(*facts["module"].split("."))
+        file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        return CodeReference(facts["name"], file=str(file))
     return CodeReference(facts["name"], module=facts["module"], search=(str(directory),))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kymograph.analysis.calibration import CreditCalibration, calibrate
-from kymograph.analysis.nulls import NULLS
+from kymograph.analysis.nulls import NULLS, REFERENCE
 from kymograph.data import load_task
 from kymograph.data.batches import Batches
 from kymograph.figures.save import save_figure
@@ -18,8 +18,6 @@ from kymograph.studies.calibration.figures import draw_histograms
 from kymograph.sweep.devices import choose_device
 
 BATCH = 128
-REFERENCE_NULL = "fresh"
-"""The null of the p-values and z-scores in the table: matrices of the law that the training matrices came from."""
 
 
 def calibrate_checkpoint(
@@ -39,7 +37,7 @@ def calibrate_checkpoint(
         checkpoint: a run's directory, its checkpoint, or a ``.pt`` file of the calibration script.
         images: how many test images; all of them if there are fewer.
         draws: draws of every null.
-        nulls: names of nulls; default: all. `REFERENCE_NULL` is always among them.
+        nulls: names of nulls; default: all. `kymograph.analysis.nulls.REFERENCE` is always among them.
         seed: seed of the nulls.
         data: test images; default: those the network was trained on, cifar10 for a ``.pt`` file.
         data_dir: where a data set that is not embedded lies; default: where the environment says.
@@ -57,7 +55,7 @@ def calibrate_checkpoint(
         y,
         draws,
         seed,
-        tuple(dict.fromkeys((REFERENCE_NULL, *(NULLS.names() if nulls is None else nulls)))),
+        tuple(dict.fromkeys((REFERENCE, *(NULLS.names() if nulls is None else nulls)))),
         trained.untrained,
     )
     found.facts.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)

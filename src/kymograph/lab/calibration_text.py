@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kymograph.analysis.calibration import CreditCalibration, PointCalibration
-from kymograph.analysis.nulls import NULLS
+from kymograph.analysis.nulls import NULLS, REFERENCE
 from kymograph.runs.files import plain
 
 ALPHA = 0.05
@@ -27,7 +27,7 @@ def table(found: CreditCalibration) -> str:
         f"deep mean against {NULLS.part(name).about}: null {null.mean:+.4f} +- {null.sd:.4f}, "
         f"p = {found.deep.p[name]:.4f}"
         for name, null in found.deep.nulls.items()
-        if name != "fresh"
+        if name != REFERENCE
     ]
     if not math.isnan(found.layers[0].untrained):
         untrained = ", ".join(f"{layer.untrained:+.3f}" for layer in found.layers)
@@ -43,14 +43,14 @@ def interpretation(found: CreditCalibration) -> str:
     deep = found.deep
     if math.isnan(deep.observed) or deep.below_floor > found.images * (len(found.layers) - 1) / 2:
         return "Nothing can be said about the deep layers: most of their gradients have no direction."
-    if deep.p["fresh"] <= ALPHA:
+    if deep.p[REFERENCE] <= ALPHA:
         return (
             f"The deep layers' credit is aligned with the gradient beyond what fresh matrices give "
-            f"({deep.observed:+.3f}, p = {deep.p['fresh']:.4f})."
+            f"({deep.observed:+.3f}, p = {deep.p[REFERENCE]:.4f})."
         )
     return (
         f"The deep layers' credit is no better aligned than that of matrices which had no part in training "
-        f"({deep.observed:+.3f}, p = {deep.p['fresh']:.3f})."
+        f"({deep.observed:+.3f}, p = {deep.p[REFERENCE]:.3f})."
     )
 
 
@@ -71,15 +71,15 @@ def to_json(found: CreditCalibration) -> dict[str, Any]:
 
 
 def _row(layer: PointCalibration) -> tuple[str, ...]:
-    fresh = layer.nulls["fresh"]
+    reference = layer.nulls[REFERENCE]
     return (
         layer.name,
         f"{layer.observed:+.4f}",
-        f"{fresh.mean:+.4f}",
-        f"{fresh.sd:.4f}",
+        f"{reference.mean:+.4f}",
+        f"{reference.sd:.4f}",
         f"{layer.closed_sd:.4f}",
         f"{layer.z:+.1f}",
-        f"{layer.p['fresh']:.4f}",
+        f"{layer.p[REFERENCE]:.4f}",
         _number(layer.p_holm),
         _number(layer.out, "+.4f"),
         _number(layer.recheck),

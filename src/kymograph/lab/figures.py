@@ -33,10 +33,14 @@ def figure(
     from kymograph.figures.looks import choose_look, drawing_in
 
     look = choose_look(style, venue)
-    draws = {key: draw for own, common in _draws(store, studies).values() for key, draw in (common | own).items()}
-    if name not in draws:
-        raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, draws)}")
-    study, draw = draws[name]
+    draws = [one for own, common in _draws(store, studies).values() for one in (common | own).items()]
+    found = [draw for key, draw in draws if key == name]
+    if not found:
+        raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, dict(draws))}")
+    if len(found) > 1:
+        owners = " and ".join(study for study, _ in found)
+        raise KymographError(f"{owners} each have a figure {name!r}; select the runs of one study")
+    study, draw = found[0]
     runs = store.select(study)
     with drawing_in(look):
         return draw(runs.current() if runs.current().runs else runs)  # whoever chose superseded runs gets them drawn
@@ -44,7 +48,7 @@ def figure(
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
     """Returns the figures that the stored studies are drawn in: their own, or the common ones where they have none."""
-    return [name for own, common in _draws(store, studies).values() for name in (own or common)]
+    return list(dict.fromkeys(name for own, common in _draws(store, studies).values() for name in (own or common)))
 
 
 def list_figures() -> list[tuple[str, str, str]]:
@@ -68,13 +72,26 @@ def figure_from_logs(name: str, paths: Sequence[str], style: str | None = None, 
     return drawings[name].draw_logs(read_logs(paths), style=style, venue=venue)
 
 
-def file_name(name: str) -> str:
-    """Returns the name of a figure's files; the paper figures keep their published names."""
-    for study in list_studies():
+def file_name(name: str, studies: Iterable[Study] = ()) -> str:
+    """Returns the name of a figure's files, as ``studies`` or the registered ones declare it; else the figure's own."""
+    for study in (*studies, *list_studies()):
         draw = study.figures().get(name)
-        if isinstance(draw, Drawing) and draw.file_name:
-            return draw.file_name
+        if draw is not None:
+            return draw.file_name or name if isinstance(draw, Drawing) else name
     return name
+
+
+def file_names(names: Iterable[str], studies: Iterable[Study] = ()) -> dict[str, str]:
+    """Returns the name of each figure's files; raises if two figures would write the same files."""
+    users = list(studies)
+    found: dict[str, str] = {}
+    for name in names:
+        file = file_name(name, users)
+        for other, taken in found.items():
+            if taken == file:
+                raise KymographError(f"the figures {other!r} and {name!r} would both be written to {file!r}")
+        found[name] = file
+    return found
 
 
 Draws = dict[str, tuple[str, Callable[["Store"], "Figure"]]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from kymograph.runs.plan_file import read_plan
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.superseded import current_code
+from kymograph.runs.superseded import code_text, current_code
 from kymograph.studies.base import Study
 from kymograph.studies.loading import declaration_of, registered_study
 
@@ -73,8 +72,8 @@ def judge(
         ready = [claim for claim in (*mine, *old) if asked(claim, world)]
         judged_keys = {registration.key(claim) for claim in (*mine, *old)}
         unjudged = {claim_key for one in known for claim_key in one.claims} - judged_keys
-        world = replace(world, unjudged_claims=len(unjudged))
-        not_asked += [claim.name for claim in mine if claim not in ready]
+        world = replace(world, unjudged_claims=len(unjudged), code_changed=_code_changed(named.get(name), declaration))
+        not_asked += [claim.name for claim in (*mine, *old) if claim not in ready]
         forgotten = {registration.key(claim) for claim in old} if study is not None else set()
 
         def standing(
@@ -159,6 +158,13 @@ def _chosen(evidence: _Evidence, where: dict[str, Any], only: Collection[str] | 
     )
 
 
+def _code_changed(study: Study | None, declaration: Declaration) -> str:
+    """Returns how a study that the user named differs from the code that made the runs, in words; empty if not."""
+    if study is None or not declaration.stored or study.source == declaration.source:
+        return ""
+    return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
+
+
 def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: _Evidence) -> str:
     """Returns how a claim stands to its registration, and whether the look at it is interim."""
     arms = {quantity.arm for quantity in quantities(claim)}
@@ -225,9 +231,11 @@ def _world(
         invalid = [run for run in invalid if run.seed in seeds]
     specs = [*(run.spec for run in finished), *planned]
     code = current_code(specs, evidence.declarations).get(name)
-    superseded: Counter[str] = Counter()
+    superseded: dict[str, list[str]] = {}
     if code is not None:
-        superseded = Counter(run.arm for run in finished if not code.made(run.spec))
+        for run in finished:
+            if not code.made(run.spec):
+                superseded.setdefault(run.arm, []).append(code_text(run.spec))
         finished = [run for run in finished if code.made(run.spec)]
         planned = [run for run in planned if code.made(run)]
         invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]
@@ -249,6 +257,7 @@ def _world(
         declaration.qualifying,
         unjudged,
         superseded,
+        "",
         _changed_records(name, evidence, registered, known),
         seeds,
         further,

@@ -129,23 +129,32 @@ def sweep(
     # Records that are damaged stop the sweep here, before anything is written.
     stacks = plan(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
                   study.largest_stack)  # fmt: skip
-    _declare(root, study, specs, options.quiet)
     missing = sum(sum(stack.missing) for stack in stacks)
+    if not options.quiet:
+        _note_changed_code(root, study, missing)
+    _declare(root, study, specs)
     failures = _compute(code, study.name, stacks, options) if missing else []
     return Sweep(study, Store.of_specs(root, specs), tuple(failures), missing, len(specs) - missing)
 
 
-def _declare(root: Path, study: Study, specs: Sequence[RunSpec], quiet: bool) -> None:
+def _note_changed_code(root: Path, study: Study, missing: int) -> None:
+    """Says why runs are computed again, or found again, if the study's code is not what made the last ones."""
+    before = read_declaration(root / slug(study.name))
+    if before is None or (before.version, before.source) == (study.version, study.source):
+        return
+    what = f"source {before.source} is now {study.source}"
+    if before.source == study.source:
+        what = f"version {before.version} is now {study.version}"
+    effect = "its earlier runs are current again"
+    if missing:
+        effect = "its runs are computed again; those of the earlier code are kept and count as superseded"
+    print(f"note: the code of {study.name} has changed ({what}), so {effect}", file=sys.stderr)
+
+
+def _declare(root: Path, study: Study, specs: Sequence[RunSpec]) -> None:
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
-    before = read_declaration(directory)
-    if before is not None and before.source != study.source and not quiet:
-        print(
-            f"note: the code of {study.name} has changed (source {before.source} is now {study.source}), so its runs "
-            "are computed again; those of the earlier code are kept and count as superseded",
-            file=sys.stderr,
-        )
     register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)))
     record_plan(root, specs)
     write_declaration(directory, study.declaration())

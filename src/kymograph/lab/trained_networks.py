@@ -73,15 +73,15 @@ def load(
         data_dir: where data sets that are files lie.
         device: where the network goes.
     """
-    place = Path(path)
-    if place.is_dir():
-        place = place / CHECKPOINT
-    if not place.is_file():
-        raise KymographError(f"there is no checkpoint {place}")
-    trained = _ours(place, need_feedback, data_dir) if place.suffix == ".safetensors" else _scripts(place)
+    file = Path(path)
+    if file.is_dir():
+        file = file / CHECKPOINT
+    if not file.is_file():
+        raise KymographError(f"there is no checkpoint {file}")
+    trained = _ours(file, need_feedback, data_dir) if file.suffix == ".safetensors" else _scripts(file)
     numbers = [*trained.net.parameters(), *trained.feedback]
     if not all(bool(tensor.isfinite().all()) for tensor in numbers):
-        raise KymographError(f"{place} holds numbers that are not finite; nothing can be measured on such a network")
+        raise KymographError(f"{file} holds numbers that are not finite; nothing can be measured on such a network")
     return trained.to(device)
 
 

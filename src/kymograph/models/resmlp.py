@@ -1,4 +1,4 @@
-"""The residual MLP of the snapshot study: h <- h + W2 gelu(W1 LN(h))."""
+"""The residual MLP: h <- h + W2 gelu(W1 LN(h))."""
 
 from __future__ import annotations
 

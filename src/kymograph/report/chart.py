@@ -118,9 +118,3 @@ def seeds_text(counts: Sequence[int]) -> str:
     """Returns "10 seeds" or "3 to 10 seeds"."""
     low, high = min(counts, default=0), max(counts, default=0)
     return f"{high} seed{'s' if high != 1 else ''}" if low == high else f"{low} to {high} seeds"
-
-
-def spans_decades(values: np.ndarray) -> bool:
-    """Says whether values call for a log scale: all positive, over more than a factor of 50."""
-    finite = values[np.isfinite(values)]
-    return bool(len(finite) and finite.min() > 0 and finite.max() > 50 * finite.min())

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kymograph.claims.claim import Claim, Quantity
-from kymograph.claims.verdict import Verdict, effect_text, p_text
+from kymograph.claims.claim import ABSENCES, Claim, Quantity
+from kymograph.claims.verdict import Verdict, decisive_p, effect_text, p_text
 from kymograph.report.chart import table_data
 from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
 
@@ -39,17 +39,16 @@ def claim_view(index: int, verdict: Verdict) -> ClaimView:
     """Returns what the page shows of the verdict in row ``index`` of the table."""
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
-    columns = ("seed", "left", "right", "log ratio" if ratio else "difference")
-    rows = tuple((str(p.seed), number(p.left, 5), number(p.right, 5), number(p.value, 5)) for p in verdict.points)
-    data = table_data(
-        ("claim", "setup", *columns),
-        [(claim.name, claim.setup, p.seed, p.left, p.right, p.value) for p in verdict.points],
-    )
+    parts = ("a", "b", "c", "d") if claim.interaction is not None else ()
+    columns = ("seed", *parts, "left", "right", "log ratio" if ratio else "difference")
+    table = [(point.seed, *point.parts, point.left, point.right, point.value) for point in verdict.points]
+    rows = tuple((str(seed), *(number(value, 5) for value in values)) for seed, *values in table)
+    data = table_data(("claim", "setup", *columns), [(claim.name, claim.setup, *row) for row in table])
     return ClaimView(
         id=f"claim-{index}",
         verdict=verdict,
         effect=effect_text(verdict).replace("-", "−") or "–",
-        p=p_text(verdict.p) or "–",
+        p=decisive_p(verdict) or "–",
         picture=dot_plot(verdict),
         comparison=comparison_text(claim),
         numbers=_numbers(verdict),
@@ -61,7 +60,11 @@ def claim_view(index: int, verdict: Verdict) -> ClaimView:
 
 def comparison_text(claim: Claim) -> str:
     """Returns what is compared, in which direction and by how much."""
-    right = str(claim.right) if isinstance(claim.right, Quantity) else number(claim.right)
+    left, right = str(claim.left), str(claim.right) if isinstance(claim.right, Quantity) else number(claim.right)
+    if claim.interaction is not None:
+        operation = "over" if claim.scale == "log ratio" else "minus"
+        left = f"{left} {operation} {right}"
+        right = f"{claim.interaction[0]} {operation} {claim.interaction[1]}"
     unit = "a factor of " if claim.scale == "log ratio" else ""
     margin = f"{unit}{number(claim.margin)}"
     relations = {
@@ -69,20 +72,28 @@ def comparison_text(claim: Claim) -> str:
         "less": f"less than {right} by more than {margin}",
         "not less": f"not less than {right} by {margin} or more",
         "not greater": f"not greater than {right} by {margin} or more",
+        "equal": f"equal to {right} within {margin}",
     }
-    return f"{claim.left} is {relations[claim.direction]}"
+    return f"{left} is {relations[claim.direction]}"
 
 
 def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    ratio = verdict.claim.scale == "log ratio"
+    claim = verdict.claim
+    ratio = claim.scale == "log ratio"
+    sign, gain = "×" if ratio else "", verdict.pairing_gain
     entries = [
         ("effect (ratio of geometric means)" if ratio else "effect (mean difference)", number(verdict.effect)),
         ("95 % interval, Student t", _interval(verdict.interval)),
-        ("90 % interval, for equivalence", _interval(verdict.equivalence_interval)),
+        (f"{_equivalence_level(claim)} interval, for equivalence", _interval(verdict.equivalence_interval)),
         ("95 % interval, BCa bootstrap", _interval(verdict.bca)),
-        ("p, corrected (Holm)", p_text(verdict.p) or "–"),
-        ("p, paired t test", p_text(verdict.p_t) or "–"),
-        ("p, exact sign-flip test", p_text(verdict.p_flip) or "–"),
+        ("p, corrected (Holm)", _p(verdict.p)),
+        ("p, paired t test", _p(verdict.p_t)),
+        ("p, exact sign-flip test", _p(verdict.p_flip)),
+        ("p against zero, corrected", _p(verdict.p_zero)),
+        ("p against the margin, corrected", _p(verdict.p_margin)),
+        ("p, equivalence, corrected", _p(verdict.p_equivalence)),
+        ("p, equivalence, t (TOST)", _p(verdict.tost_p)),
+        ("p, equivalence, sign flips", _p(verdict.tost_flip_p)),
         ("Hedges g", number(verdict.hedges_g, 3)),
     ]
     if verdict.superiority is not None:
@@ -90,18 +101,32 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
         entries.append(
             ("probability that left exceeds right", f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]")
         )
-    if verdict.improvement is not None:
-        entries.append(("probability of improvement, unpaired", number(verdict.improvement, 3)))
-    if verdict.iqm is not None:
-        entries.append(("interquartile mean", ("×" if ratio else "") + number(verdict.iqm)))
-    if verdict.tost_p is not None:
-        entries.append(("p, equivalence (TOST)", p_text(verdict.tost_p)))
-    entries.append(("margin", ("×" if ratio else "") + number(verdict.claim.margin)))
-    entries.append(("level α", number(verdict.claim.alpha)))
+    entries += [
+        ("probability of improvement, unpaired", number(verdict.improvement, 3)),
+        ("interquartile mean", "–" if verdict.iqm is None else sign + number(verdict.iqm)),
+        ("interval without pairing", "–" if gain is None else f"{number(gain, 3)}× as wide"),
+    ]
+    if verdict.failing_seeds is not None and verdict.failing_rate_bound is not None:
+        entries.append(("failing seeds", ", ".join(map(str, verdict.failing_seeds)) or "none"))
+        entries.append(("rate of failing seeds, at most", number(verdict.failing_rate_bound, 3)))
+    entries.append(("margin", sign + number(claim.margin)))
+    if claim.equivalence_margin is not None:
+        entries.append(("equivalence margin", sign + number(claim.equivalence_margin)))
+    entries.append(("level α", number(claim.alpha)))
+    if verdict.family_size is not None:
+        entries.append(("claims that share the level", str(verdict.family_size)))
     entries.append(("seeds judged", str(verdict.n)))
     if verdict.seeds_needed is not None:
         entries.append(("seeds needed for 80 % power", f"{verdict.seeds_needed:,}"))
     return tuple((name, text) for name, text in entries if text != "–")
+
+
+def _p(p: float | None) -> str:
+    return p_text(p) or "–"
+
+
+def _equivalence_level(claim: Claim) -> str:
+    return f"{100 * (1 - 2 * claim.alpha):g} %"
 
 
 def _interval(ends: tuple[float, float] | None) -> str:
@@ -116,7 +141,11 @@ def dot_plot(verdict: Verdict) -> Markup:
     limits = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
     dots = [(point, _shown(point.value, ratio)) for point in verdict.points]
     dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
-    intervals = [("95 % t", verdict.interval), ("90 % t", verdict.equivalence_interval), ("95 % BCa", verdict.bca)]
+    intervals = [
+        ("95 % t", verdict.interval),
+        (f"{_equivalence_level(claim)} t", verdict.equivalence_interval),
+        ("95 % BCa", verdict.bca),
+    ]
     shown = [(name, ends) for name, ends in intervals if ends is not None and all(map(math.isfinite, ends))]
     if not dots and not shown:
         return Markup("")
@@ -168,9 +197,11 @@ def _shown(value: float, ratio: bool) -> float:
 
 def _claimed(claim: Claim) -> str:
     ratio = claim.scale == "log ratio"
-    bound = {"greater": 1, "less": -1, "not less": -1, "not greater": 1}[claim.direction]
-    value = (claim.margin if bound > 0 else 1 / claim.margin) if ratio else bound * claim.margin
+    low, high = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
+    if claim.direction == "equal":
+        return f"claimed: between {number(low, 3)} and {number(high, 3)}"
     upward = claim.direction in ("greater", "not less")
+    value = high if upward != (claim.direction in ABSENCES) else low
     text = f"claimed: {'above' if upward else 'below'} {number(value, 3)}"
     return f"{text} →" if upward else f"← {text}"
 

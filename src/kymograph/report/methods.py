@@ -77,9 +77,9 @@ def _statistics(verdicts: Verdicts) -> str:
     return (
         f"{judged} by a paired Student t test and a sign-flip test (exact up to 20 seeds) of the per-seed differences "
         "(or log ratios); the larger of the two p-values counts, corrected by Holm's method among the claims of one "
-        f"study and set-up ({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects "
-        "come with 95 % Student-t intervals; equivalence is decided by the 90 % interval against the margin that the "
-        f"claim states. {bands}"
+        f"study ({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects come with "
+        "95 % Student-t intervals; equivalence is decided by two one-sided tests of both kinds against the margin that "
+        f"the claim states, corrected in the same way. {bands}"
     )
 
 

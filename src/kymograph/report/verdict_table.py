@@ -33,7 +33,7 @@ def print_verdicts(verdicts: Verdicts) -> None:
         "origin": {"ratio": 4, "min_width": 14},
         "verdict": {"no_wrap": True},
         "effect [95 % interval]": {"min_width": 12},
-        "p": {"no_wrap": True},
+        "p": {"min_width": 8},
         "n": {"no_wrap": True},
         "why": {"ratio": 5, "min_width": 16},
     }.items():

@@ -1,7 +1,8 @@
 """How parameters get their update direction. A rule is one module with a ``PART`` and a function ``build``.
 
-``PART`` says what a study must know of a rule before torch is loaded: its ``options``, and the rule that normalises its
-signal (``normalised``), if there is one.
+``PART`` says what a study must know of a rule before torch is loaded: its ``options``, the rule that normalises its
+signal (``normalised``), if there is one, and whether it serves networks of replicas (``replicas``) besides those that
+are cut into blocks.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ PART = {
     "order": 1,
     "about": "backpropagation: every part gets the exact gradient",
     "normalised": "normalised-bp",  # the rule that normalises this one's signal
+    "replicas": True,  # serves networks of replicas too
 }
 
 

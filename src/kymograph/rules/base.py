@@ -83,6 +83,8 @@ class Rule(nn.Module):
     """
 
     net: nn.Module
+    feedback_law: str = ""
+    """The law that its feedback matrices were drawn from; empty if it has none, or they were given to it."""
 
     def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
         super().__init__()
@@ -110,6 +112,10 @@ class Rule(nn.Module):
     def matrices(self) -> list[Tensor]:
         """Returns the rule's feedback matrices, one per block; empty if it has none."""
         return []
+
+    def feedback_of_embed(self) -> str:
+        """Says in words through which matrix the embed learns; empty if through none."""
+        return ""
 
     def plan(self) -> list[PlanLine]:
         """Returns what every part of the network learns from."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup
-from kymograph.rules.feedback import Matrices, feedback_for
+from kymograph.rules.feedback import LAW, Matrices, feedback_for
 from kymograph.rules.losses import Loss, error_of
 from kymograph.rules.normalised import unit_rms
 from kymograph.shapes import Float
@@ -38,6 +38,7 @@ class DirectFeedback(BlockRule):
         normalise: whether each sample's credit is divided by its RMS, which removes the size of its error.
         penalty: lambda; the block's loss gets lambda times the mean of ||f_l||^2 on top (0: vanilla DFA).
         embed_feedback: the embed's own matrix; None: it shares the one of block 0.
+        law: the law that the matrices were drawn from, if it is known.
     """
 
     feedback: Matrices
@@ -52,8 +53,10 @@ class DirectFeedback(BlockRule):
         penalty: float = 0.0,
         embed_feedback: Tensor | None = None,
         loss: Loss | None = None,
+        law: str = "",
     ) -> None:
         super().__init__(net, loss)
+        self.feedback_law = law
         self.register_buffer("embed_feedback", embed_feedback)
         self.feedback, self.normalise, self.penalty = Matrices(feedback), normalise, penalty
         if len(self.feedback) != len(self.net.blocks):
@@ -94,6 +97,10 @@ class DirectFeedback(BlockRule):
         """Returns B_0 to B_{L-1}."""
         return list(self.feedback)
 
+    def feedback_of_embed(self) -> str:
+        """Says whether the embed shares the matrix of block 0."""
+        return "shared with block 0" if self.embed_feedback is None else "its own matrix"
+
     def _matrix_of_embed(self) -> Tensor:
         return self.feedback[0] if self.embed_feedback is None else self.embed_feedback
 
@@ -124,4 +131,6 @@ class DirectFeedback(BlockRule):
 def build(net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.0) -> DirectFeedback:
     """Returns the rule with matrices drawn for the network."""
     blocks, embed = feedback_for(net, setup)
-    return DirectFeedback(net, blocks, normalise=normalise, penalty=penalty, embed_feedback=embed, loss=setup.loss)
+    return DirectFeedback(
+        net, blocks, normalise=normalise, penalty=penalty, embed_feedback=embed, loss=setup.loss, law=LAW
+    )

@@ -11,9 +11,13 @@ from kymograph.shapes import Float
 PART = {"name": "normalised-bp", "order": 3, "about": "backpropagation, its signal divided per sample by its RMS"}
 
 
+RMS_EPSILON = 1e-6
+"""The script adds this to the RMS that it divides by."""
+
+
 def unit_rms(credit: Float[Tensor, "batch width"]) -> Float[Tensor, "batch width"]:
-    """Returns each row of ``credit`` divided by its RMS, with the script's 1e-6 in the denominator."""
-    return credit / (credit.square().mean(-1, keepdim=True).sqrt() + 1e-6)
+    """Returns each row of ``credit`` divided by its RMS plus `RMS_EPSILON`."""
+    return credit / (credit.square().mean(-1, keepdim=True).sqrt() + RMS_EPSILON)
 
 
 class NormalisedBackprop(BlockRule):

@@ -21,6 +21,7 @@ from kymograph.models.flat import FlatNetwork
 from kymograph.rules.base import PlanLine, Rule, in_blocks
 from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.losses import losses_per_sample
+from kymograph.rules.normalised import RMS_EPSILON
 from kymograph.shapes import Float
 
 CLOSE = 1e-6
@@ -114,7 +115,7 @@ def planned(rule: Rule, plan: Sequence[PlanLine], x: Tensor, y: Tensor) -> dict[
         out = part(x if number == 0 else points[number - 1].detach())
         signal = at_points[number].flatten(1) if matrix is None else error @ matrix.T
         if normalised:
-            signal = signal / (signal.square().mean(1, keepdim=True).sqrt() + 1e-6)
+            signal = signal / (signal.square().mean(1, keepdim=True).sqrt() + RMS_EPSILON)
         credit = signal.view_as(out) if matrix is None else twin.spread(signal, out)
         local = (out * credit).flatten(1).sum(1).mean()
         if penalty:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Declaration
@@ -29,8 +30,8 @@ class Damaged:
     id: str
     reason: str
     """Why, with the run's directory named as it lies among others."""
-    config: None = None
-    """Its settings are lost."""
+    config: Mapping[str, Any] | None = None
+    """Its settings; None if they are lost."""
     error: str = ""
     """Why, with the path of the file."""
 
@@ -58,15 +59,17 @@ class Archive:
     def open(root: str | Path) -> Archive:
         """Reads the directory; the runs' series and summaries are read, and their checksums checked, when asked for."""
         path = Path(root)
+        planned = {run.id: run for run in read_plan(path)}
         runs: list[StoredRun] = []
         damaged: list[Damaged] = []
         for directory in Store.directories(path):
             try:
                 runs.append(StoredRun(directory))
             except KymographError as error:
-                damaged.append(damaged_run(directory, error))
+                damaged.append(_as_planned(damaged_run(directory, error), planned))
+        history = Log.read(path)
         return Archive(
-            path, _ordered(runs, path), tuple(damaged), tuple(read_plan(path)), read_declarations(path), Log.read(path)
+            path, _ordered(runs, path), tuple(damaged), tuple(planned.values()), read_declarations(path), history
         )
 
     def checked(self) -> Archive:
@@ -78,7 +81,8 @@ class Archive:
                 _ = run.summary, run.series  # reading them checks their checksums
                 whole.append(run)
             except KymographError as error:
-                damaged.append(damaged_run(run.directory, error))
+                found = damaged_run(run.directory, error)
+                damaged.append(replace(found, study=run.study, arm=run.arm, seed=run.seed, config=run.config))
         return replace(self, store=_ordered(whole, self.root), damaged=tuple(damaged))
 
     @property
@@ -99,3 +103,9 @@ def damaged_run(directory: Path, error: KymographError) -> Damaged:
     reason = str(error).replace(str(directory), directory.name)
     number = int(seed) if seed.isdecimal() else -1
     return Damaged(directory.parent.name, arm.replace("__", "/"), number, run_id, reason, error=str(error))
+
+
+def _as_planned(run: Damaged, planned: Mapping[str, RunSpec]) -> Damaged:
+    """Returns the damaged run with what the plan knows of it: a directory's name may be an abbreviation."""
+    spec = planned.get(run.id)
+    return run if spec is None else replace(run, study=spec.study, arm=spec.arm, seed=spec.seed, config=spec.settings)

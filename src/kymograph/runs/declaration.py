@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +81,8 @@ class Declaration:
     qualifying: tuple[str, ...] = ()
     """Settings without which a verdict on the study's runs could be misread, e.g. the data."""
     order: int = LAST
+    stored: bool = field(default=False, compare=False)
+    """Whether it was read from beside the runs, and so says which code made the current ones."""
 
     @property
     def declared_fields(self) -> dict[str, frozenset[str]]:
@@ -89,13 +91,15 @@ class Declaration:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the declaration as JSON can hold it."""
-        return plain(asdict(self))
+        return plain({name: value for name, value in asdict(self).items() if name != "stored"})
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Declaration:
         """Returns the declaration that `to_json` described; raises ValueError if it is none."""
         try:
-            fields = {name: content[name] for name in Declaration.__dataclass_fields__ if name in content}
+            fields = {
+                name: content[name] for name in Declaration.__dataclass_fields__ if name in content and name != "stored"
+            }
             fields["arms"] = tuple(Arm(**_strings(arm, "name", "about", "panel")) for arm in content.get("arms", ()))
             fields["series"] = tuple(
                 SeriesDisplay(**{**_strings(one, "series", "title", "unit"), "forms": tuple(map(str, one["forms"]))})
@@ -158,6 +162,6 @@ def read_declaration(directory: Path) -> Declaration | None:
         return None
     remedy = "delete it and run the study again to write it"
     try:
-        return Declaration.from_json(read_json(path, remedy=remedy))
+        return replace(Declaration.from_json(read_json(path, remedy=remedy)), stored=True)
     except ValueError as error:
         raise KymographError(f"{path} does not declare a study ({error}); {remedy}") from None

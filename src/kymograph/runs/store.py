@@ -20,7 +20,7 @@ from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
 from kymograph.runs.notebook_table import html_table
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
 
@@ -237,6 +237,11 @@ class Store:
                     f"store.select({run.study!r}) or --study {run.study}"
                 )
             differing = sorted(name for name in run.config if run.config[name] != other.config.get(name))
+            if not differing and run.spec.source != other.spec.source:
+                raise KymographError(
+                    f"{run.arm} at seed {run.seed} was run by earlier code of the study as well; use store.current(), or "
+                    f"choose with store.where(source={run.spec.source!r})"
+                )
             name = differing[0] if differing else "version"
             raise KymographError(
                 f"{run.arm} at seed {run.seed} was run with several values of {', '.join(differing) or 'version'}; "
@@ -259,6 +264,10 @@ def _pandas() -> Any:
 
 def read_declarations(root: Path) -> dict[str, Declaration]:
     """Returns what the studies below ``root``, an output directory or a study's own, declare, by name."""
-    paths = sorted([*root.glob(DECLARATION), *root.glob(f"*/{DECLARATION}")])
-    found = (read_declaration(path.parent) for path in paths)
-    return {declaration.name: declaration for declaration in found if declaration is not None}
+    found: dict[str, Declaration] = {}
+    for path in sorted([*root.glob(DECLARATION), *root.glob(f"*/{DECLARATION}")]):
+        declaration = read_declaration(path.parent)
+        # A copy of a study's directory, under another name, says nothing about the study itself.
+        if declaration is not None and (path.parent.name == slug(declaration.name) or declaration.name not in found):
+            found[declaration.name] = declaration
+    return found

@@ -23,14 +23,23 @@ class CurrentCode:
 
 
 def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaration]) -> dict[str, CurrentCode]:
-    """Returns the current code of every study among ``specs``: its newest version, and the source it last declared."""
+    """Returns the current code of every study among ``specs``: what it declared with its last sweep.
+
+    Where nothing was stored of that, as in directories from before there were declarations, it is the newest version.
+    """
     versions: dict[str, int] = {}
     for spec in specs:
         versions[spec.study] = max(spec.version, versions.get(spec.study, spec.version))
     found = {}
-    for study, version in versions.items():
+    for study, newest in versions.items():
         declared = declarations.get(study)
-        known = declared is not None and declared.version >= version
-        sources = frozenset({declared.source}) if known and declared is not None else None
-        found[study] = CurrentCode(declared.version if known and declared is not None else version, sources)
+        if declared is not None and declared.stored:
+            found[study] = CurrentCode(declared.version, frozenset({declared.source}))
+        else:
+            found[study] = CurrentCode(newest, None)
     return found
+
+
+def code_text(spec: RunSpec) -> str:
+    """Returns which code made a run, in words."""
+    return f"version {spec.version}" if spec.source is None else f"source {spec.source}"

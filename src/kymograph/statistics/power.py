@@ -1,7 +1,7 @@
 """Power of both tests, and the seeds that it takes.
 
-Formulas give the power of the t test; that of both tests together is a little lower, the more so the fewer the seeds,
-and is simulated on normal differences.
+Formulas give the power of the t test. That of both tests together is lower, the more so the fewer the seeds: it is
+simulated on normal differences while all patterns of signs can be counted, and costs no more than one seed above.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from collections.abc import Callable
 import numpy as np
 
 from kymograph.statistics.intervals import t_quantile
-from kymograph.statistics.many_samples import ManySamples
+from kymograph.statistics.many_samples import EXACT_UP_TO, ManySamples
 from kymograph.statistics.samples import Sample, moments, vector_of
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 
 MOST_SEEDS = 1000
 """More seeds than this are reported as none."""
-SIMULATED_UP_TO = 40
-"""Above this the sign-flip test agrees with the t test so closely that the formula's power is that of both."""
 WORLDS = 2000
 _STRATA = 2000
 
@@ -135,18 +133,17 @@ def normal_samples(n: int, worlds: int = WORLDS) -> ManySamples:
 
     Larger samples continue smaller ones, so that power rises smoothly with n.
     """
-    drawn = np.random.default_rng([0, worlds]).standard_normal((max(n, SIMULATED_UP_TO), worlds))
-    return ManySamples(drawn[:n].T)
+    return ManySamples(np.random.default_rng([0, worlds]).standard_normal((n, worlds)).T)
 
 
 def _confirmed(start: int | None, simulated: Callable[[int], float], power: float) -> int | None:
-    """Returns the fewest seeds from ``start`` on with which the simulated power of both tests is reached."""
+    """Returns the fewest seeds from the t test's ``start`` on with which both tests reach the power."""
     if start is None:
         return None
-    for seeds in range(start, SIMULATED_UP_TO + 1):
+    for seeds in range(start, EXACT_UP_TO + 1):
         if simulated(seeds) >= power:
             return seeds
-    return max(start, SIMULATED_UP_TO + 1)
+    return max(start, EXACT_UP_TO) + 1
 
 
 def _bounded(effect: float) -> float:

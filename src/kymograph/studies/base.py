@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import importlib
-import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.registry import Registry, source_file
 from kymograph.runs.declaration import LAST, Arm, Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.spec import RunSpec, digest
 from kymograph.studies.drawing import Drawing
-from kymograph.studies.settings import build_config
+from kymograph.studies.settings import build_config, check_settings
 from kymograph.sweep.compute import Workplace
+from kymograph.sweep.part_hash import part_hashes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,26 +75,35 @@ class Study(ABC, Generic[Config]):
         """Returns how many steps a run takes, for progress bars."""
         return 1
 
+    def parts(self, config: Config) -> Sequence[tuple[Registry, str]]:
+        """Returns the registered parts that a configuration names, e.g. its rule; a user's own are part of identity."""
+        return ()
+
     def train(self, specs: Sequence[RunSpec[Config]], work: Workplace) -> list[RunResult]:
         """Trains all ``specs`` together as one stack of replicas; returns their results in that order."""
-        return self._module("train").train(specs, work)
+        home = self._home("train")
+        if home is None:
+            raise KymographError(f"{self.name} does not say how it trains; define `train`")
+        return importlib.import_module(home).train(specs, work)
 
     def claims(self) -> Sequence[Claim]:
         """Returns what is predicted of the runs, to be registered before they exist."""
-        return self._module("claims").claims() if self._has("claims") else ()
+        home = self._home("claims")
+        return () if home is None else importlib.import_module(home).claims()
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the functions that draw this study's figures from stored runs, by name."""
-        return {name: drawing.bound_to(f"{type(self).__module__}.figures") for name, drawing in self.drawings.items()}
+        return {name: drawing.bound_to(*self._drawing_homes()) for name, drawing in self.drawings.items()}
 
     def prepare(self, specs: Sequence[RunSpec[Config]], data_dir: Path | None) -> None:
         """Raises, before anything is written, if something these runs need is not there."""
 
     def to_script(self, store: Store) -> Mapping[str, Any]:
         """Returns one seed's runs in the layout of the research script's own file."""
-        if not self._has("script"):
+        home = self._home("script")
+        if home is None:
             raise KymographError(f"the script behind {self.name} wrote no file, so there is no layout to export to")
-        return self._module("script").to_script(store)
+        return importlib.import_module(home).to_script(store)
 
     def declaration(self) -> Declaration:
         """Returns what the study says about itself, as it is stored with its runs."""
@@ -133,11 +143,23 @@ class Study(ABC, Generic[Config]):
 
     def typed(self, spec: RunSpec) -> RunSpec[Config]:
         """Returns a spec read from disk, or received by a worker, with the study's own configuration."""
-        if spec.source != self.source:
+        config = spec.config
+        if not isinstance(config, self.config_type):
+            try:
+                config = self.config_type(**spec.settings)
+            except TypeError as error:
+                raise KymographError(f"a run of {self.name} has settings that its code does not: {error}") from None
+        if spec.source != self.source_with_parts(config):
             raise KymographError(f"the code of {self.name} changed while its runs were waiting; run the command again")
-        if isinstance(spec.config, self.config_type):
-            return spec
-        return dataclasses.replace(spec, config=self.config_type(**spec.settings))
+        return spec if config is spec.config else dataclasses.replace(spec, config=config)
+
+    def source_with_parts(self, config: Config) -> str | None:
+        """Returns the hash of the study's code and of the user's parts that ``config`` names; None if all is built in.
+
+        A part is read from its file as it is now, and is loaded when the run is trained.
+        """
+        hashes = part_hashes(self.parts(config))
+        return self.source if not hashes else digest({"study": self.source, "parts": hashes})
 
     def _spec(self, arm: Arm, seed: int, fields: Mapping[str, Any]) -> RunSpec[Config]:
         for name in fields:
@@ -146,13 +168,25 @@ class Study(ABC, Generic[Config]):
                     f"arm {arm.name!r} is about {name} = {arm.treatment[name]}; drop the arm or your own {name}"
                 )
         config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
-        return RunSpec(self.name, arm.name, seed, config, self.version, self.source)
+        return RunSpec(self.name, arm.name, seed, config, self.version, self.source_with_parts(config))
 
-    def _module(self, part: str) -> Any:
-        """Returns the module of the study's package that holds its training, claims or figures."""
-        return importlib.import_module(f"{type(self).__module__}.{part}")
+    def _home(self, part: str) -> str | None:
+        """Returns the module that holds the study's training, claims or figures: its own package's, or a base's."""
+        homes = (f"{base.__module__}.{part}" for base in type(self).__mro__ if issubclass(base, Study))
+        return next((home for home in homes if source_file(home) is not None), None)
 
-    def _has(self, part: str) -> bool:
-        home = importlib.util.find_spec(type(self).__module__)
-        is_package = home is not None and home.submodule_search_locations is not None
-        return is_package and importlib.util.find_spec(f"{type(self).__module__}.{part}") is not None
+    def _drawing_homes(self) -> list[str]:
+        """Returns the modules that may define the functions of the study's figures, its own first."""
+        bases = [base.__module__ for base in type(self).__mro__ if issubclass(base, Study) and base is not Study]
+        return list(dict.fromkeys(home for base in bases for home in (f"{base}.figures", base)))
+
+
+def check_study(study: Study, what: str) -> None:
+    """Raises a sentence if a study lacks what every study declares; ``what`` is what to call it."""
+    for name in ("name", "question"):
+        if not isinstance(getattr(study, name, None), str) or not getattr(study, name):
+            raise KymographError(f"{what} has no {name}; every study needs `{name} = \"...\"`")
+    config_type = getattr(study, "config_type", None)
+    if not isinstance(config_type, type) or not dataclasses.is_dataclass(config_type):
+        raise KymographError(f"{what} has no config_type; every study needs one, a dataclass of its settings")
+    check_settings(config_type, what)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from kymograph.errors import KymographError
+from kymograph.registry import source_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,19 +27,27 @@ class Drawing:
     """Empty: that of the figure."""
     from_logs: str = ""
     """The function that draws it from logs of the research scripts, if there is one."""
-    module: str = ""
+    modules: tuple[str, ...] = ()
+    """The modules that may define the functions; the first that does is used."""
 
-    def bound_to(self, module: str) -> Drawing:
-        """Returns the drawing with the module that holds its functions."""
-        return replace(self, module=module)
+    def bound_to(self, *modules: str) -> Drawing:
+        """Returns the drawing with the modules that may hold its functions."""
+        return replace(self, modules=modules)
 
     def __call__(self, store: Store, **options: Any) -> Figure:
         """Draws the figure from ``store``; ``options`` are the function's own, such as ``style``."""
-        return getattr(importlib.import_module(self.module), self.function)(store, **options)
+        return self._find(self.function)(store, **options)
 
     def draw_logs(self, trajectories: Any, **options: Any) -> Figure:
         """Draws the figure from the trajectories of script logs."""
-        return getattr(importlib.import_module(self.module), self.from_logs)(trajectories, **options)
+        return self._find(self.from_logs)(trajectories, **options)
+
+    def _find(self, function: str) -> Callable[..., Figure]:
+        for name in self.modules:
+            module = sys.modules.get(name) or (importlib.import_module(name) if source_file(name) else None)
+            if hasattr(module, function):
+                return getattr(module, function)
+        raise KymographError(f"no function {function!r} draws this figure; looked in {' and '.join(self.modules)}")
 
 
 def about(draw: Callable[..., Any]) -> str:

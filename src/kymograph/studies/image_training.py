@@ -1,4 +1,4 @@
-"""Training one `snapshot` run and measuring it epoch by epoch."""
+"""Training one network on images, and measuring it epoch by epoch: what every study of images is composed of."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kymograph.models.flat import FlatNetwork
 from kymograph.probes.vectors import as_float64
 from kymograph.rules import RULES, make
 from kymograph.rules.base import Rule
-from kymograph.rules.feedback import LAW, feedback_hash
+from kymograph.rules.feedback import feedback_hash
 from kymograph.runs.files import write_atomically
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
@@ -53,8 +53,13 @@ class Fitted:
     task: ImageTask
     batches: Batches
     net: BlockNetwork
-    feedback: list[Tensor]
+    rule: Rule
     rows: list[dict[str, Any]]
+
+    @property
+    def feedback(self) -> list[Tensor]:
+        """The rule's feedback matrices, one per block; empty if it has none."""
+        return self.rule.matrices()
 
 
 def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[str] | None = None) -> Fitted:
@@ -110,7 +115,7 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
             write_atomically(
                 directory / RESUME, checkpoint.pack(checkpoint.training_state(flat, optimizer, rule), facts)
             )
-    return Fitted(config, task, batches, net, rule.matrices(), rows)
+    return Fitted(config, task, batches, net, rule, rows)
 
 
 def make_network(config: ImageSettings, task: ImageTask, seed: int) -> BlockNetwork:
@@ -190,7 +195,7 @@ def _resume(
 
 def result(spec: RunSpec, fitted: Fitted) -> RunResult:
     """Returns a trained run's series, summary and checkpoint."""
-    config, task, net, feedback, rows = fitted.config, fitted.task, fitted.net, fitted.feedback, fitted.rows
+    config, task, net, rule, rows = fitted.config, fitted.task, fitted.net, fitted.rule, fitted.rows
     epochs = np.array([row["epoch"] for row in rows])
     points = tuple(f"h_{number}" for number in range(config.depth + 1))
     blocks = tuple(f"block_{number}" for number in range(config.depth))
@@ -222,18 +227,27 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "finite": bool(np.isfinite(_column(rows, "hidden_norms")).all()),
     }
-    tensors = checkpoint.network_tensors(net)
+    tensors = checkpoint.network_tensors(net) | _rule_tensors(rule)
     facts: dict[str, Any] = {
         "identity": spec.identity,
         "network": vars(config),
         "test_accuracy": last["test_accuracy"],
     }
-    if feedback:
-        tensors |= {f"feedback.{number}": matrix for number, matrix in enumerate(feedback)}
-        marks = {"feedback_law": LAW, "feedback_seed": spec.seed, "feedback_hash": feedback_hash(feedback)}
-        summary |= {**marks, "feedback_of_embed": "shared with block 0"}
+    if fitted.feedback:
+        law = {"feedback_law": rule.feedback_law} if rule.feedback_law else {}
+        marks = {**law, "feedback_seed": spec.seed, "feedback_hash": feedback_hash(fitted.feedback)}
+        of_embed = rule.feedback_of_embed()
+        summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
         facts |= marks
     return RunResult(series, summary, checkpoint.pack(tensors, facts))
+
+
+def _rule_tensors(rule: Rule) -> dict[str, Tensor]:
+    """Returns a rule's state: ``feedback.L`` for each block's matrix, ``rule.NAME`` for every other tensor."""
+    matrices = rule.matrices()
+    own = {matrix.data_ptr() for matrix in matrices}
+    others = {f"rule.{name}": tensor for name, tensor in rule.state_dict().items() if tensor.data_ptr() not in own}
+    return {f"feedback.{number}": matrix for number, matrix in enumerate(matrices)} | others
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> np.ndarray:

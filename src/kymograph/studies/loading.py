@@ -1,12 +1,14 @@
 """Studies by name: the registered ones, and a user's own as ``module:Name``, ``file.py`` or ``file.py:Name``.
 
-A user's code is imported because the user names it, and never because a stored file does.
+A user's code is imported because the user names it or asks for every installed study, and never because a stored file
+does.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
 from kymograph.runs.declaration import Declaration
-from kymograph.studies.base import Study
+from kymograph.studies.base import Study, check_study
 from kymograph.sweep.code_reference import CodeReference
 
 STUDIES = Registry("kymograph.studies", "STUDY", noun="study")
@@ -27,6 +29,7 @@ def load_study(reference: str) -> Study:
     load_study("depth")              a registered study
     load_study("warmup.py")          the only study of a file
     load_study("warmup.py:Warmup")   a study of a file
+    load_study("warmup")             the only study of a package in the current directory
     load_study("my.package:Warmup")  a study of a module that can be imported
     """
     return load_with_reference(reference)[0]
@@ -36,36 +39,61 @@ def load_with_reference(reference: str) -> tuple[Study, CodeReference]:
     """Returns the study that ``reference`` names, and where its code is, for a worker to load it too."""
     registered = STUDIES.parts()
     if reference in registered:
-        module = registered[reference].module
-        own = module.startswith(f"{STUDIES.package}.")
-        code: CodeReference | None = CodeReference(STUDIES.attribute, module, user_defined=not own)
-    else:
-        code = _user_code(reference)
+        return _load_registered(reference)
+    code = _user_code(reference)
     if code is None:
         raise KymographError(f"there is no study {reference!r}{did_you_mean(reference, registered)}")
-    study = code.load()
-    if not isinstance(study, Study):
-        raise KymographError(f"{reference!r} is not a study; it must be a subclass of kymograph.Study")
-    if reference not in registered and study.name in registered:
-        raise KymographError(f"{reference!r} calls itself {study.name!r}, which is taken; give it another name")
+    study = _checked(code, repr(reference))
+    if study.name in registered:
+        if registered[study.name].file is None or registered[study.name].file != code.path():
+            raise KymographError(f"{reference!r} calls itself {study.name!r}, which is taken; give it another name")
+        return _load_registered(study.name)  # it is the registered study, named by its file or module
     return study, code
 
 
+def _load_registered(name: str) -> tuple[Study, CodeReference]:
+    """Returns a registered study, and where its code is."""
+    module = STUDIES.part(name).module
+    code = CodeReference(STUDIES.attribute_of(name), module, user_defined=not STUDIES.is_built_in(name))
+    study = _checked(code, f"the registered study {name!r} ({module})")
+    if study.name != name:
+        raise KymographError(f"{module} is registered as the study {name!r} and calls itself {study.name!r}; rename one")
+    return study, code
+
+
+def _checked(code: CodeReference, what: str) -> Study:
+    """Returns the study that the code defines; raises a sentence if it is none, or not a whole one."""
+    study = code.load()
+    if not isinstance(study, Study):
+        raise KymographError(f"{what} is not a study; it must be a subclass of kymograph.Study")
+    check_study(study, what)
+    return study
+
+
 def list_studies() -> list[Study]:
-    """Returns every registered study, in their order."""
-    return [load_study(name) for name in STUDIES.names()]
+    """Returns every registered study, in their order; one that cannot be loaded is left out, with a warning."""
+    found = []
+    for name in STUDIES.names():
+        try:
+            found.append(load_study(name))
+        except KymographError as error:
+            print(f"warning: {error}", file=sys.stderr)
+    return found
 
 
 def registered_study(name: str) -> Study | None:
-    """Returns the registered study called ``name``, as stored runs name it; None if it is not registered.
+    """Returns the built-in study called ``name``, as stored runs name it; None if there is none.
 
-    A name read from a file imports nothing else: whoever sent the file would choose what runs here.
+    A name read from a file imports nothing else, no installed study of a user either: whoever sent the file would
+    choose what runs here.
     """
-    return load_study(name) if name in STUDIES.parts() else None
+    if not STUDIES.is_built_in(name):
+        return None
+    return CodeReference(STUDIES.attribute, STUDIES.parts()[name].module, user_defined=False).load()
 
 
 def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:
-    """Returns what a study declares: as stored with its runs, else as registered, else nothing but its name."""
+    """Returns what a study declares: as stored with its runs, else as built in, else nothing but its name."""
     if name in stored:
         return stored[name]
     study = registered_study(name)
@@ -74,18 +102,19 @@ def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:
 
 def _user_code(reference: str) -> CodeReference | None:
     """Returns where the code is that a user names; None if the words name no code."""
-    head, _, name = reference.partition(":")
-    if head.endswith(".py"):
-        path = Path(head).resolve()
+    head, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
+    package = Path(head or ".") / "__init__.py"
+    if head.endswith(".py") or (head and package.is_file() and (not name or not head.isidentifier())):
+        path = (package if head and package.is_file() else Path(head)).resolve()
         if not path.is_file():
             raise KymographError(f"there is no file {head}")
-        return _named(CodeReference(name, file=str(path)), reference)
-    if not name:
+        return _named(CodeReference(name, file=str(path)), head)
+    if not name or not head:
         return None
     return CodeReference(name, module=head, search=(os.getcwd(),))
 
 
-def _named(code: CodeReference, reference: str) -> CodeReference:
+def _named(code: CodeReference, head: str) -> CodeReference:
     """Returns the reference with the name of the file's only study, if it has no name yet."""
     if code.name:
         return code
@@ -96,10 +125,18 @@ def _named(code: CodeReference, reference: str) -> CodeReference:
             found.setdefault(id(value), name)  # an alias such as ``STUDY = Warmup`` is the same study
     own = list(found.values())
     if len(own) != 1:
-        what = f"the studies {', '.join(own)}; choose one with {reference}:NAME" if own else "no study"
-        raise KymographError(f"{reference} defines {what}")
+        what = f"the studies {', '.join(own)}; choose one with {head}:NAME" if own else "no study"
+        raise KymographError(f"{head} defines {what}{'' if own else _abstract(module)}")
     return replace(code, name=own[0])
 
 
 def _is_study_class(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Study) and not inspect.isabstract(value)
+
+
+def _abstract(module: Any) -> str:
+    """Returns what an unfinished study of the module lacks, if there is one."""
+    for name, value in vars(module).items():
+        if isinstance(value, type) and issubclass(value, Study) and value.__module__ == module.__name__:
+            return f": {name} lacks {' and '.join(sorted(value.__abstractmethods__))}"
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import types
@@ -15,7 +16,7 @@ from kymograph.errors import KymographError, did_you_mean
 def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> Any:
     """Returns a study's configuration with ``fields`` set, each checked for its name and type."""
     hints = typing.get_type_hints(config_type)
-    known = [field.name for field in dataclasses.fields(config_type)]
+    known = [field.name for field in dataclasses.fields(config_type) if field.init]
     checked = {}
     for name, value in fields.items():
         if name not in known:
@@ -24,21 +25,79 @@ def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> An
     return config_type(**checked)
 
 
+def check_settings(config_type: type, study: str) -> None:
+    """Raises a sentence unless every field of a configuration has a default, and a type that JSON can hold."""
+    try:
+        hints = typing.get_type_hints(config_type)
+    except Exception as error:  # an annotation is code, and names what may not exist
+        raise KymographError(f"the types of {study}'s settings cannot be read: {error}") from None
+    for field in dataclasses.fields(config_type):
+        missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if field.init and missing:
+            raise KymographError(f"the setting {field.name} of {study} has no default; every setting needs one")
+        if not _is_supported(hints[field.name]):
+            raise KymographError(
+                f"the setting {field.name} of {study} cannot be of type {_type_name(hints[field.name])}; settings are "
+                "texts, numbers, booleans, choices (Literal), a union of these, or a tuple of one of them"
+            )
+
+
+_SCALARS = (str, int, float, bool, types.NoneType)
+
+
+def _is_supported(hint: Any) -> bool:
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal or hint in _SCALARS:
+        return True
+    if origin in (types.UnionType, typing.Union):
+        return all(map(_is_supported, options))
+    return origin is tuple and all(option is Ellipsis or _is_supported(option) for option in options)
+
+
+def _type_name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
+
+
 def _fit(hint: Any, value: Any, name: str) -> Any:
     """Returns ``value`` as the type ``hint`` asks for, or says in one sentence what it should be."""
-    if typing.get_origin(hint) is typing.Literal:
-        choices = typing.get_args(hint)
-        if value not in choices:
-            raise KymographError(f"{name} cannot be {value!r}{did_you_mean(str(value), map(str, choices))}")
+    wrong = KymographError(f"{name} must be of type {_type_name(hint)}, not {value!r}")
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        if value not in options:
+            raise KymographError(f"{name} cannot be {value!r}{did_you_mean(str(value), map(str, options))}")
         return value
-    if isinstance(hint, types.UnionType):
-        options = [option for option in typing.get_args(hint) if option is not types.NoneType]
-        return None if value is None else _fit(options[0], value, name)
+    if origin in (types.UnionType, typing.Union):
+        return _fit_any(options, value, name, wrong)
+    if origin is tuple:
+        return _fit_tuple(options, value, name, wrong)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise KymographError(f"{name} must be of type {hint.__name__}, not {value!r}")
+        raise wrong
     return value
+
+
+def _fit_any(options: tuple[Any, ...], value: Any, name: str, wrong: KymographError) -> Any:
+    """Returns ``value`` as the first type of a union that it fits; of ``float | int`` and 1 that is the second."""
+    if type(value) in options:
+        return value
+    real = [option for option in options if option is not types.NoneType]
+    if len(real) == 1:
+        return _fit(real[0], value, name)
+    for option in real:
+        with contextlib.suppress(KymographError):
+            return _fit(option, value, name)
+    raise wrong
+
+
+def _fit_tuple(options: tuple[Any, ...], value: Any, name: str, wrong: KymographError) -> tuple[Any, ...]:
+    """Returns a list or tuple as a tuple of the types asked for."""
+    if not isinstance(value, list | tuple):
+        raise wrong
+    hints = (options[0],) * len(value) if options[1:] == (Ellipsis,) else options
+    if len(hints) != len(value):
+        raise wrong
+    return tuple(_fit(hint, one, name) for hint, one in zip(hints, value, strict=True))
 
 
 def at_least(name: str, value: float, least: float) -> None:

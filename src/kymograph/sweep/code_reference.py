@@ -1,20 +1,30 @@
-"""Where a study's code is, so that any process can load the same study: from a module, or from a file."""
+"""Where a study's code is, so that any process can load the same study: from a module, or from a file.
+
+The code that runs is the code that is hashed: what was edited since it was imported, what somebody else imported, and
+what another study calls by the same name is imported again.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.source_hash import source_files, source_hash
+from kymograph.registry import source_file
+from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
 
 _SOURCE = "__kymograph_source__"
 """Where a module keeps the hash of the source that it was imported from."""
+_PREFIX = "kymograph_user_"
+_added: list[str] = []
+"""The directories that were added to ``sys.path`` for studies."""
 
 
 @dataclass(frozen=True)
@@ -32,65 +42,136 @@ class CodeReference:
     """Whether the code is a user's own, so that its hash is part of what its runs are."""
 
     def __str__(self) -> str:
-        return f"{self.file or self.module}:{self.name}"
+        home = self.file or self.module
+        return f"{home}:{self.name}" if self.name else home
 
     def load(self) -> Any:
         """Returns an instance of the study, imported if it is not yet; a user-defined one knows its source's hash."""
         module = self.load_module()
-        source = None
-        if self.user_defined and module.__file__ is not None:
-            module, source = self._as_it_is_now(module)
         found = getattr(module, self.name, None)
         if found is None:
             raise KymographError(f"cannot load the study {self}: {module.__name__} has no {self.name!r}")
-        study = found() if isinstance(found, type) else found
-        study.source = source
+        source = getattr(module, _SOURCE, None) if self.user_defined else None
+        if self.user_defined and source is None:
+            raise KymographError(
+                f"cannot load the study {self}: its code is in no file, and the source is part of a run's identity; "
+                "save it in a file"
+            )
+        try:
+            study = found() if isinstance(found, type) else found
+            study.source = source
+        except Exception as error:  # an abstract class, say
+            raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
         return study
 
-    def _as_it_is_now(self, module: ModuleType) -> tuple[ModuleType, str]:
-        """Returns the module and its source's hash; imported again if the source was edited since, as in a notebook."""
-        path = Path(module.__file__ or "")
-        files = source_files(path, path.stem if self.file else module.__name__, self.search)
-        source = source_hash(files)
-        if getattr(module, _SOURCE, source) != source:
-            for name, loaded in list(sys.modules.items()):
-                if getattr(loaded, "__file__", None) in {str(file) for file in files.values()}:
-                    del sys.modules[name]
-            module = self.load_module()
-        setattr(module, _SOURCE, source)
-        return module, source
-
     def load_module(self) -> ModuleType:
-        """Imports the module, if it is not imported yet; whatever goes wrong in it is one sentence."""
-        for directory in self.search:
-            if directory not in sys.path:
-                sys.path.append(directory)  # last, so that it never hides an installed package
+        """Imports the module as its source is now; whatever goes wrong in it is one sentence."""
         try:
-            return _module_from_file(Path(self.file)) if self.file else importlib.import_module(self.module)
+            if not self.user_defined:
+                return importlib.import_module(self.module)
+            self._extend_path()
+            path = self.path()
+            return importlib.import_module(self.module) if path is None else self._current(path)
         except Exception as error:  # a user's module can fail to load in any way
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise KymographError(f"cannot load the study {self}: {reason}") from None
+            raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
+
+    def path(self) -> Path | None:
+        """Returns the Python file of the code, found without importing it; None if it has none."""
+        if self.file:
+            return Path(self.file).resolve()
+        if self.module == "__main__":
+            file = getattr(sys.modules["__main__"], "__file__", None)
+            return Path(file).resolve() if file else None
+        return source_file(self.module, self.search)
+
+    def files(self) -> dict[str, Path]:
+        """Returns the code's file and the local modules that it imports, by the names that they are imported under."""
+        path = self.path()
+        return {} if path is None else source_files(path, self.dotted_name(), self.search)
+
+    def dotted_name(self) -> str:
+        """Returns the name under which the code is imported if nothing else has that name."""
+        return dotted_name(Path(self.file))[0] if self.file else self.module
+
+    def _extend_path(self) -> None:
+        """Puts the study's directories at the end of the path, yet before those of other studies."""
+        wanted = list(self.search)
+        if self.file:
+            path = Path(self.file).resolve()
+            wanted += [str(dotted_name(path)[1]), str(path.parent)]  # the second for scripts that lie in a package
+        mine = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
+        others = [one for one in _added if one in sys.path and one not in mine]
+        for directory in (*mine, *others):
+            if directory in sys.path and directory in _added:
+                sys.path.remove(directory)
+        sys.path.extend((*mine, *others))  # last, so that they never hide an installed package
+        _added[:] = [*mine, *others]
+
+    def _current(self, path: Path) -> ModuleType:
+        """Returns the module of a file, imported again unless it and all that it imports are as they were."""
+        files = self.files()
+        source = source_hash(files)
+        name = self.dotted_name()
+        if name == "__main__":
+            module = sys.modules[name]  # the program that is running; it cannot be imported again
+            setattr(module, _SOURCE, source)
+            return module
+        if source_file(name, self.search) != path:  # taken, by the standard library say
+            files[_PREFIX + path.stem] = files.pop(name)
+            name = _PREFIX + path.stem
+        loaded = sys.modules.get(name)
+        if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _foreign(files):
+            return loaded
+        _forget(files)
+        module = _module_from_file(name, path) if name.startswith(_PREFIX) else importlib.import_module(name)
+        setattr(module, _SOURCE, source)
+        return module
 
 
-def _module_from_file(path: Path) -> ModuleType:
-    """Returns the module of a file, imported under the file's own name and kept like any other import."""
-    loaded = sys.modules.get(path.stem)
-    if loaded is not None and getattr(loaded, "__file__", None) == str(path):
-        return loaded
-    # A name that is taken, by the standard library say, gets a prefix, so that no import of anybody else changes.
-    name = (
-        path.stem if loaded is None and importlib.util.find_spec(path.stem) is None else f"kymograph_user_{path.stem}"
-    )
-    loaded = sys.modules.get(name)
-    if loaded is not None and getattr(loaded, "__file__", None) == str(path):
-        return loaded
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _is_from(module: ModuleType, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path
+
+
+def _foreign(files: Mapping[str, Path]) -> list[str]:
+    """Returns the names under which something else than these files is imported, e.g. another study's helper."""
+    return [name for name, path in files.items() if name in sys.modules and not _is_from(sys.modules[name], path)]
+
+
+def _forget(files: Mapping[str, Path]) -> None:
+    """Makes Python import these files again, and from their text: bytecode can be older by less than its time stamp."""
+    for package in _foreign(files):
+        for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+            _drop(name)
+        _drop(package)
+    for name, path in files.items():
+        if path.read_bytes().strip():  # an empty __init__.py has nothing to import again
+            _drop(name)
+        bytecode = Path(importlib.util.cache_from_source(str(path)))
+        with contextlib.suppress(OSError):
+            if bytecode.stat().st_mtime_ns <= path.stat().st_mtime_ns:
+                bytecode.unlink()
+
+
+def _drop(name: str) -> None:
+    """Removes a module from what is imported, and from its package."""
+    module = sys.modules.pop(name, None)
+    parent, _, child = name.rpartition(".")
+    if module is not None and getattr(sys.modules.get(parent), child, None) is module:
+        delattr(sys.modules[parent], child)
+
+
+def _module_from_file(name: str, path: Path) -> ModuleType:
+    """Returns the module of a file, imported under a name that is not its own and kept like any other import."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # for what the file imports from its own directory
     try:
         spec.loader.exec_module(module)
     except BaseException:

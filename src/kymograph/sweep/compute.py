@@ -88,14 +88,15 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     """Trains a stack and stores its missing runs below ``work.root``.
 
     If training fails, the stack's missing runs are tried one by one, so that one bad run costs only itself. If storing
-    fails, on a full disk say, that is raised at once: training again would end in the same way.
+    fails, on a full disk say, that is raised at once: training again would end in the same way. The same holds for a
+    study whose code was edited since the runs were planned.
     """
     assert work.root is not None
+    specs = [trainer.typed(spec) for spec in stack.specs]
     facts = {**provenance(work.device, import_torch().get_num_threads()), "log": list(work.log)}
     started = time.perf_counter()
     with Heartbeat(work.root, stack, work.follower) as heart:
         try:
-            specs = [trainer.typed(spec) for spec in stack.specs]
             results = trainer.train(specs, replace(work, follower=heart))
             records = _packed(stack, results, facts)
         except Exception as error:

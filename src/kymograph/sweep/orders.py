@@ -19,9 +19,10 @@ class Order:
     study: CodeReference
     stack: Stack
     directory: str
-    """The output directory."""
+    """The output directory, absolute: a worker may start somewhere else."""
     device: str = "auto"
     data_dir: str | None = None
+    """Where data sets that are files lie, absolute; None: where the environment says."""
     log: tuple[str, ...] = ()
     """The heads of the directory's log when the sweep started; every run stores them."""
 
@@ -51,7 +52,8 @@ class Order:
 def orders_for(
     study: CodeReference, stacks: Sequence[Stack], directory: Path, device: str, data_dir: str | Path | None
 ) -> list[Order]:
-    """Returns one order per stack."""
-    place = None if data_dir is None else str(data_dir)
+    """Returns one order per stack, its paths made absolute."""
+    out = str(directory.absolute())
+    data = None if data_dir is None else str(Path(data_dir).expanduser().absolute())
     heads = Log.read(directory).heads
-    return [Order(study, stack, str(directory), device, place, heads) for stack in stacks]
+    return [Order(study, stack, out, device, data, heads) for stack in stacks]

@@ -1,34 +1,57 @@
-"""The source of a user-defined study: a hash over its file and the local modules that it imports.
+"""The source of user-defined code: a hash over its file and the local modules that it imports.
 
 The hash is part of every run's identity, so that an edit makes new runs and never relabels old ones. Imports are
 followed through the source text, without running it: a module that is imported by a computed name is not seen, and
-neither are data files.
+neither are data files. The hash does not depend on how the code is named, by file or by module.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
-from collections.abc import Iterable, Iterator, Mapping
+import importlib
+import sysconfig
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+
+from kymograph.registry import source_file
 
 _INSTALLED = ("site-packages", "dist-packages")
 _OWN = __name__.split(".")[0]
+_STANDARD_LIBRARY = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
 
 
-def source_files(path: Path, module: str, search: Iterable[str] = ()) -> dict[str, Path]:
-    """Returns the study's file and every local module it imports, directly or not, by name.
+def dotted_name(path: Path) -> tuple[str, Path]:
+    """Returns the name under which a file is imported, its packages included, and the directory that holds them all.
+
+    ``lab/deep/study.py`` is ``deep.study`` in ``lab`` if ``deep`` has an ``__init__.py`` and ``lab`` has none.
+    """
+    path = path.resolve()
+    words, root = ([] if path.name == "__init__.py" else [path.stem]), path.parent
+    while (root / "__init__.py").is_file() and root.parent != root:
+        words.insert(0, root.name)
+        root = root.parent
+    return ".".join(words), root
+
+
+def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> dict[str, Path]:
+    """Returns the file and every local module it imports, directly or not, by the name that it is imported under.
+
+    A module is local unless it belongs to the standard library, to this package, or to an installed package other than
+    the file's own.
 
     Args:
-        path: the file that defines the study.
-        module: its dotted name; the file's stem if it is not inside a package.
+        path: the file that defines the study, or another part.
+        module: its dotted name; default: as `dotted_name` finds it.
         search: further directories in which local modules lie, e.g. the current one.
     """
-    root = path.resolve().parents[len(module.split(".")) - (0 if path.name == "__init__.py" else 1)]
-    roots = [root, *(Path(directory).resolve() for directory in search)]
+    importlib.invalidate_caches()  # a file may be younger than what Python remembers of its directory
+    path = path.resolve()
+    dotted, root = dotted_name(path)
+    directories = [str(root), str(path.parent), *map(str, search)]
+    own = {dotted.split(".")[0], (module or dotted).split(".")[0], *_installed_package(path)}
     found: dict[str, Path] = {}
-    waiting = [(module, path)]
+    waiting = [(module or dotted, path)]
     while waiting:
         name, file = waiting.pop()
         if name in found:
@@ -36,16 +59,16 @@ def source_files(path: Path, module: str, search: Iterable[str] = ()) -> dict[st
         found[name] = file
         waiting += [
             (imported, local)
-            for imported in _imports(file, name)
-            if (local := _local(imported, roots, module.split(".")[0])) is not None
+            for imported in dict.fromkeys(_imports(file, name))
+            if imported not in found and (local := _local(imported, directories, own)) is not None
         ]
     return found
 
 
 def source_hash(files: Mapping[str, Path]) -> str:
-    """Returns sixteen hex digits that change whenever one of the ``files``, named as they are imported, does."""
+    """Returns sixteen hex digits that change whenever one of the ``files`` does; named as `dotted_name` names them."""
     total = hashlib.sha256()
-    for name, file in sorted(files.items()):
+    for name, file in sorted((dotted_name(file)[0], file) for file in set(files.values())):
         total.update(name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return total.hexdigest()[:16]
 
@@ -56,7 +79,7 @@ def _imports(path: Path, module: str) -> Iterator[str]:
     yield from _parents(package)
     try:
         tree = ast.parse(path.read_bytes())
-    except SyntaxError:
+    except (SyntaxError, ValueError):
         return  # importing it says what is wrong
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -66,7 +89,7 @@ def _imports(path: Path, module: str) -> Iterator[str]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*filter(None, above), *([node.module] if node.module else [])])
             yield from _parents(base)
-            yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
+            yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names if alias.name != "*")
 
 
 def _parents(name: str) -> Iterator[str]:
@@ -75,28 +98,18 @@ def _parents(name: str) -> Iterator[str]:
     yield from (".".join(words[: count + 1]) for count in range(len(words)) if words[0])
 
 
-def _local(name: str, roots: Iterable[Path], own_top: str) -> Path | None:
-    """Returns the file of a module that lies in one of ``roots`` and that Python would import from there."""
+def _local(name: str, directories: Iterable[str], own: Collection[str]) -> Path | None:
+    """Returns the file of a module that is the user's; None if it is installed, or if there is no such module."""
     top = name.split(".")[0]
-    if top == _OWN or not top:
+    if top == _OWN or (file := source_file(name, directories)) is None:
         return None
-    for root in roots:
-        if any(part in _INSTALLED for part in root.parts) and top != own_top:
-            continue  # an installed study's own package is its source; what it depends on is not
-        base = root.joinpath(*name.split("."))
-        file = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
-        if file is not None and not _hidden(top, root):
-            return file
-    return None
+    if any(part in _INSTALLED for part in file.parts):
+        return file if top in own else None  # an installed study's own package is its source; what it needs is not
+    return None if any(file.is_relative_to(library) for library in _STANDARD_LIBRARY) else file
 
 
-def _hidden(top: str, root: Path) -> bool:
-    """Says whether an installed package of the same name comes first, so that the local one is never imported."""
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return False
-    if spec is None:
-        return False
-    places = [Path(place) for place in (spec.submodule_search_locations or [spec.origin or ""])]
-    return not any(place.resolve().is_relative_to(root) for place in places if str(place))
+def _installed_package(path: Path) -> list[str]:
+    """Returns the top-level package that an installed file belongs to, also one without an ``__init__.py``."""
+    return [
+        Path(after).stem for part, after in zip(path.parts, path.parts[1:], strict=False) if part in _INSTALLED
+    ][-1:]

@@ -6,7 +6,7 @@ and more of start-up. They give the same numbers, and work with every rule too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -50,43 +50,58 @@ class SgdPerReplica:
         return {}
 
 
-class Adam:
-    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over all parameters of all replicas."""
+class _Moments:
+    """What Adam and AdamW share: the running means of the gradients and of their squares."""
 
-    def __init__(self, flat: FlatParameters, lr: float) -> None:
-        self.flat, self._lr = flat, lr
-        self.mean, self.square = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
-        self.steps = torch.zeros((), device=flat.values.device)
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Takes one Adam step."""
-        adam(
-            [self.flat.values],
-            [self.flat.gradients],
-            [self.mean],
-            [self.square],
-            [],
-            [self.steps],
-            fused=True,
-            foreach=False,
-            capturable=False,
-            differentiable=False,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self._lr,
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
+    def __init__(self, values: Tensor, steps: Tensor) -> None:
+        self.mean, self.square, self.steps = torch.zeros_like(values), torch.zeros_like(values), steps
 
     def state(self) -> dict[str, Tensor]:
         """Returns the moments and the number of steps."""
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
 
-class AdamW:
+def _fused(
+    function: Callable[..., None],
+    pieces: Sequence[Sequence[Tensor]],
+    steps: Sequence[Tensor],
+    lr: float,
+    weight_decay: float,
+) -> None:
+    """Takes one step of torch's `adam` or `adamw` with its defaults; pieces: values, gradients, means, squares."""
+    function(
+        *map(list, pieces),
+        [],
+        list(steps),
+        fused=True,
+        foreach=False,
+        capturable=False,
+        differentiable=False,
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=lr,
+        weight_decay=weight_decay,
+        eps=1e-8,
+        maximize=False,
+    )
+
+
+class Adam(_Moments):
+    """Adam (Kingma and Ba, 2015) with torch's defaults, fused over all parameters of all replicas."""
+
+    def __init__(self, flat: FlatParameters, lr: float) -> None:
+        super().__init__(flat.values, torch.zeros((), device=flat.values.device))
+        self.flat, self._lr = flat, lr
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Takes one Adam step."""
+        pieces = [[matrix] for matrix in (self.flat.values, self.flat.gradients, self.mean, self.square)]
+        _fused(adam, pieces, [self.steps], self._lr, 0.0)
+
+
+class AdamW(_Moments):
     """AdamW (Loshchilov and Hutter, 2019) on the trained parts of a single network; `lr` may be set at any time.
 
     Args:
@@ -97,39 +112,14 @@ class AdamW:
         self, flat: FlatNetwork, lr: float, weight_decay: float, trained: Sequence[slice] | None = None
     ) -> None:
         self.flat, self.lr, self._decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
-        self.mean, self.square = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
-        self.steps = torch.zeros(len(self._trained), device=flat.values.device)
+        super().__init__(flat.values, torch.zeros(len(self._trained), device=flat.values.device))
 
     @torch.no_grad()
     def step(self) -> None:
         """Takes one AdamW step."""
-        values, gradients, means, squares = (
-            [matrix[0, span] for span in self._trained]
-            for matrix in (self.flat.values, self.flat.gradients, self.mean, self.square)
-        )
-        adamw(
-            values,
-            gradients,
-            means,
-            squares,
-            [],
-            list(self.steps.unbind()),
-            fused=True,
-            foreach=False,
-            capturable=False,
-            differentiable=False,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self.lr,
-            weight_decay=self._decay,
-            eps=1e-8,
-            maximize=False,
-        )
-
-    def state(self) -> dict[str, Tensor]:
-        """Returns the moments and the number of steps."""
-        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+        matrices = (self.flat.values, self.flat.gradients, self.mean, self.square)
+        pieces = [[matrix[0, span] for span in self._trained] for matrix in matrices]
+        _fused(adamw, pieces, self.steps.unbind(), self.lr, self._decay)
 
 
 class Sgd:

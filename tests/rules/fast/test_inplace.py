@@ -9,8 +9,15 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
+from torch.utils.hooks import RemovableHandle
 
-from kymograph.models.flat import FlatNetwork
+from kymograph.models.flat import FlatNetwork, ReplicaNetwork
 from kymograph.rules.base import Rule
 from kymograph.rules.fast.inplace import InPlace
 from tests.rules.networks import CASES, Case
@@ -115,6 +122,45 @@ def test_hooks_fire_and_frozen_parameters_stay_without_gradient(name: str, kind:
     case.net.zero_grad(set_to_none=True)
     rule.backward(case.x, case.y)
     assert parameter.grad is None and fills == [1]
+
+
+HOOKS: dict[str, Callable[[nn.Module, Callable[..., None]], RemovableHandle]] = {
+    "forward": lambda module, hook: module.register_forward_hook(hook),
+    "before forward": lambda module, hook: module.register_forward_pre_hook(hook),
+    "backward": lambda module, hook: module.register_full_backward_hook(hook),
+    "before backward": lambda module, hook: module.register_full_backward_pre_hook(hook),
+    "gradient": lambda module, hook: next(module.parameters()).register_hook(hook),
+    "accumulated gradient": lambda module, hook: next(module.parameters()).register_post_accumulate_grad_hook(hook),
+    "any module's forward": lambda _, hook: register_module_forward_hook(hook),
+    "before any module's forward": lambda _, hook: register_module_forward_pre_hook(hook),
+    "any module's backward": lambda _, hook: register_module_full_backward_hook(hook),
+    "before any module's backward": lambda _, hook: register_module_full_backward_pre_hook(hook),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+@pytest.mark.parametrize("hook", HOOKS)
+@every_fast_rule
+def test_every_kind_of_hook_fires_as_under_the_plain_twin(name: str, kind: str, hook: str) -> None:
+    case = CASES[kind]()
+    plain, rule, calls = case.rule(name, fast=False), case.rule(name), []
+    fills = counting_fills(rule)
+    rule.backward(case.x, case.y, accumulate=False)  # from here on it works where it worked before
+    module = case.net if isinstance(case.net, ReplicaNetwork) else case.net.get_submodule("head")
+    handle = HOOKS[hook](module, lambda *_: calls.append(1))
+    try:
+        for accumulate in (False, True):
+            calls.clear()
+            rule.backward(case.x, case.y, accumulate=accumulate)
+            found = len(calls)
+            calls.clear()
+            plain.backward(case.x, case.y, accumulate=accumulate)
+            assert found == len(calls) > 0
+    finally:
+        handle.remove()
+    assert fills == [1], "the plain twin did the work"
+    rule.backward(case.x, case.y, accumulate=False)
+    assert fills == [2], "and no longer does without the hook"
 
 
 @every_fast_rule

@@ -9,3 +9,10 @@ from __future__ import annotations
 from kymograph.registry import Registry
 
 NULLS = Registry("kymograph.analysis.nulls", "draw", noun="null")
+REFERENCE = "fresh"
+"""The null of the corrected p-values and of the tables: matrices of the law that the training matrices came from."""
+
+
+def null_label(name: str) -> str:
+    """Returns what a figure calls a null: its label, or its name if it declares none."""
+    return str(NULLS.part(name).facts.get("label", name))

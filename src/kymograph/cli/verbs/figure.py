@@ -55,10 +55,9 @@ def main(words: list[str]) -> int:
     choose_look(options.style, options.venue)  # a mistake in the look is reported before anything is read
     figures, default = _from_logs(options) if _names_logs(options) else _from_runs(options)
     from kymograph.figures.save import save_figure
-    from kymograph.lab.figures import file_name
 
-    for name, figure in figures.items():
-        for path in save_figure(figure, Path(options.out) if options.out else default, file_name(name)):
+    for file, figure in figures.items():
+        for path in save_figure(figure, Path(options.out) if options.out else default, file):
             print(path)
     return 0
 
@@ -84,8 +83,8 @@ def _names_logs(options: Options) -> bool:
 
 
 def _from_runs(options: Options) -> tuple[Mapping[str, Figure], Path]:
-    """Returns the figures of stored runs, and the directory for them; without names, all that can be drawn."""
-    from kymograph.lab.figures import figure, figure_names
+    """Returns the figures of stored runs by file, and the directory for them; without names, all that can be drawn."""
+    from kymograph.lab.figures import figure, figure_names, file_names
 
     store, study = options.select.open(options.from_[0])
     look = {"style": options.style, "venue": options.venue}
@@ -95,14 +94,15 @@ def _from_runs(options: Options) -> tuple[Mapping[str, Figure], Path]:
             drawn[name] = figure(name, store, **look, studies=study.code)
         except KymographError as error:
             print(f"{name} was not drawn: {error}", file=sys.stderr)
-    return drawn, Path(options.from_[0]) / "figures"
+    files = file_names(drawn, study.code)
+    return {files[name]: one for name, one in drawn.items()}, Path(options.from_[0]) / "figures"
 
 
 def _from_logs(options: Options) -> tuple[Mapping[str, Figure], Path]:
-    """Returns the figures of the scripts' logs, and the directory for them."""
-    from kymograph.lab.figures import figure_from_logs
+    """Returns the figures of the scripts' logs by file, and the directory for them."""
+    from kymograph.lab.figures import figure_from_logs, file_name
 
     if options.select != SelectOptions():
         raise KymographError("logs are drawn as they are: --study, --arms and --where choose among stored runs")
-    drawn = {name: figure_from_logs(name, options.from_, options.style, options.venue) for name in options.names}
-    return drawn, Path()
+    look = options.style, options.venue
+    return {file_name(name): figure_from_logs(name, options.from_, *look) for name in options.names}, Path()

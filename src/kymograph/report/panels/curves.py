@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kymograph.figures.scales import is_log
 from kymograph.report.arm_curves import LineAxes, arm_curves, line_chart
-from kymograph.report.chart import Chart, ChartRequest, spans_decades
+from kymograph.report.chart import Chart, ChartRequest
 
 PART = {"about": "a series against training time, one line per arm", "order": 20}
 
@@ -15,7 +16,7 @@ def draw(request: ChartRequest) -> Chart | None:
     array, display = request.curves(), request.display
     if array is None or len(array.labels["step"]) < 2:
         return None
-    log = spans_decades(array.values) if display.log is None else display.log
+    log = is_log(display, array.values)
     arms = arm_curves(array, np.array(array.labels["step"], dtype=np.float64), log, display.bin_by)
     width = max((arm.width for arm in arms.values()), default=1)
     kept = "largest value" if display.bin_by == "max" else "mean"

@@ -11,8 +11,9 @@ import numpy as np
 from markupsafe import Markup
 
 from kymograph.figures.kymograph import cell_edges
+from kymograph.figures.scales import is_log_colour
 from kymograph.figures.seed_curves import binned
-from kymograph.figures.style import MAP
+from kymograph.figures.style import MAP, SIGNED_MAP
 from kymograph.report.arm_curves import LARGEST
 from kymograph.report.chart import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
 from kymograph.report.svg import Frame, Scale, element, number, picture, scale_over, thousands
@@ -23,8 +24,6 @@ COLUMNS = 200
 """The most cells along time."""
 FRAME = Frame(height=192, top=8, bottom=38, left=60)
 BAR = Frame(width=360, height=54, left=12, right=14, top=18, bottom=24)
-SIGNED_MAP = "PuOr_r"
-"""Diverging, and safe for colour-blind readers."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def draw(request: ChartRequest) -> Chart | None:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return None
-    log = bool((finite >= 0).all() and (finite > 0).any()) if display.log is None else display.log
+    log = is_log_colour(display, values)
     steps, sites = np.array(array.labels["step"], dtype=np.float64), tuple(map(str, array.labels["site"]))
     arms = [_cells(arm, part, steps, log) for arm, part in zip(array.labels["arm"], values, strict=True)
             if not np.isnan(part).all()]  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kymograph.figures.scales import is_log
 from kymograph.report.arm_curves import LineAxes, arm_curves, line_chart
-from kymograph.report.chart import Chart, ChartRequest, spans_decades
+from kymograph.report.chart import Chart, ChartRequest
 from kymograph.runs.arrays import LabelledArray
 
 PART = {"about": "the last values of a series against its sites, one line per arm", "order": 40}
@@ -17,7 +18,7 @@ def draw(request: ChartRequest) -> Chart | None:
     if "site" not in array.labels:
         return None
     final = last_values(array)
-    log = spans_decades(final.values) if display.log is None else display.log
+    log = is_log(display, final.values)
     sites = array.labels["site"]
     arms = arm_curves(final, np.arange(len(sites), dtype=np.float64), log, display.bin_by)
     title = f"{display.title}, along depth"

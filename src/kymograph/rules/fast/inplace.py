@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from kymograph.models.blocks import parameter_names
 from kymograph.models.flat import views_of
@@ -81,18 +82,15 @@ class InPlace(Rule):
         for parameter, address, gradient in self._locations:
             if parameter.data_ptr() != address or parameter.grad is not gradient:
                 return False
-            if parameter._backward_hooks or not parameter.requires_grad:
-                return False
-        for module in self._net_modules:
-            if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
-                return False
+        if self._needs_autograd():
+            return False
         held = self._rule_tensors
         return not held or all(a is b for a, b in zip(held, self.rule_tensors(), strict=True))
 
     def _needs_autograd(self) -> bool:
         """Returns whether a hook waits for autograd, or a parameter is not to be trained."""
-        return any(own._backward_hooks or not own.requires_grad for own in self._net_parameters) or any(
-            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks for module in self._net_modules
+        return _hooked(self._net_parameters, self._net_modules) or not all(
+            [own.requires_grad for own in self._net_parameters]
         )
 
     def _found(self) -> bool:
@@ -110,3 +108,14 @@ class InPlace(Rule):
     def __getstate__(self) -> dict[str, Any]:
         """A copy has memory of its own, and must look for it."""
         return {**self.__dict__, "_locations": [], "_rule_tensors": []}
+
+
+def _hooked(parameters: Iterable[nn.Parameter], modules: Iterable[nn.Module]) -> bool:
+    """Returns whether a hook of any kind waits for what these parameters and modules, or all modules, do."""
+    for parameter in parameters:
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            return True
+    for module in modules:
+        if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
+            return True
+    return bool(_has_any_global_hook())

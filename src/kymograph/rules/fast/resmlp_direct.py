@@ -23,6 +23,7 @@ from kymograph.rules.fast.layers import gradient_of, linear_back, normalise, thr
 from kymograph.rules.fast.resmlp_backprop import serves
 from kymograph.rules.feedback import Matrices
 from kymograph.rules.losses import output_error
+from kymograph.rules.normalised import RMS_EPSILON
 
 PART = {"rules": ("dfa",), "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors"}
 
@@ -57,7 +58,8 @@ class StackedDirectFeedback(InPlace, DirectFeedback):
         coefficients = (error / size).expand(len(matrices), -1, -1)  # the mean over the batch
         if self.normalise:
             credit = error @ matrices.mT  # (L, B, width)
-            coefficients = coefficients / (credit.square_().mean(-1, keepdim=True).sqrt_() + 1e-6)  # as `unit_rms`
+            rms = credit.square_().mean(-1, keepdim=True).sqrt_()  # as `unit_rms`, without the quotient
+            coefficients = coefficients / (rms + RMS_EPSILON)
         stack.embed_back(x, coefficients)
         signal = stack.blocks_back(coefficients, 2 * self.penalty / size)
         if signal is not None:
@@ -71,8 +73,14 @@ def accelerate(rule: Rule) -> Rule | None:
         return None
     if len({matrix.shape for matrix in rule.feedback}) > 1 or stack_of_views(_weights(rule.net, "w1.weight")) is None:
         return None
-    options = {"normalise": rule.normalise, "penalty": rule.penalty}
-    return StackedDirectFeedback(rule.net, rule.feedback, loss=rule.loss, **options)
+    return StackedDirectFeedback(
+        rule.net,
+        rule.feedback,
+        normalise=rule.normalise,
+        penalty=rule.penalty,
+        loss=rule.loss,
+        law=rule.feedback_law,
+    )
 
 
 def _weights(net: nn.Module, name: str) -> list[Tensor]:

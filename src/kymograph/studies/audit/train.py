@@ -12,7 +12,7 @@ from kymograph.sweep.compute import Workplace
 
 
 def train(specs: Sequence[RunSpec[AuditConfig]], work: Workplace) -> list[RunResult]:
-    """Trains the rungs one after the other; returns each as `snapshot` would."""
+    """Trains the rungs one after the other; returns each one's measurements."""
     return [_rung(spec, work) for spec in specs]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kymograph.analysis.nulls import NULLS
+from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
 from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.images import TRAINED_SERIES, ImageSettings, ImageStudy, TrainingSettings
@@ -69,7 +69,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     }
     series = (
         SeriesDisplay(
-            "null_fresh",
+            f"null_{REFERENCE}",
             "Observed credit cosines against their nulls",
             "density",
             log=False,
@@ -82,7 +82,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
                 "short": "cosine",
                 "observed_label": "the network's own feedback matrices",
                 "remark": "Shuffled images and random directions are narrow, because they break what images share.",
-                "nulls": {f"null_{name}": part.facts["label"] for name, part in NULLS.parts().items()},
+                "nulls": {f"null_{name}": null_label(name) for name in NULLS.names()},
             },
         ),
         SeriesDisplay("cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)),

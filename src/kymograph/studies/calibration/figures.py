@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kymograph.analysis.nulls import REFERENCE, null_label
 from kymograph.errors import KymographError
 from kymograph.figures.layout import legends
 from kymograph.figures.looks import current_look
 from kymograph.figures.style import COLOURS, LabFigure, sheet, stroke, styled
 from kymograph.runs.store import Store
+
+SHOWN = (REFERENCE, "rows", "columns")
+"""The nulls of the figure: those that keep what images share. The others are too narrow to be drawn beside them."""
 
 
 @styled
@@ -29,10 +33,10 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
         for (name, values), colour in zip(nulls.items(), COLOURS[2:], strict=False):
             heights, edges = np.histogram(values, bins=40)
             axes.stairs(heights / heights.max(), edges, fill=True, alpha=0.35, color=colour,
-                        label=f"null: {name} (n = {len(values):,} draws)")  # fmt: skip
+                        label=f"null: {null_label(name)} (n = {len(values):,} draws)")  # fmt: skip
             figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
-        for place, value in enumerate(observed):
-            label = f"training B (n = {len(observed)})" if place == 0 else None
+        for index, value in enumerate(observed):
+            label = f"training B (n = {len(observed)})" if index == 0 else None
             axes.axvline(value, color=COLOURS[1], linewidth=stroke(), label=label)
             figure.note(("panel", "what", "value"), [(title, "observed", value)])
         shown = np.concatenate([*nulls.values(), np.asarray(observed)])
@@ -48,7 +52,7 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
 
 @styled
 def histograms(store: Store) -> LabFigure:
-    """Draws, per arm, the fresh-B and permuted nulls of the deep mean over all seeds, and each seed's own cosine."""
+    """Draws, per arm, the nulls `SHOWN` of the deep mean over all seeds, and each seed's own cosine."""
     chosen = store.select("calibration").finished
     if not chosen.runs:
         raise KymographError("there is no finished run of calibration; run `kymograph run calibration`")
@@ -57,7 +61,7 @@ def histograms(store: Store) -> LabFigure:
         runs = chosen.select(arms=[arm])
         nulls = {
             name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs])
-            for name in ("fresh", "rows", "columns")
+            for name in SHOWN
         }
         panels.append((f"{arm}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs]))
     return draw_histograms(panels)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kymograph.analysis.calibration import CreditCalibration, calibrate
+from kymograph.analysis.nulls import REFERENCE
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.calibration import CalibrationConfig
@@ -67,12 +68,12 @@ def summary(found: CreditCalibration) -> dict[str, float | int | str | bool | No
         "deep_cosine": deep.observed,
         "deep_z": deep.z,
         "deep_closed_form_sd": deep.closed_sd,
-        "deep_null_mean": deep.nulls["fresh"].mean,
-        "deep_null_sd": deep.nulls["fresh"].sd,
-        "deep_p": deep.p["fresh"],
+        "deep_null_mean": deep.nulls[REFERENCE].mean,
+        "deep_null_sd": deep.nulls[REFERENCE].sd,
+        "deep_p": deep.p[REFERENCE],
         "deep_below_floor": deep.below_floor,
         "layer0_cosine": first.observed,
-        "layer0_p": first.p["fresh"],
+        "layer0_p": first.p[REFERENCE],
         "layer0_z": first.z,
         "control_cosine": found.control,
         "calibration_images": found.images,

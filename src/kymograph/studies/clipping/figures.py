@@ -89,12 +89,12 @@ def overview(store: Store) -> LabFigure:
             head, side = _title(store, setting, arms[0]), label
             if figure.look.landscape:
                 head, side = label, head.split(" (")[0]
-            place = axes.get_subplotspec()
+            cell = axes.get_subplotspec()
             label_panel(
                 axes,
-                head if place.is_first_row() else "",
-                "training step" if place.is_last_row() else "",
-                side if place.is_first_col() else "",
+                head if cell.is_first_row() else "",
+                "training step" if cell.is_last_row() else "",
+                side if cell.is_first_col() else "",
             )
     if figure.look.fixed:
         legends(figure, grid[2], inside=False)

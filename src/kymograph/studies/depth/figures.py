@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
-from kymograph.figures.kymograph import kymograph
+from kymograph.figures.kymograph import STREAM, kymograph
 from kymograph.figures.layout import legends, legends_above_data
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, colour, label_panel, sheet, stroke, styled
@@ -106,7 +106,7 @@ def stream_kymograph(store: Store) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The stream through training, {_task(store)} task"
-    return kymograph(store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)")
+    return kymograph(store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)", sites=STREAM)
 
 
 @styled
@@ -114,7 +114,7 @@ def gradient_kymograph(store: Store) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The gradient on the stream through training, {_task(store)} task"
-    return kymograph(store.series("stream_grad"), title, "||dL/dh||, mean loss\n(geometric mean over seeds)")
+    return kymograph(store.series("stream_grad"), title, "||dL/dh||, mean loss\n(geometric mean over seeds)", sites=STREAM)
 
 
 def _curves(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.kymograph import kymograph
+from kymograph.figures.kymograph import STREAM, kymograph
 from kymograph.figures.layout import legends
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
@@ -121,4 +121,4 @@ def _kymograph(store: Store, name: str, title: str, quantity: str) -> LabFigure:
     # A network's BP first, then what is compared with it.
     arms = sorted(chosen.arms, key=lambda arm: (arm.split("/")[0], "no_out_ln" in arm, "/dfa" in arm, arm))
     array = chosen.select(arms=arms).series(name)
-    return kymograph(array, title, f"{quantity}\n(geometric mean over seeds)", "epoch")
+    return kymograph(array, title, f"{quantity}\n(geometric mean over seeds)", "epoch", sites=STREAM)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
+from kymograph.runs.provenance import provenance
+from kymograph.runs.record import is_finished, write_failure
 from kymograph.sweep.compute import Follower, RunOutcome
 from kymograph.sweep.devices import accelerators
 from kymograph.sweep.orders import Order
@@ -46,3 +49,19 @@ def choose_engine(name: str, stacks: int, workers: int | None, device: str) -> E
     if name == AUTO:
         name = "processes" if count > 1 else "serial"
     return ENGINES.load(name)(count)
+
+
+def record_death(order: Order, reason: str) -> list[RunOutcome]:
+    """Records the runs of ``order`` that its worker had not stored when it died as failed; returns their outcomes."""
+    root, outcomes = Path(order.directory), []
+    for spec, missing in zip(order.stack.specs, order.stack.missing, strict=True):
+        if missing and not is_finished(root, spec):
+            write_failure(root, spec, reason, provenance(order.device, 1))
+            outcomes.append(RunOutcome(spec.id, "failed", reason))
+    return outcomes
+
+
+def exit_reason(code: int) -> str:
+    """Returns why runs failed whose worker process ended with this exit code; a negative one is a signal's."""
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"the worker process died ({how}); run again to retry"

@@ -11,14 +11,12 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.provenance import provenance
-from kymograph.runs.record import is_finished, write_failure
 from kymograph.sweep.compute import Follower, RunOutcome
 from kymograph.sweep.devices import accelerators
+from kymograph.sweep.engines.base import exit_reason, record_death
 from kymograph.sweep.orders import Order
 
 PART = {"about": "several processes on this machine, a core or an accelerator each", "order": 2}
@@ -131,12 +129,4 @@ class _Hand(threading.Thread):
     def _died(self, order: Order) -> list[RunOutcome]:
         code = self._end_worker()
         self._process = None
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        reason = f"the worker process died ({how}); run again to retry"
-        outcomes = []
-        root = Path(order.directory)
-        for spec, missing in zip(order.stack.specs, order.stack.missing, strict=True):
-            if missing and not is_finished(root, spec):
-                write_failure(root, spec, reason, provenance(order.device, 1))
-                outcomes.append(RunOutcome(spec.id, "failed", reason))
-        return outcomes
+        return record_death(order, exit_reason(code))

@@ -1,0 +1,56 @@
+"""``kymograph power``: what so many seeds can show about claims, before anything is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kymograph.cli.arguments import at_least, parse, positional, shown
+
+PART = {
+    "about": "the power of claims by the number of seeds, before anything is run",
+    "usage": "power CLAIMS",
+    "order": 75,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The power of claims by the number of seeds, with both tests, corrected for the family."""
+
+    claims: Annotated[str, positional(), shown("CLAIMS")]
+    """A TOML or Python file of claims, or a study: its name or module:Name."""
+    effect: Annotated[tuple[float, ...], shown("SIZE ...", default="0.5 0.8 1 1.5 2 sd; with --sd, by the margin")] = ()
+    """True effects: so many standard deviations beyond the margin; with --sd, in the measure's units or as a ratio."""
+    sd: Annotated[float | None, shown("SD", default="effects are in standard deviations")] = None
+    """Standard deviation of the paired differences, or of the logarithms of the ratios."""
+    family: Annotated[int | None, shown("N", default="the claims named, and the others of their study")] = None
+    """How many claims share the level."""
+    n: Annotated[tuple[int, ...], shown("N ...")] = (6, 8, 10, 15, 20, 30)
+    """Numbers of seeds."""
+
+
+def main(words: list[str]) -> int:
+    """Prints tables of power in percent."""
+    options = parse(Options, words, "kymograph power")
+    if options.family is not None:
+        at_least("family", options.family, 1)
+    from kymograph.lab.power import claims_of, monte_carlo_error, power_tables
+
+    claims = claims_of(options.claims)
+    for table in power_tables(claims, options.effect, options.sd, options.family, options.n):
+        print(table.title)
+        for claim in table.claims:
+            print(f"  - {claim}")
+        full = [cells for _, cells in table.rows if len(cells) == len(table.columns)]
+        width = 2 + max(6, *(len(cell) for cells in (table.columns, *full) for cell in cells))
+        print(f"{'n':>6}" + "".join(f"{column:>{width}}" for column in table.columns))
+        for n, cells in table.rows:
+            row = "".join(f"{cell:>{width}}" for cell in cells) if cells in full else f"  {cells[0]}"
+            print(f"{n:>6}{row}")
+        print()
+    print(
+        f"Percent, to ±{100 * monte_carlo_error():.1f} (Monte Carlo, fixed seed): both tests on normal differences, at "
+        "the level over the size of the family. Claims that are decided next to others have more."
+    )
+    return 0

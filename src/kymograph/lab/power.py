@@ -1,0 +1,212 @@
+"""What so many seeds can show about claims, before anything is run: power by simulation, with both tests.
+
+The differences of the seeds are taken to be normal. A claim is decided as it would be if nothing else in its family
+could be: at alpha over the size of the family, the first step of Holm's correction. Claims that are decided beside
+others have more power than is printed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kymograph.claims import registration
+from kymograph.claims.claim import Claim
+from kymograph.claims.decide import can_decide
+from kymograph.claims.files import read_claims
+from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_values, size_on_scale
+from kymograph.claims.reasons import margin_text
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.statistics.power import WORLDS, normal_samples
+from kymograph.statistics.sign_flips import LEAST_SEEDS
+from kymograph.studies.loading import STUDIES, load_study, registered_study
+
+SEEDS = (6, 8, 10, 15, 20, 30)
+STANDARD_EFFECTS = (0.5, 0.8, 1.0, 1.5, 2.0)
+"""In standard deviations of the paired differences."""
+
+
+@dataclass(frozen=True)
+class OutcomeRates:
+    """How often each outcome comes out of simulated seeds."""
+
+    supported: float
+    equivalent: float
+    refuted: float
+
+
+@dataclass(frozen=True)
+class PowerTable:
+    """Power by the number of seeds: one row per n, one column per true effect."""
+
+    title: str
+    claims: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """In percent; a single cell says why so few seeds show nothing."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A table of which only the rows are missing."""
+
+    title: str
+    claims: tuple[str, ...]
+    columns: tuple[str, ...]
+    row: Callable[[int], tuple[str, ...]]
+    """The cells for n seeds."""
+
+
+def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float, family: int) -> OutcomeRates:
+    """Returns how often n seeds support, refute or call equivalent a claim whose true effect is ``effect``.
+
+    ``effect`` and ``sd`` are of the differences (or log-ratios), positive where they speak for the claim.
+    """
+    samples = normal_samples(n)
+    found = p_values(bounds, lambda against, alternative: samples.p((against - effect) / sd, alternative))
+    decided = found.direction <= alpha / family
+    supported = decided & (found.support <= found.refute)
+    equivalent = ~decided & (found.equivalence <= alpha / family)
+    return OutcomeRates(float(supported.mean()), float(equivalent.mean()), float((decided & ~supported).mean()))
+
+
+def claims_of(name: str) -> list[Claim]:
+    """Returns the claims that a user names: those of a study, or of a TOML or Python file."""
+    if name in STUDIES.parts() or ":" in name:
+        return list(load_study(name).claims())
+    if not Path(name).is_file():
+        raise KymographError(f"there is neither a file nor a study {name!r}{did_you_mean(name, STUDIES.parts())}")
+    return read_claims(name)
+
+
+def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:
+    """Returns how many claims share the level in each family, the other claims of a registered study included."""
+    members: dict[str, set[str]] = {}
+    for claim in claims:
+        members.setdefault(claim.family, set()).add(registration.key(claim))
+    for family, keys in members.items():
+        study = registered_study(family)
+        keys |= {registration.key(claim) for claim in study.claims()} if study is not None else set()
+    return {family: len(keys) for family, keys in members.items()}
+
+
+def power_tables(
+    claims: Sequence[Claim],
+    effects: Sequence[float] = (),
+    sd: float | None = None,
+    family: int | None = None,
+    seeds: Sequence[int] = SEEDS,
+) -> list[PowerTable]:
+    """Returns tables of power: one per kind of decision and family, or, with ``sd``, one per claim.
+
+    Args:
+        claims: the claims.
+        effects: true effects. Without ``sd``: how far they lie beyond what must be ruled out, in standard deviations of
+            the paired differences. With it: in the measure's own units, as a ratio left / right on the log scale.
+        sd: standard deviation of the paired differences, or of the log-ratios.
+        family: how many claims share the level; default: those given, with the study's own.
+        seeds: the numbers of seeds.
+    """
+    if sd is not None and not (math.isfinite(sd) and sd > 0):
+        raise KymographError(f"a standard deviation is a number above 0, not {sd:g}")
+    for n in seeds:
+        if n < LEAST_SEEDS:
+            raise KymographError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
+    sizes = family_sizes(claims) if family is None else {claim.family: family for claim in claims}
+    if sd is not None:
+        questions = [_measured(claim, effects, sd, sizes[claim.family]) for claim in claims]
+    else:
+        groups: dict[tuple[str, float, bool], list[Claim]] = {}
+        for claim in claims:
+            groups.setdefault((claim.family, claim.alpha, claim.direction == "equal"), []).append(claim)
+        questions = [
+            question
+            for (name, _, _), members in groups.items()
+            for question in _standardised(members, sizes[name], effects or STANDARD_EFFECTS)
+        ]
+    rows: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in questions]
+    for n in seeds:  # the outer loop, because all questions about n seeds share their simulated samples
+        for found, question in zip(rows, questions, strict=True):
+            found.append((n, question.row(n)))
+    return [
+        PowerTable(question.title, question.claims, question.columns, tuple(found))
+        for found, question in zip(rows, questions, strict=True)
+    ]
+
+
+def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]) -> Iterator[_Question]:
+    """Yields the power in units of the standard deviation: of a direction (or of "equal"), then of equivalence.
+
+    The claims are of one family and one alpha, and either all or none of them are about equality.
+    """
+    for effect in effects:
+        if not effect > 0:
+            raise KymographError(f"without --sd an effect is so many standard deviations above 0, not {effect:g}")
+    alpha, columns = claims[0].alpha, tuple(f"{effect:g} sd" for effect in effects)
+    where = f"{claims[0].family}: family of {family} at {alpha:g}"
+
+    def power_of(outcome: str, bounds: Callable[[float], Bounds], moved: bool) -> Callable[[int], tuple[str, ...]]:
+        def row(n: int) -> tuple[str, ...]:
+            if not can_decide(n, family, alpha, "greater" if outcome == "equivalent" else "two-sided"):
+                return (f"{n} seeds cannot reach {alpha:g} in a family of {family}",)
+            rates = [
+                outcome_rates(bounds(effect), effect if moved else 0.0, 1.0, n, alpha, family) for effect in effects
+            ]
+            return tuple(_percent(getattr(rate, outcome)) for rate in rates)
+
+        return row
+
+    if claims[0].direction == "equal":
+        title = f"{where}; chance of SUPPORTED if there is no difference and the margin is"
+        within = power_of("supported", lambda margin: Bounds(margin, margin, 0.0, equal=True), moved=False)
+        yield _Question(title, _listed(claims), columns, within)
+        return
+    title = f"{where}; chance of SUPPORTED if the effect is beyond the margin by"
+    beyond = power_of("supported", lambda _: Bounds(0.0, -math.inf, 0.0), moved=True)
+    yield _Question(title, _listed(claims), columns, beyond)
+    bounded = [claim for claim in claims if bounds_of(claim).equivalence > 0]
+    if bounded:
+        title = f"{where}; chance of EQUIVALENT if there is no effect and the equivalence margin is"
+        within = power_of("equivalent", lambda margin: Bounds(math.inf, -math.inf, margin), moved=False)
+        yield _Question(title, _listed(bounded), columns, within)
+
+
+def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> _Question:
+    """Returns how often each outcome comes out, by true effects in the measure's own units."""
+    bounds, ratio, sign = bounds_of(claim), claim.scale == "log ratio", direction_sign(claim)
+    if ratio and any(effect <= 0 for effect in effects):
+        raise KymographError(f"{claim.name}: an effect on the log scale is a ratio above 0")
+    if effects:
+        turned = [sign * size_on_scale(claim, effect) for effect in effects]
+    else:
+        unit = size_on_scale(claim, claim.margin) or sd
+        turned = [factor * unit for factor in (0.0, 1.0, 1.5, 2.0)]
+
+    def row(n: int) -> tuple[str, ...]:
+        rates = [outcome_rates(bounds, value, sd, n, claim.alpha, family) for value in turned]
+        return tuple(f"{_percent(r.supported)}/{_percent(r.equivalent)}/{_percent(r.refuted)}" for r in rates)
+
+    title = (
+        f"{claim.family}: family of {family} at {claim.alpha:g}, sd {sd:g}; chance of SUPPORTED/EQUIVALENT/REFUTED if "
+        "the effect is"
+    )
+    natural = [math.exp(sign * value) if ratio else sign * value for value in turned]
+    columns = tuple(f"x{value:.3g}" if ratio else f"{value:+.3g}" for value in natural)
+    return _Question(title, _listed([claim]), columns, row)
+
+
+def monte_carlo_error() -> float:
+    """Returns the largest half-width of the 95 % interval of a simulated rate."""
+    return float(np.sqrt(0.25 / WORLDS) * 2)
+
+
+def _listed(claims: Sequence[Claim]) -> tuple[str, ...]:
+    return tuple(f"{claim.name} ({claim.setup}; {claim.direction}, margin {margin_text(claim)})" for claim in claims)
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.0f}"

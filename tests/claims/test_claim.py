@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+
+from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.registration import key
+from kymograph.errors import KymographError
+from kymograph.studies.loading import list_studies
+
+A, B, C, D = (Quantity(arm, Measure("x")) for arm in "abcd")
+CLAIM = Claim("a above b", "s", "own", "t", "o", A, B, "greater", 0.1)
+# As they were before claims had an equivalence margin of their own or could be about interactions.
+HASHES = {
+    "clipping/script/clipping lowers the variation of the effective dimension": "508c606b22d6bb10",
+    "depth/script/gradients of the plain stack vanish with depth": "9f56f9316260096e",
+    "depth/repaired/residual connections keep gradients level": "96bc3cc54ff8c694",
+    "snapshot/repaired/the rule alone grows the stream under SGD": "b0b78389b5edcdee",
+    "calibration/repaired/the deep cosine survives matrices with permuted classes": "3269f64c2a9f9503",
+}
+ALL_HASHES = "425b6d9318ae1b2b53166d2dc33c3dbef388f7ae4802788afbddf587946d25f0"
+
+
+def test_the_built_in_claims_have_the_hashes_that_they_were_registered_with() -> None:
+    found = {key(claim): claim.hash for study in list_studies() for claim in study.claims()}
+    assert {name: found[name][:16] for name in HASHES} == HASHES
+    assert hashlib.sha256("".join(found[name] for name in sorted(found)).encode()).hexdigest() == ALL_HASHES
+
+
+def test_what_is_unset_is_left_out_and_what_is_set_is_hashed() -> None:
+    assert not {"equivalence_margin", "interaction"} & set(CLAIM.content)
+    apart, four = replace(CLAIM, equivalence_margin=0.05), replace(CLAIM, interaction=(C, D))
+    assert len({CLAIM.hash, apart.hash, four.hash, replace(four, interaction=(D, C)).hash}) == 4
+    for claim in (CLAIM, apart, four, replace(CLAIM, direction="equal")):
+        again = Claim.of(json.loads(json.dumps(claim.content)))
+        assert again == claim and again.hash == claim.hash
+    with pytest.raises(ValueError, match="unpack"):
+        Claim.of({**four.content, "interaction": [1]})
+
+
+def test_a_claim_knows_the_quantities_that_it_compares() -> None:
+    assert CLAIM.sides == (A, B) and replace(CLAIM, right=1.0).sides == (A,)
+    assert replace(CLAIM, interaction=(C, D)).sides == (A, B, C, D)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"equivalence_margin": -0.1}, "equivalence_margin must be a number of at least 0"),
+        ({"scale": "log ratio", "margin": 1.1, "equivalence_margin": 0.9}, "equivalence_margin must be a ratio"),
+        ({"direction": "equal", "margin": 0.0}, "nothing can be shown equal within a margin of 0"),
+        ({"direction": "equal", "scale": "log ratio", "margin": 1.0}, "within a margin of 1"),
+        ({"direction": "equal", "equivalence_margin": 0.1}, "is its equivalence margin"),
+        ({"right": 1.0, "interaction": (C, D)}, "compares four quantities"),
+    ],
+)
+def test_a_claim_that_makes_no_sense_is_refused(change: dict, words: str) -> None:
+    with pytest.raises(KymographError, match=words):
+        replace(CLAIM, **change)
