@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kymograph import registry
 from kymograph.errors import KymographError
-from kymograph.registry import Registry, declared
+from kymograph.registry import Registry, declared, source_file
 
 REGISTRIES = {
     "kymograph.studies": "STUDY",
@@ -73,3 +76,94 @@ def test_a_part_that_lacks_what_its_kind_needs_is_named(tmp_path: Path, monkeypa
         registry.load("one")
     with pytest.raises(KymographError, match="'two-words' cannot be loaded: No module named 'absent_of_mine'"):
         registry.load("two-words")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory of installed packages; `offer` puts parts into it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    registry._in_packages.cache_clear()
+    before = set(sys.modules)
+    yield tmp_path
+    registry._in_packages.cache_clear()
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def offer(site: Path, package: str, entries: dict[str, str], group: str = "kymograph.data", **modules: str) -> None:
+    """Installs a package with these modules and entry points."""
+    (site / package).mkdir()
+    for module, text in {"__init__": "", **modules}.items():
+        (site / package / f"{module}.py").write_text(text)
+    information = site / f"{package}-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+    lines = "\n".join(f"{name} = {value}" for name, value in entries.items())
+    (information / "entry_points.txt").write_text(f"[{group}]\n{lines}\n")
+    importlib.invalidate_caches()
+
+
+DATA = Registry("kymograph.data", "load", noun="data set")
+
+
+def test_finding_a_file_imports_nothing(site: Path) -> None:
+    offer(site, "raising", {}, __init__="raise SystemExit", inner="")
+    assert source_file("raising.inner") == (site / "raising" / "inner.py").resolve()
+    assert source_file("raising.absent") is None and source_file("absent_of_mine.x") is None
+    assert source_file("sys") is None
+
+
+@pytest.mark.parametrize("trouble", ["1 / 0", "raise RuntimeError('two\\nlines')", "import absent_of_mine", "x ="])
+def test_a_package_that_cannot_be_imported_is_listed_and_is_one_sentence_when_loaded(site: Path, trouble: str) -> None:
+    """A raise in `pkg/__init__.py` used to end even `kymograph --help`."""
+    offer(site, "broken", {"mine": "broken.part"}, __init__=trouble, part='PART = {"about": "a part"}\n')
+    assert DATA.parts()["mine"].about == "a part"
+    with pytest.raises(KymographError, match="the data set 'mine' cannot be loaded: ") as found:
+        DATA.load("mine")
+    assert "\n" not in str(found.value)
+
+
+def test_an_entry_point_does_not_replace_a_built_in_part(site: Path) -> None:
+    offer(site, "sly", {"digits": "sly.part"}, part='PART = {"about": "not the digits"}\ndef load(d=None): ...\n')
+    assert DATA.parts()["digits"].module == "kymograph.data.digits" and DATA.is_built_in("digits")
+    with pytest.raises(KymographError, match=r"'digits' cannot be used: kymograph\.data\.digits and sly\.part both"):
+        DATA.load("digits")
+
+
+def test_two_packages_that_offer_one_name_are_both_named(site: Path) -> None:
+    for package in ("one_of_two", "two_of_two"):
+        offer(site, package, {"mine": f"{package}.part"}, part="PART = {}\nload = print\n")
+    assert "mine" in DATA.names() and not DATA.is_built_in("mine")
+    with pytest.raises(KymographError, match=r"one_of_two\.part and two_of_two\.part|two_of_two\.part and one_of_two"):
+        DATA.load("mine")
+
+
+@pytest.mark.parametrize(
+    ("declaration", "wrong"),
+    [
+        ('{"order": "first"}', r'PART\["order"\] in odd\.part must be a number'),
+        ('{"order": None}', r'PART\["order"\] in odd\.part must be a number'),
+        ('{"about": 3}', r'PART\["about"\] in odd\.part must be a text'),
+        ('{"name": ["x"]}', r'PART\["name"\] in odd\.part must be a text'),
+        ("dict(about=1)", r"PART in odd\.part is not a dictionary literal"),
+        ("{[]: 1}", r"PART in odd\.part is not a dictionary literal"),
+        ("3", r"PART in odd\.part is not a dictionary literal"),
+    ],
+)
+def test_a_bad_declaration_is_listed_last_and_is_one_sentence_when_loaded(
+    site: Path, declaration: str, wrong: str
+) -> None:
+    offer(site, "odd", {"zz-mine": "odd.part"}, part=f"PART = {declaration}\nload = print\n")
+    assert DATA.names()[-1] == "zz-mine"
+    with pytest.raises(KymographError, match=wrong):
+        DATA.load("zz-mine")
+
+
+def test_an_entry_point_may_name_an_object_of_its_module(site: Path) -> None:
+    text = 'PART = {"about": "two in one module"}\nclass Both:\n    first = 1\nsecond = 2\n'
+    offer(
+        site, "both", {"first": "both.part:Both.first", "second": "both.part:second", "no": "both.part:no"}, part=text
+    )
+    assert (DATA.load("first"), DATA.load("second")) == (1, 2)
+    with pytest.raises(KymographError, match="defines no 'no'"):
+        DATA.load("no")

@@ -15,6 +15,8 @@ from kymograph.claims.hypotheses import bounds_of, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.many_samples import ManySamples
+from kymograph.statistics.sign_flips import sign_flip_p
+from kymograph.statistics.t_tests import tost_p
 
 SIDE = Quantity("a", Measure("x"))
 
@@ -223,6 +225,9 @@ def test_equivalence_follows_alpha_and_needs_both_tests(values: np.ndarray, marg
     one = claim("greater", margin, alpha=alpha)
     evidence = decide.weigh(one, values)
     assert evidence.both.equivalence == max(evidence.t.equivalence, evidence.flip.equivalence)
+    assert evidence.t.equivalence == tost_p(values, margin)
+    flips = sign_flip_p(values, -margin, "greater"), sign_flip_p(values, margin, "less")
+    assert evidence.flip.equivalence == max(flips)
     if told(one, values) is Outcome.EQUIVALENT:
         low, high = t_interval(values, 1 - 2 * alpha)
         assert -margin < low and high < margin, "the interval shown agrees"

@@ -260,9 +260,13 @@ def test_a_claim_of_absence_lists_the_seeds_that_fail() -> None:
 
 def test_equal_is_two_sided() -> None:
     level = replace(CLAIM, right=0.0, direction="equal", margin=0.1)
-    for values, outcome in (([0.01, -0.02] * 4, Outcome.SUPPORTED), ([0.5, 0.51] * 4, Outcome.REFUTED),
-                            ([-0.5, -0.51] * 4, Outcome.REFUTED), ([0.09, 0.12] * 4, Outcome.INCONCLUSIVE)):  # fmt: skip
-        assert told(runs(values, []), level)[0].outcome is outcome
+    for pair, outcome in (
+        ([0.01, -0.02], Outcome.SUPPORTED),
+        ([0.5, 0.51], Outcome.REFUTED),
+        ([-0.5, -0.51], Outcome.REFUTED),
+        ([0.09, 0.12], Outcome.INCONCLUSIVE),
+    ):
+        assert told(runs(pair * 4, []), level)[0].outcome is outcome
     assert told(runs([0.01, -0.02] * 4, []), level)[0].reason == "equal within 0.1"
 
 

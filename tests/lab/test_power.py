@@ -46,7 +46,7 @@ def test_standard_tables_say_what_seeds_cannot_reach() -> None:
     direction, equivalence = power_tables([CLAIM, replace(CLAIM, name="again")], effects=(1.0,), seeds=(6, 10))
     assert direction.columns == ("1 sd",) and "SUPPORTED" in direction.title and len(direction.claims) == 2
     assert direction.rows[0][1] == ("6 seeds cannot reach 0.05 in a family of 2",)
-    assert equivalence.rows[0][1] == ("0",) or int(equivalence.rows[0][1][0]) >= 0, "one-sided, six seeds can"
+    assert int(equivalence.rows[0][1][0]) < 20, "one-sided, six seeds can reach it"
     assert 60 < int(direction.rows[1][1][0]) < 70
     (equal,) = power_tables([replace(CLAIM, direction="equal")], effects=(1.0, 3.0), seeds=(10,))
     assert int(equal.rows[0][1][0]) < int(equal.rows[0][1][1]) == 100

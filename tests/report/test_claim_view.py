@@ -31,7 +31,7 @@ def test_every_form_of_claim_is_put_into_words() -> None:
     equal = replace(claim("x"), direction="equal")
     assert comparison_text(equal) == "final_loss (wild) is equal to final_loss (calm) within 0.1"
     four = replace(claim("x"), interaction=(claim("x").left, claim("x").left))
-    words = "final_loss (wild) minus final_loss (calm) is greater than final_loss (wild) minus final_loss (wild) by more"
+    words = "final_loss (wild) minus final_loss (calm) is greater than final_loss (wild) minus final_loss (wild) by"
     assert comparison_text(four).startswith(words)
     verdict = replace(make_verdicts()[0], claim=equal)
     assert "claimed: between" in str(dot_plot(verdict))

@@ -12,6 +12,7 @@ from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.plan_file import record_plan
 from kymograph.runs.spec import RunSpec
+from kymograph.studies.loading import list_studies
 from tests.report.pages import NOW, make_runs
 
 
@@ -59,3 +60,18 @@ def test_runs_that_had_not_ended_and_damaged_records_are_reported(
         main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")])
     assert exit_.value.code == 0 and "left out: " in capsys.readouterr().err
     assert "2 planned runs had not ended" in (tmp_path / "r.html").read_text()
+
+
+def test_what_is_said_of_random_numbers_is_what_the_studies_declare(tmp_path: Path) -> None:
+    """It used to be said of every study that its random numbers come from named generators."""
+    make_runs(tmp_path)
+    store = make_runs(tmp_path, study="other")
+
+    def runs(**said: str) -> str:
+        declared = {name: Declaration(name, methods=said.get(name, "")) for name in ("own", "other")}
+        return dict(methods(store, Verdicts(()), declared, [], []))["Runs"]
+
+    assert "andom" not in runs() and "paired" not in runs()
+    assert runs(own="Seeds set all.").endswith(" own: Seeds set all.")
+    assert runs(own="Seeds set all.", other="Seeds set all.").endswith("finished runs. Seeds set all.")
+    assert all("generators" in study.declaration().methods for study in list_studies())

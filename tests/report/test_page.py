@@ -18,6 +18,7 @@ import kymograph
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
 from kymograph.report.page import build_page, data_block, write_page
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
@@ -149,8 +150,9 @@ def test_settings_failures_divergence_and_audits_are_reported(tmp_path: Path) ->
     make_runs(tmp_path, summary={"finite": False, "alarm_decay": True, "audit_gap": 0.25})
     make_runs(tmp_path, config={"lr": 0.5})
     store = add_failure(tmp_path, "out of <memory>")
-    page = Outline(build_page(store, Verdicts(()), now=NOW))
-    for text in ("lr: 0.1", "lr: 0.5", "3 diverged", "1 failed", "out of <memory>", "alarm decay", "3 of 3", "0.25",
+    declared = Declaration("own", tables={"Alarms": {"alarm_decay": "alarm of decay", "audit_gap": "gap"}})
+    page = Outline(build_page(store, Verdicts(()), declarations={"own": declared}, now=NOW))
+    for text in ("lr: 0.1", "lr: 0.5", "3 diverged", "1 failed", "out of <memory>", "alarm of decay", "3 of 3", "0.25",
                  "6 runs diverged", "1 run failed and took no part"):  # fmt: skip
         assert text in page.text, text
 

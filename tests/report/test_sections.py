@@ -7,7 +7,7 @@ import numpy as np
 from kymograph.claims.verdict import Verdicts
 from kymograph.report.page import build_page
 from kymograph.report.sections import section_of
-from kymograph.report.tables import Cell, audit_table, headline_table, number_cell
+from kymograph.report.tables import Cell, declared_tables, headline_table, number_cell
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
 from tests.report.pages import NOW, make_runs
 
@@ -85,11 +85,23 @@ def test_headlines_are_the_declared_ones_or_the_first_numbers(tmp_path: Path) ->
     summary = {"alarm_decay": True, "audit_gap": 0.25, **{f"z{index}": float(index) for index in range(9)}, "text": "x"}
     store = make_runs(tmp_path, summary=summary)
     arms = ["calm", "wild"]
-    assert headline_table(store, arms, {"z3": "three", "gone": "gone"}).header == ("three",)
-    assert headline_table(store, arms, {}).header == ("final_loss", "z0", "z1", "z2", "z3", "z4")
-    audit = audit_table(store, arms)
-    assert audit.header == ("alarm decay", "audit gap")
-    assert audit.rows[0] == ("calm", (Cell("3 of 3"), Cell("0.25")))
+    declared = Declaration("own", headlines={"z3": "three", "gone": "gone"})
+    assert headline_table(store, arms, declared).header == ("three",)
+    plain = Declaration("own")
+    first = ("alarm_decay", "audit_gap", "final_loss", "z0", "z1", "z2")
+    assert headline_table(store, arms, plain).header == first, "no name of a number makes it another kind of number"
+    assert declared_tables(store, arms, plain) == ()
+
+
+def test_further_tables_are_those_that_the_study_declares(tmp_path: Path) -> None:
+    store = make_runs(tmp_path, summary={"alarm_decay": True, "gap": 0.25})
+    arms, columns = ["calm", "wild"], {"alarm_decay": "decay", "gap": "gap", "gone": "gone"}
+    declaration = Declaration("own", tables={"Alarms": columns, "Nothing": {"gone": "gone"}})
+    ((title, table),) = declared_tables(store, arms, declaration)
+    assert (title, table.header) == ("Alarms", ("decay", "gap"))
+    assert table.rows[0] == ("calm", (Cell("3 of 3"), Cell("0.25")))
+    assert headline_table(store, arms, declaration).header == ("final_loss",), "each number is in one table"
+    assert Declaration.from_json(declaration.to_json()) == declaration
 
 
 def test_cells_have_mean_interval_and_what_is_missing() -> None:

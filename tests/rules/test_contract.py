@@ -29,10 +29,7 @@ ON_REPLICAS = [name for name, facts in FACTS.items() if facts.get("replicas")]
 OPTIONS = {"normalise": False, "penalty": 0.3}
 EXACT = {"rtol": 1e-9, "atol": 1e-12}
 PAIRS = [
-    (rule, kind)
-    for rule in FACTS
-    for kind in CASES
-    if rule in ON_REPLICAS or kind not in ("next token", "layer stack")
+    (rule, kind) for rule in FACTS for kind in CASES if rule in ON_REPLICAS or kind not in ("next token", "layer stack")
 ]
 # Of the plain rule on parameters that are rows of one matrix; the numbers are right.
 pytestmark = pytest.mark.filterwarnings("ignore:grad and param do not obey the gradient layout contract")

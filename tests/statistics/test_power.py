@@ -85,10 +85,11 @@ def test_the_power_of_equivalence_is_that_of_simulated_samples(
 def test_both_tests_take_at_least_the_seeds_of_the_t_test_and_few_more() -> None:
     for alpha in (0.05, 0.05 / 8):
         for effect in (0.4, 0.7, 1.0, 1.6, 50.0):
-            student = fewest_seeds(lambda n, d=min(effect, 10.0), a=alpha: t_power(d, n, a), 0.8)
+            size = min(effect, 10.0)
+            student = fewest_seeds(lambda n, d=size, a=alpha: t_power(d, n, a), 0.8)
             both = seeds_to_show_effect(effect, alpha)
             assert student is not None and both is not None and student <= both <= max(student + 2, 11)
-            student = fewest_seeds(lambda n, d=min(effect, 10.0), a=alpha: tost_power(0.0, d, n, a), 0.8)
+            student = fewest_seeds(lambda n, d=size, a=alpha: tost_power(0.0, d, n, a), 0.8)
             both = seeds_to_show_equivalence(0.0, effect, alpha)
             assert student is not None and both is not None and student <= both <= max(student + 2, 11)
     assert seeds_to_show_equivalence(1.0, 1.0, 0.05) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kymograph.statistics.alternatives import ALTERNATIVES, Alternative
-from kymograph.statistics.sign_flips import max_t, sign_flip_equivalence_p, sign_flip_p, smallest_p
+from kymograph.statistics.sign_flips import max_t, sign_flip_p, smallest_p
 from kymograph.statistics.t_tests import t_test
 
 few_values = st.lists(st.integers(-8, 8).map(lambda k: k / 10), min_size=1, max_size=8)  # many ties, none exact
@@ -208,16 +208,3 @@ def test_a_map_keeps_its_family_wise_level() -> None:
     draw = np.random.default_rng(7)
     worlds = draw.normal(0.0, 1.0, (400, 8, 1)) + draw.normal(0.0, 1.0, (400, 8, 12))
     assert np.mean([max_t(world).min() <= 0.05 for world in worlds]) < 0.05 + 0.04
-
-
-@given(few_values, st.sampled_from([0.05, 0.35, 0.75]))
-def test_equivalence_is_the_worse_of_two_one_sided_tests(values: list[float], margin: float) -> None:
-    p = sign_flip_equivalence_p(values, margin)
-    assert p == max(sign_flip_p(values, -margin, "greater"), sign_flip_p(values, margin, "less"))
-    assert p == sign_flip_equivalence_p([-value for value in values], margin)
-    assert p >= smallest_p(len(values), "greater")
-
-
-def test_a_margin_is_a_size() -> None:
-    with pytest.raises(ValueError, match="margin"):
-        sign_flip_equivalence_p([1.0], -1.0)

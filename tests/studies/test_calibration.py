@@ -75,7 +75,9 @@ def test_the_corrected_p_values_are_those_of_the_reference_null_in_whatever_orde
     x, y = Batches(digits(), 8).test(50)
     feedback = [torch.randn(8, 10, generator=torch.Generator().manual_seed(n)) for n in range(2)]
     found = calibrate(net, feedback, x, y, draws=50, nulls=("samples", REFERENCE))
-    assert [layer.p_holm for layer in found.layers] == pytest.approx(holm([layer.p[REFERENCE] for layer in found.layers]))
+    assert [layer.p_holm for layer in found.layers] == pytest.approx(
+        holm([layer.p[REFERENCE] for layer in found.layers])
+    )
     assert [layer.p[REFERENCE] for layer in found.layers] != [layer.p["samples"] for layer in found.layers]
     other = calibrate(net, feedback, x, y, draws=50, nulls=("samples",))
     assert all(np.isnan(layer.p_holm) for layer in other.layers), "no reference, no correction"

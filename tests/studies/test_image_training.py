@@ -53,6 +53,8 @@ def test_the_record_says_of_feedback_what_the_rule_says(tmp_path: Path, monkeypa
 
 def test_a_checkpoint_holds_everything_of_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, tensors = trained_by(Scaled, tmp_path, monkeypatch)
-    assert torch.equal(tensors["rule.embed_feedback"], matrices(3)[2]) and torch.equal(tensors["rule.scale"], torch.ones(3))
+    assert torch.equal(tensors["rule.embed_feedback"], matrices(3)[2]) and torch.equal(
+        tensors["rule.scale"], torch.ones(3)
+    )
     names = {name for name in tensors if not name.startswith("net.")}
     assert names == {"feedback.0", "feedback.1", "rule.embed_feedback", "rule.scale"}, "each tensor once"

@@ -96,7 +96,10 @@ def test_the_engine_of_the_guide_keeps_the_contract_too(tmp_path: Path) -> None:
     died, worked = space["Engine"](1).run(orders, Progress("", 2, 2, quiet=True))
     assert [(one.status, "signal 9" in (one.reason or "")) for one in died] == [("failed", True)]
     assert [one.status for one in worked] == ["finished"]
-    assert [(run.arm, run.status) for run in kymograph.Store.open(tmp_path)] == [("die", "failed"), ("work", "finished")]
+    assert [(run.arm, run.status) for run in kymograph.Store.open(tmp_path)] == [
+        ("die", "failed"),
+        ("work", "finished"),
+    ]
 
 
 def test_an_order_names_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

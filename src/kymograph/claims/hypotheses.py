@@ -75,9 +75,10 @@ def bounds_of(claim: Claim) -> Bounds:
 def p_values(bounds: Bounds, tail: Tail) -> PValues:
     """Returns the p-values of a claim's outcomes from one-sided tests.
 
-    "equal" is supported by two one-sided tests within the margin and refuted by one beyond it on either side. At most
-    one of the three can be wrong with more than half of alpha: an effect at the margin is wrongly called smaller or
-    wrongly called larger, and being wrongly called beyond the opposite margin implies the former.
+    "equal" is supported by two one-sided tests within the margin and refuted by one beyond it on either side. With each
+    at half of alpha, alpha bounds all errors: an effect at the upper margin is wrongly called smaller than it with half
+    of alpha (without which it is called neither equal nor beyond the lower margin) and larger with the other half; one
+    within the margins is wrongly called beyond either with half of alpha each.
     """
     margin = bounds.support
     if bounds.equal:

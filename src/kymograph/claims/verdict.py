@@ -229,13 +229,13 @@ def decisive_p(verdict: Verdict) -> str:
     """Returns the p-value that the verdict rests on, and what it is against unless that is the claim's direction.
 
     A direction that was not shown says little by its own p-value, which is 1 for any effect between zero and the
-    margin; where there is an effect all the same, the p-value against zero comes first.
+    margin; where there is an effect all the same, the p-value against zero is shown, and the reason has both.
     """
     if verdict.outcome == Outcome.EQUIVALENT and verdict.p_equivalence is not None:
         return f"{p_text(verdict.p_equivalence)} (equivalence)"
     real = verdict.p_zero is not None and verdict.p_zero <= verdict.claim.alpha
     if verdict.outcome == Outcome.INCONCLUSIVE and real and verdict.p_margin is not None:
-        return f"{p_text(verdict.p_zero)} (zero), {p_text(verdict.p_margin)} (margin)"
+        return f"{p_text(verdict.p_zero)} (zero)"
     return p_text(verdict.p)
 
 

@@ -95,7 +95,9 @@ def kymograph(
                 rasterized=True,
             )
         else:
-            axes.text(0.5, 0.5, "no positive value" if log else "no value", transform=axes.transAxes, ha="center", va="center")
+            axes.text(
+                0.5, 0.5, "no positive value" if log else "no value", transform=axes.transAxes, ha="center", va="center"
+            )
         axes.set_title(f"{arm} (n = {count})")
         axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
         figure.note(

@@ -112,7 +112,13 @@ def audit(
     frozen: Tensor | None = None
     rungs: dict[int, float] = {}
     unknown = _unknown_rule(trained)
-    if ladder and not unknown and trained.config is not None and trained.seed is not None and trained.untrained is not None:
+    if (
+        ladder
+        and not unknown
+        and trained.config is not None
+        and trained.seed is not None
+        and trained.untrained is not None
+    ):
         out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
         frozen, rungs = _ladder(trained, tests, SweepOptions(out, "serial", None, chosen, data_dir, quiet))
     rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)

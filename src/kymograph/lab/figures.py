@@ -10,7 +10,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.figures import FIGURES
 from kymograph.studies.base import Study
 from kymograph.studies.drawing import Drawing, about
-from kymograph.studies.loading import declaration_of, list_studies, registered_study
+from kymograph.studies.loading import built_in_studies, declaration_of, list_studies, registered_study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,8 +73,8 @@ def figure_from_logs(name: str, paths: Sequence[str], style: str | None = None, 
 
 
 def file_name(name: str, studies: Iterable[Study] = ()) -> str:
-    """Returns the name of a figure's files, as ``studies`` or the registered ones declare it; else the figure's own."""
-    for study in (*studies, *list_studies()):
+    """Returns the name of a figure's files, as ``studies`` or the built-in ones declare it; else the figure's own."""
+    for study in (*studies, *built_in_studies()):
         draw = study.figures().get(name)
         if draw is not None:
             return draw.file_name or name if isinstance(draw, Drawing) else name

@@ -130,34 +130,46 @@ def sweep(
     stacks = plan(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
                   study.largest_stack)  # fmt: skip
     missing = sum(sum(stack.missing) for stack in stacks)
+    part_sources = study.part_sources(specs)
     if not options.quiet:
-        _note_changed_code(root, study, missing)
-    _declare(root, study, specs)
+        _note_changed_code(root, study, missing, part_sources)
+    _declare(root, study, specs, part_sources)
     failures = _compute(code, study.name, stacks, options) if missing else []
     return Sweep(study, Store.of_specs(root, specs), tuple(failures), missing, len(specs) - missing)
 
 
-def _note_changed_code(root: Path, study: Study, missing: int) -> None:
+PartSources = Mapping[str, Mapping[str, str]]
+
+
+def _note_changed_code(root: Path, study: Study, missing: int, part_sources: PartSources) -> None:
     """Says why runs are computed again, or found again, if the study's code is not what made the last ones."""
     before = read_declaration(root / slug(study.name))
-    if before is None or (before.version, before.source) == (study.version, study.source):
+    if before is None:
         return
-    what = f"source {before.source} is now {study.source}"
-    if before.source == study.source:
+    known = {part: digest for parts in before.part_sources.values() for part, digest in parts.items()}
+    now = {part: digest for parts in part_sources.values() for part, digest in parts.items()}
+    edited = sorted(part for part, digest in now.items() if known.get(part, digest) != digest)
+    if before.source != study.source:
+        what = f"source {before.source} is now {study.source}"
+    elif before.version != study.version:
         what = f"version {before.version} is now {study.version}"
+    elif edited:
+        what = f"the {' and the '.join(edited)} was edited"
+    else:
+        return
     effect = "its earlier runs are current again"
     if missing:
         effect = "its runs are computed again; those of the earlier code are kept and count as superseded"
     print(f"note: the code of {study.name} has changed ({what}), so {effect}", file=sys.stderr)
 
 
-def _declare(root: Path, study: Study, specs: Sequence[RunSpec]) -> None:
+def _declare(root: Path, study: Study, specs: Sequence[RunSpec], part_sources: PartSources) -> None:
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
     register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)))
     record_plan(root, specs)
-    write_declaration(directory, study.declaration())
+    write_declaration(directory, study.declaration().with_part_sources(part_sources, read_declaration(directory)))
     log_sweep(root, specs)
 
 

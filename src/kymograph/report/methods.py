@@ -55,10 +55,9 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
             + (f" and {len(mine.failed)} failed" if mine.failed.runs else "")
             + "."
         )
-    sentences.append(
-        "Random numbers come from generators that are set by seed and purpose, so arms with the same seed share "
-        "whatever they can (initial weights, data, order of the batches) and comparisons are paired by seed."
-    )
+    for text in dict.fromkeys(one.methods for one in declarations.values() if one.methods):
+        owners = [study for study, one in declarations.items() if one.methods == text]
+        sentences.append(text if len(owners) == len(declarations) else f"{', '.join(owners)}: {text}")
     return " ".join(sentences)
 
 

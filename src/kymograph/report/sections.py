@@ -10,7 +10,7 @@ from kymograph.errors import KymographError
 from kymograph.registry import Registry
 from kymograph.report.chart import Chart, ChartRequest
 from kymograph.report.grouping import SettingGroup, group_settings
-from kymograph.report.tables import Table, audit_table, differing_settings, headline_table, shared_settings
+from kymograph.report.tables import Table, declared_tables, differing_settings, headline_table, shared_settings
 from kymograph.runs.declaration import Declaration, displays_of
 from kymograph.runs.headlines import count_diverged
 from kymograph.runs.spec import slug
@@ -44,7 +44,8 @@ class Setting:
     differing: Table
     """Settings in which the arms differ."""
     headlines: Table
-    audit: Table
+    tables: tuple[tuple[str, Table], ...]
+    """Further tables that the study declares, with their titles."""
     shared: tuple[tuple[str, str], ...]
     """Settings that all arms have in common."""
     charts: tuple[Chart, ...]
@@ -91,8 +92,8 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration) -> Settin
         arms=rows,
         seeds=rows[0].seeds if len({row.seeds for row in rows}) == 1 else "",
         differing=differing_settings(store, arms),
-        headlines=headline_table(store, arms, declaration.headlines),
-        audit=audit_table(store, arms),
+        headlines=headline_table(store, arms, declaration),
+        tables=declared_tables(store, arms, declaration),
         shared=shared_settings(store),
         charts=tuple(chart for _, chart in charts),
         undrawn=tuple(name for name in names if name not in drawn),

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kymograph.report.svg import number
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import headline_number
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
 MOST_HEADLINES = 6
 """The most summary numbers shown of a study that declares no headlines."""
-AUDIT_PREFIXES = ("audit_", "alarm_")
-"""Summary numbers that an audit of a trained network adds; they have a table of their own."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,20 @@ class Table:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def headline_table(store: Store, arms: Sequence[str], headlines: Mapping[str, str]) -> Table:
-    """Returns the mean over seeds and its 95 % interval of every headline number, or of the first few numbers."""
-    keys = numeric_keys(store)
-    undeclared = [key for key in keys if not key.startswith(AUDIT_PREFIXES)][:MOST_HEADLINES]
-    chosen = headlines or {key: key for key in undeclared}
-    return _number_table(store, arms, {key: label for key, label in chosen.items() if key in keys})
+def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) -> Table:
+    """Returns the mean over seeds and its 95 % interval of every headline number.
+
+    Of a study that declares none, these are the first few numbers that are in no other table.
+    """
+    elsewhere = {key for columns in declaration.tables.values() for key in columns}
+    first = [key for key in numeric_keys(store) if key not in elsewhere][:MOST_HEADLINES]
+    return _number_table(store, arms, declaration.headlines or {key: key for key in first})
 
 
-def audit_table(store: Store, arms: Sequence[str]) -> Table:
-    """Returns the numbers of the audits of trained networks: a mean over seeds, or how often an alarm was active."""
-    keys = [key for key in numeric_keys(store) if key.startswith(AUDIT_PREFIXES)]
-    return _number_table(store, arms, {key: key.replace("_", " ") for key in keys})
+def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration) -> tuple[tuple[str, Table], ...]:
+    """Returns the further tables that a study declares, with their titles; those without any number are left out."""
+    tables = [(title, _number_table(store, arms, columns)) for title, columns in declaration.tables.items()]
+    return tuple((title, table) for title, table in tables if table.rows)
 
 
 def numeric_keys(store: Store) -> list[str]:
@@ -59,6 +60,9 @@ def numeric_keys(store: Store) -> list[str]:
 
 
 def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str]) -> Table:
+    """Returns the summary numbers called ``columns``, of those that some run has."""
+    known = numeric_keys(store)
+    columns = {key: label for key, label in columns.items() if key in known}
     rows = []
     for arm in arms:
         runs = store.finished.select(arms=[arm]).runs

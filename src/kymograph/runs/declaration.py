@@ -81,6 +81,12 @@ class Declaration:
     qualifying: tuple[str, ...] = ()
     """Settings without which a verdict on the study's runs could be misread, e.g. the data."""
     order: int = LAST
+    tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Further tables of summary numbers: by title, the numbers with what to call them."""
+    methods: str = ""
+    """Sentences on how the runs are made, for the methods section of a report, e.g. where random numbers come from."""
+    part_sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The current sources of runs with users' own parts: the parts that each includes, with their hashes."""
     stored: bool = field(default=False, compare=False)
     """Whether it was read from beside the runs, and so says which code made the current ones."""
 
@@ -89,9 +95,29 @@ class Declaration:
         """The settings that each arm is about; paired runs may differ in these and in nothing else."""
         return {arm.name: frozenset(arm.treatment) | frozenset(arm.preset) for arm in self.arms}
 
+    def with_part_sources(
+        self, sources: Mapping[str, Mapping[str, str]], before: Declaration | None = None
+    ) -> Declaration:
+        """Returns the declaration with the sources of a sweep whose runs have users' own parts.
+
+        Those that were declared ``before`` stay current unless the study or one of their parts was edited.
+        """
+        now = {part: digest for parts in sources.values() for part, digest in parts.items()}
+        same = before is not None and (before.version, before.source) == (self.version, self.source)
+        earlier = before.part_sources if same and before is not None else {}
+        kept = {
+            source: parts
+            for source, parts in earlier.items()
+            if all(now.get(part, digest) == digest for part, digest in parts.items())
+        }
+        return replace(self, part_sources={**kept, **sources})
+
     def to_json(self) -> dict[str, Any]:
         """Returns the declaration as JSON can hold it."""
-        return plain({name: value for name, value in asdict(self).items() if name != "stored"})
+        content = {name: value for name, value in asdict(self).items() if name != "stored"}
+        if not self.part_sources:
+            del content["part_sources"]  # few studies have any
+        return plain(content)
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Declaration:
@@ -107,7 +133,11 @@ class Declaration:
             )
             fields["qualifying"] = tuple(map(str, content.get("qualifying", ())))
             fields["headlines"] = {str(key): str(text) for key, text in content.get("headlines", {}).items()}
-            found = Declaration(**_strings(fields, "name", "question", "time"))
+            fields["tables"] = {
+                str(title): {str(key): str(text) for key, text in columns.items()}
+                for title, columns in content.get("tables", {}).items()
+            }
+            found = Declaration(**_strings(fields, "name", "question", "time", "methods"))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(str(error)) from None
         if not isinstance(found.version, int) or not isinstance(found.order, int):
@@ -116,6 +146,9 @@ class Declaration:
             raise ValueError("an arm's treatment and preset must be objects")
         if found.source is not None and not isinstance(found.source, str):
             raise ValueError("source must be a text")
+        sources = found.part_sources
+        if not isinstance(sources, dict) or not all(isinstance(parts, dict) for parts in sources.values()):
+            raise ValueError("part_sources must be an object of objects")
         return found
 
 

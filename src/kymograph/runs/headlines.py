@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +69,7 @@ def headline_number(values: Iterable[Any]) -> HeadlineNumber:
     HeadlineNumber(values=(0.5, 0.5, None), mean=0.5, low=0.5, high=0.5, true=None)
     """
     stored = list(values)
-    numbers = tuple(float(value) if _is_number(value) else None for value in stored)
+    numbers = tuple(float(value) if is_number(value) else None for value in stored)
     known = [value for value in numbers if value is not None]
     truths = [value for value in stored if isinstance(value, bool)]
     mean, low, high = (float(part[0]) for part in mean_interval(np.array(known, dtype=np.float64)[:, None]))
@@ -81,5 +81,6 @@ def count_diverged(summaries: Iterable[Mapping[str, Any]]) -> int:
     return sum(summary.get("finite") is False for summary in summaries)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def is_number(value: Any) -> bool:
+    """Returns whether a stored value is a number that a float can hold, truth values included."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

@@ -29,12 +29,13 @@ def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
     declared = declaration_digest(root / slug(study))
     if not fresh and declared in logged_declarations(history, study):
         return
+    first = specs[0]
     groups: dict[str, dict[str, Any]] = {}
     for spec in fresh:
-        key = canonical_json([spec.arm, spec.settings])
-        group = groups.setdefault(key, {"arm": spec.arm, "config": spec.settings, "seeds": []})
+        key = canonical_json([spec.arm, spec.settings, spec.source])
+        own = {} if spec.source == first.source else {"source": spec.source}  # users' parts that only some arms have
+        group = groups.setdefault(key, {"arm": spec.arm, "config": spec.settings, "seeds": [], **own})
         group["seeds"].append(spec.seed)
-    first = specs[0]
     content = {"study": study, "version": first.version, "source": first.source, "declaration": declared,
                "runs": list(groups.values())}  # fmt: skip
     log.append(root, SWEEP, content)
@@ -85,7 +86,14 @@ def abandoned_runs(history: Log) -> dict[str, str]:
 def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
     try:
         return [
-            RunSpec(content["study"], group["arm"], seed, dict(group["config"]), content["version"], content["source"])
+            RunSpec(
+                content["study"],
+                group["arm"],
+                seed,
+                dict(group["config"]),
+                content["version"],
+                group.get("source", content["source"]),
+            )
             for group in content["runs"]
             for seed in group["seeds"]
         ]

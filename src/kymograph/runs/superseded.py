@@ -34,7 +34,7 @@ def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaratio
     for study, newest in versions.items():
         declared = declarations.get(study)
         if declared is not None and declared.stored:
-            found[study] = CurrentCode(declared.version, frozenset({declared.source}))
+            found[study] = CurrentCode(declared.version, frozenset({declared.source, *declared.part_sources}))
         else:
             found[study] = CurrentCode(newest, None)
     return found

@@ -1,4 +1,4 @@
-"""The alternatives that a test can have, and the margins."""
+"""The alternatives that a test can have."""
 
 from __future__ import annotations
 
@@ -12,9 +12,3 @@ def check_alternative(alternative: str) -> None:
     """Raises ValueError for an alternative that no test here has."""
     if alternative not in ALTERNATIVES:
         raise ValueError(f"a test has no alternative {alternative!r}; choose from {', '.join(ALTERNATIVES)}")
-
-
-def check_margin(margin: float) -> None:
-    """Raises ValueError for a margin of equivalence that is no size."""
-    if not margin >= 0:
-        raise ValueError(f"an equivalence margin is a size and cannot be {margin}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,7 +45,11 @@ def t_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def welch_interval(left: Sample, right: Sample, level: float = 0.95) -> tuple[float, float]:
+def welch_interval(
+    left: Shaped[np.ndarray, " n"] | Sequence[float],
+    right: Shaped[np.ndarray, " m"] | Sequence[float],
+    level: float = 0.95,
+) -> tuple[float, float]:
     """Returns Welch's (1947) interval of the difference of two means, as if the samples were not paired.
 
     A point if neither sample varies; (NaN, NaN) if one has fewer than two values.

@@ -96,7 +96,7 @@ def tost_power(effect: float, margin: float, n: int, alpha: float = 0.05) -> flo
     the standard deviation of the sample, averaged over equally likely strata of the latter.
 
     >>> round(tost_power(0.0, 1.0, 10), 2)
-    0.79
+    0.8
     """
     from scipy.special import gammaincinv, ndtr
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kymograph.shapes import Float, Shaped
-from kymograph.statistics.alternatives import Alternative, check_alternative, check_margin
+from kymograph.statistics.alternatives import Alternative, check_alternative
 from kymograph.statistics.monte_carlo import drawn_p
 from kymograph.statistics.samples import Sample, finite, vector_of
 
@@ -72,20 +72,6 @@ def sign_flip_p(
         sums = signs @ differences
         reached += int(((np.abs(sums) if alternative == "two-sided" else sums) >= threshold).sum())
     return float(drawn_p(reached, draws))
-
-
-def sign_flip_equivalence_p(values: Sample, margin: float, draws: int = 100_000, seed: int = 0) -> float:
-    """Returns the p-value of two one-sided sign-flip tests that the differences centre strictly within ``±margin``.
-
-    The larger of the two counts, as in TOST; n seeds cannot give less than 1/2^n.
-
-    >>> sign_flip_equivalence_p([-0.1, 0.0, 0.1], 1.0)
-    0.125
-    """
-    check_margin(margin)
-    above = sign_flip_p(values, -margin, "greater", draws, seed)
-    below = sign_flip_p(values, margin, "less", draws, seed)
-    return max(above, below)
 
 
 def max_t(

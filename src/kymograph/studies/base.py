@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 Config = TypeVar("Config")
 
 
+SEEDED = (
+    "Random numbers come from generators that are set by seed and purpose, so arms with the same seed share whatever "
+    "they can (initial weights, data, order of the batches) and comparisons are paired by seed."
+)
+"""What a study may say of its methods if all its random numbers come from `kymograph.streams`."""
+
+
 class Study(ABC, Generic[Config]):
     """A question, the arms that answer it, how a stack of its runs is trained, its claims and its figures.
 
@@ -57,6 +64,10 @@ class Study(ABC, Generic[Config]):
     """What the series run over."""
     qualifying: ClassVar[Sequence[str]] = ()
     """The settings without which a verdict on the study's runs could be misread, e.g. the data."""
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """Further tables of summary numbers in a report: by title, the numbers with what to call them."""
+    methods: ClassVar[str] = ""
+    """Sentences on how the runs are made, for the methods section of a report, e.g. `SEEDED`."""
     drawings: ClassVar[Mapping[str, Drawing]] = {}
     """The study's figures by name: each a function in its ``figures.py``, and a line about it."""
 
@@ -89,7 +100,8 @@ class Study(ABC, Generic[Config]):
     def claims(self) -> Sequence[Claim]:
         """Returns what is predicted of the runs, to be registered before they exist."""
         home = self._home("claims")
-        return () if home is None else importlib.import_module(home).claims()
+        made = () if home is None else importlib.import_module(home).claims()
+        return [claim for claim in made if claim.study == self.name]  # a base class's are about the base class's runs
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the functions that draw this study's figures from stored runs, by name."""
@@ -118,6 +130,8 @@ class Study(ABC, Generic[Config]):
             self.time,
             tuple(self.qualifying),
             self.order,
+            {title: dict(columns) for title, columns in self.tables.items()},
+            self.methods,
         )
 
     def specs(
@@ -161,6 +175,11 @@ class Study(ABC, Generic[Config]):
         hashes = part_hashes(self.parts(config))
         return self.source if not hashes else digest({"study": self.source, "parts": hashes})
 
+    def part_sources(self, specs: Sequence[RunSpec[Config]]) -> dict[str, dict[str, str]]:
+        """Returns the sources of those runs that have users' own parts: the parts in each, with their hashes."""
+        found = {spec.source: part_hashes(self.parts(spec.config)) for spec in specs}
+        return {source: hashes for source, hashes in found.items() if source is not None and hashes}
+
     def _spec(self, arm: Arm, seed: int, fields: Mapping[str, Any]) -> RunSpec[Config]:
         for name in fields:
             if name in arm.treatment and fields[name] != arm.treatment[name]:
@@ -185,7 +204,7 @@ def check_study(study: Study, what: str) -> None:
     """Raises a sentence if a study lacks what every study declares; ``what`` is what to call it."""
     for name in ("name", "question"):
         if not isinstance(getattr(study, name, None), str) or not getattr(study, name):
-            raise KymographError(f"{what} has no {name}; every study needs `{name} = \"...\"`")
+            raise KymographError(f'{what} has no {name}; every study needs `{name} = "..."`')
     config_type = getattr(study, "config_type", None)
     if not isinstance(config_type, type) or not dataclasses.is_dataclass(config_type):
         raise KymographError(f"{what} has no config_type; every study needs one, a dataclass of its settings")

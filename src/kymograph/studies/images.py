@@ -12,7 +12,9 @@ from typing import ClassVar, Literal, TypeVar
 from kymograph.data import DATA_SETS, check_files
 from kymograph.errors import KymographError
 from kymograph.models import MODELS
+from kymograph.registry import Registry
 from kymograph.rules import RULES
+from kymograph.rules.fast import ACCELERATORS
 from kymograph.runs.declaration import OVER_DEPTH, SeriesDisplay
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.base import Study
@@ -142,6 +144,9 @@ class ImageStudy(Study[Settings]):
     qualifying = ("data", "epochs")
     time = "epoch"
     series: ClassVar[Sequence[SeriesDisplay]] = TRAINED_SERIES
+    tables = {  # noqa: RUF012
+        "Alarms": {f"alarm_{name}_epoch": f"{name}, first epoch" for name in ("gradient", "growth", "reference")}
+    }
 
     def stack_key(self, config: Settings) -> tuple:
         """Every run trains on its own."""
@@ -151,6 +156,21 @@ class ImageStudy(Study[Settings]):
         """Returns epochs times batches per epoch."""
         images = DATA_SETS.part(config.data).facts.get("training_images", config.batch_size)
         return config.epochs * -(-images // config.batch_size)
+
+    def parts(self, config: Settings) -> Sequence[tuple[Registry, str]]:
+        """Returns the data set, the model and the rule, with the rule's normalised form and accelerators."""
+        try:
+            network: TrainingSettings = config.network
+        except NotImplementedError:
+            network = config
+        named = ((DATA_SETS, "data"), (MODELS, "model"), (RULES, "rule"))
+        found = [(registry, getattr(network, field)) for registry, field in named if hasattr(network, field)]
+        for rule in [name for registry, name in found if registry is RULES]:
+            if "normalised" in (facts := RULES.part(rule).facts):
+                found.append((RULES, facts["normalised"]))
+        rules = {name for registry, name in found if registry is RULES}
+        fast = ACCELERATORS.parts().items()
+        return [*found, *((ACCELERATORS, name) for name, part in fast if rules & set(part.facts.get("rules", ())))]
 
     def prepare(self, specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> None:
         """Raises if a data set's files are not there; notes what a user should know of them, or of idle settings."""

@@ -57,7 +57,9 @@ def _load_registered(name: str) -> tuple[Study, CodeReference]:
     code = CodeReference(STUDIES.attribute_of(name), module, user_defined=not STUDIES.is_built_in(name))
     study = _checked(code, f"the registered study {name!r} ({module})")
     if study.name != name:
-        raise KymographError(f"{module} is registered as the study {name!r} and calls itself {study.name!r}; rename one")
+        raise KymographError(
+            f"{module} is registered as the study {name!r} and calls itself {study.name!r}; rename one"
+        )
     return study, code
 
 
@@ -79,6 +81,11 @@ def list_studies() -> list[Study]:
         except KymographError as error:
             print(f"warning: {error}", file=sys.stderr)
     return found
+
+
+def built_in_studies() -> list[Study]:
+    """Returns the studies of this package, which need no user's code."""
+    return [study for name in STUDIES.names() if (study := registered_study(name)) is not None]
 
 
 def registered_study(name: str) -> Study | None:

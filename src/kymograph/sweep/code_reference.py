@@ -122,7 +122,7 @@ class CodeReference:
         loaded = sys.modules.get(name)
         if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _foreign(files):
             return loaded
-        _forget(files)
+        forget(files)
         module = _module_from_file(name, path) if name.startswith(_PREFIX) else importlib.import_module(name)
         setattr(module, _SOURCE, source)
         return module
@@ -142,7 +142,7 @@ def _foreign(files: Mapping[str, Path]) -> list[str]:
     return [name for name, path in files.items() if name in sys.modules and not _is_from(sys.modules[name], path)]
 
 
-def _forget(files: Mapping[str, Path]) -> None:
+def forget(files: Mapping[str, Path]) -> None:
     """Makes Python import these files again, and from their text: bytecode can be older by less than its time stamp."""
     for package in _foreign(files):
         for name in [name for name in sys.modules if name.startswith(f"{package}.")]:

@@ -110,6 +110,6 @@ def _local(name: str, directories: Iterable[str], own: Collection[str]) -> Path 
 
 def _installed_package(path: Path) -> list[str]:
     """Returns the top-level package that an installed file belongs to, also one without an ``__init__.py``."""
-    return [
-        Path(after).stem for part, after in zip(path.parts, path.parts[1:], strict=False) if part in _INSTALLED
-    ][-1:]
+    return [Path(after).stem for part, after in zip(path.parts, path.parts[1:], strict=False) if part in _INSTALLED][
+        -1:
+    ]

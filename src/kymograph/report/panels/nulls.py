@@ -14,7 +14,6 @@ The display's ``facts`` say what is compared:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from kymograph.errors import KymographError
 from kymograph.report.chart import Chart, ChartRequest, Key, Panel, table_data
 from kymograph.report.svg import Frame, Scale, axes, element, number, picture, scale_over
 from kymograph.runs.declaration import SeriesDisplay
+from kymograph.runs.headlines import is_number
 from kymograph.runs.stored import StoredRun
 
 PART = {"about": "densities of a statistic under its nulls, with the observed values marked", "order": 10}
@@ -83,7 +83,7 @@ def draw(request: ChartRequest) -> Chart | None:
         draws = {name: _draws(runs, name, facts.site) for name in facts.nulls}
         draws = {name: values for name, values in draws.items() if len(values)}
         observed = [(run.seed, run.summary[facts.observed]) for run in runs if facts.nulls.keys() & run.series.keys()]
-        observed = [(seed, float(value)) for seed, value in observed if _is_number(value)]
+        observed = [(seed, float(value)) for seed, value in observed if is_number(value)]
         if not draws or not observed:
             continue
         most_draws = max([most_draws, *(len(values) for values in draws.values())])
@@ -99,10 +99,6 @@ def draw(request: ChartRequest) -> Chart | None:
     data = table_data(("panel", "what", "seed", "from", "to", "value"), rows)
     caption = f"{caption} {facts.remark}".strip()
     return Chart(request.id, request.display.title, tuple(panels), caption, data, series=tuple(facts.nulls))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _draws(runs: Sequence[StoredRun], name: str, site: str | None) -> np.ndarray:

@@ -90,7 +90,7 @@ class InPlace(Rule):
     def _needs_autograd(self) -> bool:
         """Returns whether a hook waits for autograd, or a parameter is not to be trained."""
         return _hooked(self._net_parameters, self._net_modules) or not all(
-            [own.requires_grad for own in self._net_parameters]
+            own.requires_grad for own in self._net_parameters
         )
 
     def _found(self) -> bool:

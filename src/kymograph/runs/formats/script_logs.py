@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.runs.headlines import is_number
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
@@ -198,7 +198,7 @@ def _table(rows: Sequence[Mapping[str, Any]], keys: tuple[str, str], path: Path)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return is_number(value) and not isinstance(value, bool)
 
 
 def _short(value: Any) -> str:

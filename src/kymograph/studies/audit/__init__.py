@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Arm
+from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.images import ImageSettings, ImageStudy, NetworkSettings
 
@@ -58,6 +59,7 @@ class Audit(ImageStudy[AuditConfig]):
     name = "audit"
     question = PART["about"]
     order = PART["order"]
+    methods = SEEDED
     version = 2
     config_type = AuditConfig
     headlines = {  # noqa: RUF012

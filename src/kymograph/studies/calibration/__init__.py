@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
+from kymograph.registry import Registry
 from kymograph.runs.declaration import Arm, SeriesDisplay
+from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.images import TRAINED_SERIES, ImageSettings, ImageStudy, TrainingSettings
 from kymograph.studies.settings import at_least
@@ -56,6 +58,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     name = "calibration"
     question = PART["about"]
     order = PART["order"]
+    methods = SEEDED
     version = 2
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012
@@ -91,6 +94,10 @@ class Calibration(ImageStudy[CalibrationConfig]):
     drawings = {  # noqa: RUF012
         "calibration": Drawing("histograms", "nulls of the deep mean cosine, by arm, and the cosine of every seed"),
     }
+
+    def parts(self, config: CalibrationConfig) -> Sequence[tuple[Registry, str]]:
+        """Returns the parts of the training, and every null."""
+        return [*super().parts(config), *((NULLS, name) for name in NULLS.names())]
 
     def arms(self) -> Sequence[Arm]:
         """Returns DFA without penalty, with the published one, and with others."""

@@ -59,9 +59,6 @@ def histograms(store: Store) -> LabFigure:
     panels = []
     for arm in chosen.arms:
         runs = chosen.select(arms=[arm])
-        nulls = {
-            name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs])
-            for name in SHOWN
-        }
+        nulls = {name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs]) for name in SHOWN}
         panels.append((f"{arm}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs]))
     return draw_histograms(panels)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Arm, SeriesDisplay
-from kymograph.studies.base import Study
+from kymograph.studies.base import SEEDED, Study
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.settings import above_zero, at_least
 
@@ -87,6 +87,7 @@ class Clipping(Study[ClippingConfig]):
     name = "clipping"
     question = PART["about"]
     order = PART["order"]
+    methods = SEEDED
     config_type = ClippingConfig
     largest_stack = 256
     headlines = {  # noqa: RUF012

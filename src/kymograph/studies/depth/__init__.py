@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
-from kymograph.studies.base import Study
+from kymograph.studies.base import SEEDED, Study
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.settings import above_zero, at_least
 
@@ -71,6 +71,7 @@ class Depth(Study[DepthConfig]):
     name = "depth"
     question = PART["about"]
     order = PART["order"]
+    methods = SEEDED
     config_type = DepthConfig
     headlines = {  # noqa: RUF012
         "null_loss": "loss of answering 0",

@@ -106,7 +106,9 @@ def stream_kymograph(store: Store) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The stream through training, {_task(store)} task"
-    return kymograph(store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)", sites=STREAM)
+    return kymograph(
+        store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)", sites=STREAM
+    )
 
 
 @styled
@@ -114,7 +116,9 @@ def gradient_kymograph(store: Store) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The gradient on the stream through training, {_task(store)} task"
-    return kymograph(store.series("stream_grad"), title, "||dL/dh||, mean loss\n(geometric mean over seeds)", sites=STREAM)
+    return kymograph(
+        store.series("stream_grad"), title, "||dL/dh||, mean loss\n(geometric mean over seeds)", sites=STREAM
+    )
 
 
 def _curves(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
+from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.images import TRAINED_SERIES, ImageSettings, ImageStudy
 
@@ -37,6 +38,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     name = "snapshot"
     question = PART["about"]
     order = PART["order"]
+    methods = SEEDED
     version = 2
     config_type = SnapshotConfig
     headlines = {  # noqa: RUF012
