@@ -139,7 +139,7 @@ def test_a_verb_that_cannot_be_imported_stops_only_itself(tmp_path: Path) -> Non
         (["figure", "--from", "absent", "--where", "lr"], "--where takes FIELD=VALUE, not 'lr'"),
         (["bench", "cliping"], "no comparison"),
         (["list", "dept"], "did you mean 'depth'"),
-        (["run", ":x"], "cannot load the study"),
+        (["run", ":x"], "there is no study"),
         (["run", ".:x"], "cannot load the study"),
         (["run", "clipping", "--seeds"], "at least one seed"),
         (["run", "clipping", "--device", "tpu", "--seeds", "1"], "no device 'tpu'"),

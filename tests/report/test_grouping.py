@@ -71,6 +71,6 @@ def test_superseded_runs_come_last_and_say_so(tmp_path: Path, old: tuple, title:
     for version, source in (old, (2, "new")):
         spec = RunSpec("own", "arm", 1, {}, version, source)
         write_record(tmp_path, spec, RunResult({}, {}), {}, 0.1)
-    groups = group_settings(Store.open(tmp_path), {"own": Declaration("own", version=2, source="new")})
+    groups = group_settings(Store.open(tmp_path), {"own": Declaration("own", version=2, source="new", stored=True)})
     assert [len(group.store) for group in groups] == [1, 1] and groups[0].title == ""
     assert groups[1].title.startswith("superseded, ") and title in groups[1].title

@@ -27,8 +27,10 @@ def test_missing_runs_are_planned_with_the_settings_of_stored_ones_and_by_the_cu
     plan = [planned(42), wanted, lost, planned(9, lr=0.5), planned(9, arm="other"), planned(9, version=0)]
     damaged = [Damaged("own", "calm", 8, lost.id, "cut off")]
     assert missing(store, {}, damaged, plan) == [wanted]
-    assert missing(store, {"own": Declaration("own", version=2)}, damaged, plan) == [], "all of it is superseded"
-    assert missing(store, {"own": Declaration("own", version=1, source="x")}, damaged, plan) == []
+    assert missing(store, {"own": Declaration("own", version=2, stored=True)}, damaged, plan) == [], (
+        "all of it is superseded"
+    )
+    assert missing(store, {"own": Declaration("own", version=1, source="x", stored=True)}, damaged, plan) == []
 
 
 def test_the_plan_handed_in_is_used_and_no_other_is_read(tmp_path: Path) -> None:
@@ -42,7 +44,7 @@ def test_the_plan_handed_in_is_used_and_no_other_is_read(tmp_path: Path) -> None
 
 def test_superseded_and_damaged_runs_are_counted_and_listed(tmp_path: Path) -> None:
     store = make_runs(tmp_path)
-    declared = {"own": Declaration("own", version=2)}
+    declared = {"own": Declaration("own", version=2, stored=True)}
     damaged = [Damaged("own", "calm", 8, "ab", "its <file> is cut off")]
     exclusions = dict(methods(store, Verdicts(()), declared, damaged, []))["Exclusions"]
     assert "6 runs were superseded" in exclusions and "1 record was damaged" in exclusions

@@ -128,7 +128,7 @@ def _unpack(bundle: zipfile.ZipFile, hashes: Mapping[str, str], directory: Path)
 
 
 def _reference(directory: Path, facts: Mapping[str, Any]) -> CodeReference:
-    """Returns where the code of a study is inside an unpacked bundle; raises ValueError for a name that leads outside."""
+    """Returns where a study's code is inside an unpacked bundle; raises ValueError for a name that leads outside."""
     if not all(word.isidentifier() for word in facts["module"].split(".")):
         raise ValueError(facts["module"])
     if facts["is_file"]:

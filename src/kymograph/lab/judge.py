@@ -102,6 +102,8 @@ class _Evidence:
     invalid: Sequence[StoredRun | Damaged]
     declarations: Mapping[str, Declaration]
     log: Log
+    listed: frozenset[str]
+    """The ids of all runs in the plans, whatever was chosen since."""
     whole: bool
 
     @property
@@ -116,12 +118,16 @@ def _evidence(runs: Archive | Store | str | Path) -> _Evidence:
     if isinstance(runs, Store):
         planned = read_plan(runs.root) if runs.root is not None else []
         history = Log() if runs.root is None else Log.read(runs.root)
-        return _Evidence(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, whole=False)
+        listed = frozenset(run.id for run in planned)
+        return _Evidence(
+            runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, listed, whole=False
+        )
     archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
     store = archive.store
     invalid = [*store.failed, *archive.damaged]
+    listed = frozenset(run.id for run in archive.planned)
     return _Evidence(
-        archive.root, [*store.finished], archive.planned, invalid, archive.declarations, archive.log, whole=True
+        archive.root, [*store.finished], archive.planned, invalid, archive.declarations, archive.log, listed, whole=True
     )
 
 
@@ -191,8 +197,7 @@ def _changed_records(
         found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
     if evidence.root is None:
         return found
-    listed = {run.id for run in read_plan(evidence.root)}
-    unlisted = [run for run in logged_runs(history) if run.study == study and run.id not in listed]
+    unlisted = [run for run in logged_runs(history) if run.study == study and run.id not in evidence.listed]
     if unlisted:
         found.append(f"the plan of {study} was deleted or shortened: {len(unlisted)} planned runs are not in it")
     declared = logged_declarations(history, study)

@@ -239,7 +239,7 @@ class Store:
             differing = sorted(name for name in run.config if run.config[name] != other.config.get(name))
             if not differing and run.spec.source != other.spec.source:
                 raise KymographError(
-                    f"{run.arm} at seed {run.seed} was run by earlier code of the study as well; use store.current(), or "
+                    f"{run.arm} at seed {run.seed} was also run by earlier code of the study; use store.current(), or "
                     f"choose with store.where(source={run.spec.source!r})"
                 )
             name = differing[0] if differing else "version"

@@ -19,14 +19,14 @@ class Options:
     out: Annotated[str, shown("DIR")] = "runs/reproduce"
     """Directory of the runs."""
     quick: bool = False
-    """8 seeds, and shorter training in the image studies."""
+    """Shorter training in the image studies."""
     data: Annotated[str, choice(DATA_SETS)] = "digits"
     """Images: scikit-learn's digits (embedded), CIFAR-10 (takes hours), or another data set."""
     epochs: Annotated[int | None, shown("N", default="20 on digits, 10 with --quick; elsewhere the scripts' own")] = (
         None
     )
     """Epochs of the image studies."""
-    n_seeds: Annotated[int | None, shown("N", default="10, or 8 with --quick")] = None
+    n_seeds: Annotated[int | None, shown("N", default="10")] = None
     """How many seeds of the fixed list."""
     compute: EngineOptions = field(default_factory=EngineOptions)
 
