@@ -13,7 +13,7 @@ from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
 from kymograph.lab.abandon import abandon_runs
 from kymograph.lab.register import register_file, registered_seeds
-from kymograph.lab.verify import verify
+from kymograph.lab.verify import all_hold, verify
 from kymograph.runs.log import DIRECTORY
 from tests.studies.tossing import REFERENCE, Tossing
 
@@ -35,6 +35,8 @@ def test_an_honest_directory_is_registered_and_verifies(tmp_path: Path) -> None:
     run(tmp_path, shift=3.0)
     found = verdict(tmp_path)
     assert (found.outcome, found.n, found.registration) == ("SUPPORTED", 10, "registered")
+    registered = found.row()["registered"]
+    assert len(registered["seeds"]) == 10 and all_hold(verify(tmp_path, anchor=registered["digest"][:16]))
     assert wrong(tmp_path) == []
 
 

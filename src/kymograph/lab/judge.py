@@ -82,7 +82,7 @@ def judge(
             words = _standing(claim, world, known, evidence)
             return f"{words}, and no longer claimed" if registration.key(claim) in forgotten else words
 
-        verdicts += decide_claims(ready, world, standing)
+        verdicts += [_with_registration(verdict, known) for verdict in decide_claims(ready, world, standing)]
     facts: dict[str, Any] = {"not_asked": not_asked}
     if own is not None:
         judged = {verdict.claim.name for verdict in verdicts}
@@ -162,6 +162,16 @@ def _chosen(evidence: _Evidence, where: dict[str, Any], only: Collection[str] | 
         planned=[run for run in evidence.planned if fits(run)],
         invalid=[run for run in evidence.invalid if fits(run)],
     )
+
+
+def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdict:
+    """Returns the verdict with the digest of the registration that states its claim as judged, if there is one."""
+    name, content = registration.key(verdict.claim), verdict.claim.content
+    mine = next((one for one in known if one.claims.get(name) == content), None)
+    if mine is None:
+        return verdict
+    facts = {"digest": mine.digest, "seeds": list(mine.seeds), "design": dict(mine.design)}
+    return replace(verdict, registered=facts)
 
 
 def _code_changed(study: Study | None, declaration: Declaration) -> str:
