@@ -10,7 +10,6 @@ import torch
 
 import kymograph
 from kymograph.analysis.audit import depth_utility, reference, scale
-from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
@@ -19,14 +18,9 @@ from kymograph.runs.store import Store
 from kymograph.studies.audit import AuditConfig
 from kymograph.studies.image_training import make_network
 from kymograph.studies.snapshot import SnapshotConfig
+from tests.cli.command import call
 
 QUICK = {"epochs": 6, "width": 16, "depth": 3, "lr": 0.01, "log_every": 2}
-
-
-def call(*words: str) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    return int(exit_.value.code or 0)
 
 
 @pytest.fixture(scope="module")

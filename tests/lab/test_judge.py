@@ -13,12 +13,12 @@ import pytest
 import kymograph
 from kymograph.claims import registration
 from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.cli.main import main
 from kymograph.lab.judge import judge, judge_csv
 from kymograph.lab.register import register_file
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import claims as clipping_claims
 from kymograph.studies.loading import list_studies
+from tests.cli.command import call
 from tests.conftest import QUICK_CLIPPING
 
 ARMS = ["extreme/no_clip", "extreme/clip", "moderate/no_clip", "moderate/clip"]
@@ -33,12 +33,6 @@ direction = "greater"
 scale = "log ratio"
 margin = 1.5
 """
-
-
-def call(*words: str) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    return int(exit_.value.code or 0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from matplotlib.text import Text
 import kymograph
 from kymograph.analysis.calibration import calibrate
 from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
-from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.lab.trained_networks import load
@@ -25,14 +24,9 @@ from kymograph.statistics.multiplicity import holm
 from kymograph.studies.image_training import make_network
 from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.training import checkpoint
+from tests.cli.command import call
 
 QUICK = {"epochs": 2, "width": 16, "depth": 3, "draws": 99}
-
-
-def call(*words: str) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    return int(exit_.value.code or 0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from torch import nn
 import kymograph
 from kymograph import streams
 from kymograph.analysis.flow import accuracy, diagnose
-from kymograph.cli.main import main
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
@@ -32,6 +31,7 @@ from kymograph.studies.image_training import RESUME, draw_network, make_network,
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
+from tests.cli.command import call
 
 QUICK = {"epochs": 2, "width": 16, "depth": 2, "batch_size": 256}
 
@@ -280,12 +280,6 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         with pytest.raises(KymographError, match=message):
             SnapshotConfig(**fields)  # type: ignore[arg-type]
     assert SnapshotConfig().epochs == 60 and SnapshotConfig(data="cifar10").epochs == 100
-
-
-def call(*words: str) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    return int(exit_.value.code or 0)
 
 
 def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -6,10 +6,9 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.figures.layout import legends
-from kymograph.figures.looks import current_look
 from kymograph.figures.scales import is_log
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import LabFigure, colour, label_panel, sheet, styled
+from kymograph.figures.style import LabFigure, colour, label_panel, panel_grid, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.store import Store
@@ -25,13 +24,8 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
     if not panels:
         raise KymographError(f"no series of {declaration.name} has one value a step to draw over training")
     panels = panels[:MOST_PANELS]
-    columns = current_look().columns(min(len(panels), 2), least=2.2)
-    rows = -(-len(panels) // columns)
-    figure = sheet((5.2, 3.4), rows, columns)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    for axes, (display, array) in zip(grid.flat, panels, strict=False):
+    figure, grid = panel_grid(len(panels), (5.2, 3.4), 2, least=2.2)
+    for axes, (display, array) in zip(grid, panels, strict=True):
         log = is_log(display, array.values)
         for arm in array.labels["arm"]:
             values = array.sel(arm=arm).values
@@ -41,7 +35,7 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
         if log:
             axes.set_yscale("log")
         label_panel(axes, display.title, declaration.time, display.unit)
-    legends(figure, grid.flat[: len(panels)], inside=not figure.look.fixed)
+    legends(figure, grid, inside=not figure.look.fixed)
     figure.entitle(declaration.question or declaration.name)
     return figure
 

@@ -78,6 +78,20 @@ def sheet(
     return LabFigure(figsize=(width, height), layout="constrained")
 
 
+def panel_grid(count: int, panel: tuple[float, float], most_columns: int, least: float) -> tuple[LabFigure, list[Axes]]:
+    """Returns a figure and ``count`` panels of about ``panel`` inches, at most ``most_columns`` side by side.
+
+    ``least`` is the width that a panel needs with 8 pt letters, which may ask for fewer columns.
+    """
+    columns = current_look().columns(min(count, most_columns), least)
+    rows = -(-count // columns)
+    figure = sheet(panel, rows, columns)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid[:count]
+
+
 def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
     """Lets ``draw`` take ``style`` and ``venue`` and draws in that look, by default in the current one.
 

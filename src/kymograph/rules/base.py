@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -71,7 +72,7 @@ class PlanLine(NamedTuple):
     """Of a gradient of the rule's own: what the part descends."""
 
 
-class Rule(nn.Module):
+class Rule(nn.Module, ABC):
     """Fills the gradient of every trainable parameter of a network for one batch.
 
     A rule's state (its buffers: feedback matrices and the like) is saved, moved and restored by ``state_dict`` and
@@ -94,12 +95,12 @@ class Rule(nn.Module):
             raise KymographError(f"{type(net).__name__} has no usual loss; name one of kymograph.rules.losses")
         self.loss = chosen
 
+    @abstractmethod
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
         """Adds this batch's gradients to ``.grad``, made where it is None; returns loss, outputs and credit.
 
         With ``accumulate=False`` the gradients replace what was there, in the memory that was there.
         """
-        raise NotImplementedError
 
     def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns what the rule hands to a block's output for the output errors given, before it is spread."""
@@ -117,9 +118,9 @@ class Rule(nn.Module):
         """Says in words through which matrix the embed learns; empty if through none."""
         return ""
 
+    @abstractmethod
     def plan(self) -> list[PlanLine]:
         """Returns what every part of the network learns from."""
-        raise NotImplementedError
 
     def after_update(self, step: int) -> None:
         """Is called after the weights were updated for the ``step``-th time (from 0), for rules that learn too."""

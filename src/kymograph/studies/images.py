@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ TRAINED_SERIES = (
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(ABC):
     """The settings that every study of images has."""
 
     default_epochs: ClassVar[Mapping[str, int]] = {}
@@ -69,9 +70,9 @@ class TrainingSettings:
         above_zero("lr", self.lr)
 
     @property
+    @abstractmethod
     def network(self) -> ImageSettings:
         """How the run's network is trained, in full."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -159,18 +160,17 @@ class ImageStudy(Study[Settings]):
 
     def parts(self, config: Settings) -> Sequence[tuple[Registry, str]]:
         """Returns the data set, the model and the rule, with the rule's normalised form and accelerators."""
-        try:
-            network: TrainingSettings = config.network
-        except NotImplementedError:
-            network = config
-        named = ((DATA_SETS, "data"), (MODELS, "model"), (RULES, "rule"))
-        found = [(registry, getattr(network, field)) for registry, field in named if hasattr(network, field)]
-        for rule in [name for registry, name in found if registry is RULES]:
-            if "normalised" in (facts := RULES.part(rule).facts):
-                found.append((RULES, facts["normalised"]))
-        rules = {name for registry, name in found if registry is RULES}
-        fast = ACCELERATORS.parts().items()
-        return [*found, *((ACCELERATORS, name) for name, part in fast if rules & set(part.facts.get("rules", ())))]
+        network = config.network
+        rules = [network.rule]
+        if "normalised" in (facts := RULES.part(network.rule).facts):
+            rules.append(facts["normalised"])
+        fast = [name for name, part in ACCELERATORS.parts().items() if {*rules} & {*part.facts.get("rules", ())}]
+        return [
+            (DATA_SETS, network.data),
+            (MODELS, network.model),
+            *((RULES, name) for name in rules),
+            *((ACCELERATORS, name) for name in fast),
+        ]
 
     def prepare(self, specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> None:
         """Raises if a data set's files are not there; notes what a user should know of them, or of idle settings."""

@@ -8,6 +8,7 @@ in, the plain twin does the work.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -38,9 +39,9 @@ class InPlace(Rule):
         self._locations: list[_Location] = []
         self._rule_tensors: list[Tensor | None] = []
 
+    @abstractmethod
     def fill(self, x: Any, y: Any) -> Credit:
         """Writes this batch's gradients over what was in ``.grad``."""
-        raise NotImplementedError
 
     def locate(self) -> bool:
         """Takes what views it needs of weights and gradients; returns whether the arithmetic can work in their memory.
@@ -58,7 +59,8 @@ class InPlace(Rule):
         if not accumulate and self._nothing_moved():
             return self.fill(x, y)
         if self._needs_autograd():
-            return super().backward(x, y, accumulate=accumulate)
+            # By the order of the bases this is the plain twin's, never the abstract one.
+            return super().backward(x, y, accumulate=accumulate)  # type: ignore[safe-super]
         own = self._net_parameters
         before = [parameter.grad for parameter in own]
         elsewhere = accumulate or any(gradient is None for gradient in before)
@@ -66,7 +68,7 @@ class InPlace(Rule):
             line = own[0].detach().new_zeros(sum(parameter.numel() for parameter in own))
             for parameter, view in zip(own, views_of(line, own), strict=True):
                 parameter.grad = view
-        credit = self.fill(x, y) if self._found() else super().backward(x, y, accumulate=False)
+        credit = self.fill(x, y) if self._found() else super().backward(x, y, accumulate=False)  # type: ignore[safe-super]
         if elsewhere:
             for parameter, old in zip(own, before, strict=True):
                 if old is not None:

@@ -9,8 +9,7 @@ import numpy as np
 from kymograph.analysis.nulls import REFERENCE, null_label
 from kymograph.errors import KymographError
 from kymograph.figures.layout import legends
-from kymograph.figures.looks import current_look
-from kymograph.figures.style import COLOURS, LabFigure, sheet, stroke, styled
+from kymograph.figures.style import COLOURS, LabFigure, panel_grid, stroke, styled
 from kymograph.runs.store import Store
 
 SHOWN = (REFERENCE, "rows", "columns")
@@ -23,13 +22,8 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
 
     Each density is scaled to its own peak: some nulls are so much narrower than others that they would flatten them.
     """
-    columns = current_look().columns(min(len(panels), 3), least=2.2)
-    rows = -(-len(panels) // columns)
-    figure = sheet((4.4, 3.2), rows, columns)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    for axes, (title, nulls, observed) in zip(grid.flat, panels, strict=False):
+    figure, grid = panel_grid(len(panels), (4.4, 3.2), 3, least=2.2)
+    for axes, (title, nulls, observed) in zip(grid, panels, strict=True):
         for (name, values), colour in zip(nulls.items(), COLOURS[2:], strict=False):
             heights, edges = np.histogram(values, bins=40)
             axes.stairs(heights / heights.max(), edges, fill=True, alpha=0.35, color=colour,
@@ -46,7 +40,7 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
         axes.set_title(title)
         axes.set_xlabel("mean cosine of credit and gradient")
         axes.set_ylabel("density / its peak")
-    legends(figure, grid.flat, inside=False)
+    legends(figure, grid, inside=False)
     return figure
 
 
