@@ -81,7 +81,8 @@ def planning_note(study: Study, arms: Collection[str], seeds: int) -> str | None
     if not ready:
         return None
     if seeds < LEAST_SEEDS:
-        return f"{seeds} seeds are too few for a verdict: claims need at least {LEAST_SEEDS}"
+        few = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
+        return f"{few} too few for a verdict: claims need at least {LEAST_SEEDS}"
     families = [claim.family for claim in ready]
     largest = max(families, key=families.count)
     if not can_decide(seeds, families.count(largest), ready[0].alpha):
