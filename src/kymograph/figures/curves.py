@@ -30,8 +30,9 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
         for arm in array.labels["arm"]:
             values = array.sel(arm=arm).values
             x = np.array(array.labels["step"])
+            alone = np.isfinite(values).any(axis=0).sum() == 1  # a line through one point would not show
             seed_curves(figure, axes, display.title, arm, x, values, array.labels["seed"],
-                        colour(store.arms, arm), log, display.bin_by)  # fmt: skip
+                        colour(store.arms, arm), log, display.bin_by, marker="o" if alone else None)  # fmt: skip
         if log:
             axes.set_yscale("log")
         label_panel(axes, display.title, declaration.time, display.unit)
