@@ -12,8 +12,8 @@ from scipy import stats
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 from kymograph.claims.judge import decide_claims
-from kymograph.claims.pairing import World, asked
 from kymograph.claims.verdict import Outcome, Verdict
+from kymograph.claims.world import World, asked
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
 from kymograph.runs.record import RunSeries

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,10 @@ import kymograph
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
 from kymograph.lab.abandon import abandon_runs
-from kymograph.lab.register import register_file, registered_seeds
+from kymograph.lab.register import register_claims, register_file, registered_seeds
 from kymograph.lab.verify import all_hold, verify
 from kymograph.runs.log import DIRECTORY
-from tests.studies.tossing import REFERENCE, Tossing
+from tests.studies.tossing import REFERENCE, Tossing, claim
 
 
 def run(out: Path, seeds: int = 10, **fields: float) -> kymograph.Store:
@@ -204,3 +207,202 @@ def test_runs_computed_again_are_compared(tmp_path: Path) -> None:
 
 def _loaded() -> kymograph.Study:
     return kymograph.load_study(REFERENCE)
+
+
+def test_settings_chosen_after_the_fact_show_everywhere(tmp_path: Path) -> None:
+    """Runs at two rates, both "registered" with the same hash, used to give whichever verdict one liked."""
+    run(tmp_path, shift=0.2)
+    run(tmp_path, shift=3.0)
+    found = verdict(tmp_path)
+    assert found.registration == "registered" and found.settings == {"shift": 0.2}
+    assert "10 runs with another shift than registered were not used" in found.notes
+    (other,) = kymograph.judge(tmp_path, where={"shift": 3.0}, studies=[Tossing()])
+    assert other.outcome == "SUPPORTED" and "narrowed with --where shift=3.0" in other.notes
+    assert other.registration == "post hoc: other settings than registered (shift 3.0 instead of 0.2)"
+    assert "20 runs of tossing have other settings than registered" in map(str.strip, _noted(tmp_path))
+
+
+def test_runs_with_other_settings_than_a_registered_file_are_post_hoc(tmp_path: Path) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIMS)
+    register_file(tmp_path / "runs", tmp_path / "claims.toml", settings={"shift": 3.0}, studies=[Tossing()])
+    run(tmp_path / "runs", shift=4.0)
+    (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
+    assert found.registration == "post hoc: other settings than registered (shift 4.0 instead of 3.0)"
+    run(tmp_path / "runs", shift=3.0)
+    (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
+    assert found.registration == "registered" and found.settings == {"shift": 3.0}
+
+
+def test_seeds_looks_and_settings_are_registered_once(tmp_path: Path) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIMS)
+    register_file(tmp_path / "runs", tmp_path / "claims.toml", settings={"shift": 3.0})
+    for other in ({"settings": {"shift": 1.0}}, {"looks": (6, 12)}, {"seeds": [1, 2]}):
+        with pytest.raises(KymographError, match="register in another directory"):
+            register_file(tmp_path / "runs", tmp_path / "claims.toml", **other)
+    with pytest.raises(KymographError, match="listed twice"):
+        register_file(tmp_path / "other", tmp_path / "claims.toml", [1, 1, 1])
+
+
+def test_a_sweep_with_unregistered_settings_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shift in (0.0, 2.0):
+        kymograph.run(REFERENCE, seeds=[1], out=tmp_path, shift=shift)
+    assert "not registered for shift 2.0 (registered: 0.0)" in capsys.readouterr().err
+
+
+def test_a_registration_slipped_into_the_log_decides_nothing(tmp_path: Path) -> None:
+    """With the log moved away, a second root of it could choose the seeds after they were seen."""
+    store = run(tmp_path, seeds=30, shift=0.3)
+    before = verdict(tmp_path)
+    values = {seed: [one.summary["x"] for one in store.select(seeds=[seed])] for seed in store.seeds}
+    best = sorted(values, key=lambda seed: values[seed][0] - values[seed][1])[:16]
+    (tmp_path / "log").rename(tmp_path / "away")
+    for margin in range(8):  # by chance, some of them sort before the true one
+        register_claims(tmp_path, [claim("tails is larger", float(margin))], best)
+    for segment in (tmp_path / "away").iterdir():
+        segment.rename(tmp_path / "log" / f"old-{segment.name}")
+    after = verdict(tmp_path)
+    assert (after.n, after.effect) == (before.n, before.effect)
+    assert after.p is not None and before.p is not None and after.p >= before.p
+    assert any("were registered after its runs" in line for line in _noted(tmp_path)), verify(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["deleted", "failed"])
+def test_registering_late_and_computing_again_stays_post_hoc(tmp_path: Path, how: str) -> None:
+    store = run(tmp_path, shift=1.5)
+    (tmp_path / "claims.toml").write_text(CLAIMS)
+    register_file(tmp_path, tmp_path / "claims.toml")
+    for one in store:
+        if how == "deleted":
+            shutil.rmtree(one.directory)
+        else:
+            (one.directory / "status.json").unlink()
+    run(tmp_path, shift=1.5)
+    (found,) = kymograph.judge(tmp_path, tmp_path / "claims.toml")
+    assert found.registration == "post hoc"
+
+
+def test_claiming_to_have_started_after_a_registration_does_not_help(tmp_path: Path) -> None:
+    store = run(tmp_path, shift=1.5)
+    (tmp_path / "claims.toml").write_text(CLAIMS)
+    (late,) = register_file(tmp_path, tmp_path / "claims.toml")
+    for one in store:
+        _reseal(one.directory, "config.json", lambda content: content["provenance"].update(log=[late.digest]))
+    (found,) = kymograph.judge(tmp_path, tmp_path / "claims.toml")
+    assert found.registration == "post hoc"
+
+
+def test_looks_hidden_behind_another_setting_are_interim(tmp_path: Path) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIMS + "where = { shift = 1.5 }\n")
+    register_file(tmp_path / "runs", tmp_path / "claims.toml", studies=[Tossing()])
+    run(tmp_path / "runs", shift=0.0)
+    run(tmp_path / "runs", seeds=7, shift=1.5)
+    (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
+    assert found.registration == "registered, interim: 7 of 10 registered seeds"
+
+
+def test_every_version_of_a_claim_counts_in_the_family(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / "claims.toml").write_text(CLAIMS.replace("margin = 1.0", f"margin = {number / 20}"))
+        register_file(tmp_path / "runs", tmp_path / "claims.toml")
+    run(tmp_path / "runs", shift=3.0)
+    (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
+    assert found.family_size == 13
+    assert any("11 claims about tossing were registered anew, changed" in line for line in _noted(tmp_path / "runs"))
+
+
+def test_the_same_claim_from_a_renamed_file_is_the_same(tmp_path: Path) -> None:
+    for name in ("one.toml", "other.toml"):
+        (tmp_path / name).write_text(CLAIMS)
+    register_file(tmp_path / "runs", tmp_path / "one.toml")
+    run(tmp_path / "runs")
+    (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "other.toml")
+    assert found.registration == "registered" and found.family_size == 2
+
+
+@pytest.mark.parametrize("what", ["raised", "emptied", "infinite"])
+def test_a_summary_edited_with_its_checksum_shows_when_computed_again(tmp_path: Path, what: str) -> None:
+    store = run(tmp_path)
+
+    def edit(content: dict) -> None:
+        if what == "emptied":
+            content["summary"].clear()
+        else:
+            content["summary"]["x"] = "Infinity" if what == "infinite" else content["summary"]["x"] + 3
+
+    _reseal(next(iter(store)).directory, "summary.json", edit)
+    findings = [one for one in verify(tmp_path, rerun=20, studies=[_loaded()]) if "computed again" in one.what]
+    assert len(findings) == 20 and sum(not one.holds for one in findings) == 1
+
+
+def test_removing_registered_claims_from_their_file_shows(tmp_path: Path) -> None:
+    run(tmp_path, shift=3.0)
+    for content in ('{"schema": 1, "claims": {}}', None):
+        (tmp_path / "claims.json").unlink()
+        if content is not None:
+            (tmp_path / "claims.json").write_text(content)
+        (found,) = kymograph.judge(tmp_path)  # the study's code is not here: the log says what was claimed
+        assert found.outcome == "INVALID" and "was removed from claims.json" in found.reason
+        assert "the registered claims" in wrong(tmp_path)
+
+
+def test_giving_up_every_run_leaves_a_verdict(tmp_path: Path) -> None:
+    run(tmp_path)
+    abandon_runs(tmp_path, "the result was not what we hoped for")
+    (found,) = kymograph.judge(tmp_path)
+    assert found.outcome == "INVALID" and "all 10 planned runs of tails were abandoned" in found.reason
+    assert any("20 planned runs were abandoned (the result was not" in line for line in _noted(tmp_path))
+    with pytest.raises(KymographError, match="say why"):
+        abandon_runs(tmp_path, "\u200b")
+
+
+def test_a_study_that_was_deleted_leaves_its_verdicts(tmp_path: Path) -> None:
+    run(tmp_path, shift=3.0)
+    shutil.rmtree(tmp_path / "tossing")
+    kymograph.run("depth", seeds=[1], arms=["plain"], steps=2, out=tmp_path, quiet=True)
+    found = {one.claim.study: one for one in kymograph.judge(tmp_path)}["tossing"]
+    assert found.outcome == "INVALID" and "the plan of tossing was deleted" in found.reason
+    assert {"the plan", "what tossing declares"} <= set(wrong(tmp_path))
+
+
+def test_touching_the_code_to_drop_seeds_is_interim_and_counted_even_if_deleted(tmp_path: Path) -> None:
+    source = Path(inspect.getfile(Tossing)).read_text()
+    study = tmp_path / "mine.py"
+    study.write_text(source)
+    out = tmp_path / "runs"
+    store = kymograph.run(f"{study}:Tossing", n_seeds=10, out=out, quiet=True)
+    study.write_text(source + "# x\n")
+    kymograph.run(f"{study}:Tossing", n_seeds=7, out=out, quiet=True)
+    for one in store:
+        shutil.rmtree(one.directory)
+    (found,) = kymograph.judge(out)
+    assert found.registration == "registered, interim: 7 of 10 registered seeds"
+    assert any("20 runs of the study's earlier code" in note for note in found.notes)
+    assert any("20 superseded runs are gone" in line for line in _noted(out)) and not wrong(out)
+
+
+def test_a_sequential_design_decides_at_its_looks_only(tmp_path: Path) -> None:
+    (registered,) = register_claims(tmp_path, [claim("tails is larger")], looks=(6, 9, 12), studies=[Tossing()])
+    assert registered.plan.design.sizes == (6, 9, 12) and len(registered.plan.seeds) == 12
+    looks = {4: "interim: 4 of 12 registered seeds", 6: "look 1 of 3 (6 of 12 seeds)", 8: "look 1 of 3 (6 of 12 seeds)",
+             9: "look 2 of 3 (9 of 12 seeds)", 14: "look 3 of 3 (12 of 12 seeds)"}  # fmt: skip
+    for seeds, words in looks.items():
+        run(tmp_path, seeds=seeds)
+        found = verdict(tmp_path)
+        assert found.registration == f"registered, {words}"
+        assert found.n == {4: 4, 6: 6, 8: 6, 9: 9, 14: 12}[seeds]
+    assert any("2 seeds beyond the registered ones" in note for note in found.notes)
+
+
+def _noted(out: Path) -> list[str]:
+    return [finding.what for finding in verify(out) if finding.note]
+
+
+def _reseal(directory: Path, file: str, edit: Callable[[dict], None]) -> None:
+    """Edits a file of a record and makes its checksum anew, as a forger would."""
+    content = json.loads((directory / file).read_text())
+    edit(content)
+    (directory / file).write_text(json.dumps(content))
+    status = json.loads((directory / "status.json").read_text())
+    packed = (directory / file).read_bytes()
+    status["files"][file] = {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
+    (directory / "status.json").write_text(json.dumps(status))

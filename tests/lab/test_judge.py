@@ -120,7 +120,7 @@ def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path
     (verdict,) = judge(finished, path)
     assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
     fresh = tmp_path / "fresh"
-    register_file(fresh, path)
+    register_file(fresh, path, settings=QUICK_CLIPPING)
     kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=fresh, quiet=True, **QUICK_CLIPPING)
     assert judge(fresh, path)[0].registration == "registered"
     register_file(fresh, path)
@@ -258,10 +258,15 @@ def test_a_store_without_a_planned_seed_says_so(finished: Path) -> None:
 def test_other_settings_in_the_directory_are_told_apart(tmp_path: Path) -> None:
     for lr in (0.1, 0.2):
         kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
-    assert "they differ in lr: choose with --where" in by_name(judge(tmp_path))[SPIKES].reason
+    found = by_name(judge(tmp_path))[SPIKES]
+    assert "they differ in lr: choose with --where" in by_name(judge(tmp_path, where={"n_rare": 6}))[SPIKES].reason
+    assert found.registration == "registered" and "10 runs with another lr than registered were not used" in found.notes
     kymograph.run("clipping", seeds=[42], arms=ARMS[:1], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
     chosen = by_name(judge(tmp_path, where={"lr": 0.1}))[SPIKES]
     assert chosen.outcome is Outcome.SUPPORTED and chosen.n == 10, "what failed with other settings does not matter"
+    assert chosen.registration == "registered" and "narrowed with --where lr=0.1" in chosen.notes
+    other = by_name(judge(tmp_path, where={"lr": 0.2}))[SPIKES]
+    assert other.registration == "post hoc: other settings than registered (lr 0.2 instead of 0.1)"
     assert call("judge", str(tmp_path), "--where", "lrr=1") == 1
 
 

@@ -8,7 +8,8 @@ import pytest
 from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.hypotheses import Bounds
 from kymograph.errors import KymographError
-from kymograph.lab.power import claims_of, family_sizes, outcome_rates, power_tables
+from kymograph.lab.named_claims import named_claims
+from kymograph.lab.power import family_sizes, outcome_rates, power_tables
 from kymograph.statistics.power import t_power, tost_power
 from tests.cli.command import call
 
@@ -67,8 +68,8 @@ def test_with_a_standard_deviation_the_margin_counts() -> None:
 def test_a_claim_about_a_study_shares_the_level_with_the_studys_own(tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     path.write_text(FILE)
-    claims = claims_of(str(path))
-    own = len(claims_of("clipping"))
+    claims = named_claims(str(path))[0]
+    own = len(named_claims("clipping")[0])
     assert family_sizes(claims) == {"clipping": own + 1} and family_sizes([CLAIM]) == {"s": 1}
 
 

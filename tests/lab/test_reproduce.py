@@ -24,12 +24,14 @@ QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs"
 
 def small_specs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes every study's runs small, whatever asks for them."""
-    plain = Study.specs
+    specs, arm_settings = Study.specs, Study.arm_settings
 
     def small(self: Study, seeds, arms=None, fields=None):
-        return plain(self, seeds, arms, {**(fields or {}), **QUICK[self.name]})
+        return specs(self, seeds, arms, {**(fields or {}), **QUICK[self.name]})
 
     monkeypatch.setattr(Study, "specs", small)
+    # The settings that are registered are those of the small runs.
+    monkeypatch.setattr(Study, "arm_settings", lambda self, fields: arm_settings(self, {**fields, **QUICK[self.name]}))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def test_everything_is_run_drawn_judged_and_told(reproduced: tuple[Path, str]) -
         assert word in out
     rows = json.loads((root / "verdicts.json").read_text())
     assert len(rows) >= 14 and all(row["n"] == 6 or row["verdict"] == "INVALID" for row in rows)
-    rare = [row for row in rows if row["claim"].startswith("rare accuracy") and row["setup"] == "script"]
+    rare = [row for row in rows if row["claim"].startswith("rare accuracy") and row["claimed_setup"] == "script"]
     assert rare[0]["verdict"] == "INVALID" and "learned" in rare[0]["reason"]
     assert {row["registration"] for row in rows} == {"registered, interim: 6 of 10 registered seeds"}
     figures = {path.name for path in (root / "figures").rglob("*.png")}

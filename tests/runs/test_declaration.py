@@ -67,5 +67,5 @@ def test_a_newer_file_asks_for_an_upgrade(tmp_path: Path) -> None:
 def test_a_damaged_file_costs_no_runs(tmp_path: Path) -> None:
     """The advice used to be to delete the directory, which holds every run of the study."""
     (tmp_path / FILE).write_text("{")
-    with pytest.raises(KymographError, match=r"study\.json is cut off or not JSON; delete it and run the study again"):
+    with pytest.raises(KymographError, match=r"study\.json is cut off or not JSON; restore it from a copy"):
         read_declaration(tmp_path)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kymograph.claims.claim import Claim
+from kymograph.claims.design import Look
 from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.alternatives import Alternative
@@ -45,11 +46,10 @@ class Evidence:
     """Student's p-values."""
     flip: PValues
     """The sign-flip test's p-values."""
-
-    @property
-    def both(self) -> PValues:
-        """The larger of the two tests' p-values."""
-        return PValues(*map(max, self.t, self.flip))
+    both: PValues
+    """The larger of the two tests' p-values; under a sequential design, over the looks' shares of alpha."""
+    reach: float
+    """The smallest p-value, two-sided, that so many seeds and looks can give."""
 
     @property
     def p(self) -> float:
@@ -80,13 +80,30 @@ class Decision:
         return self.p_zero <= alpha
 
 
-def weigh(claim: Claim, values: np.ndarray) -> Evidence:
-    """Returns what the differences (or log-ratios) left - right of the seeds say about the claim."""
+def weigh(claim: Claim, values: np.ndarray, looks: Sequence[Look] = ()) -> Evidence:
+    """Returns what the differences (or log-ratios) left - right of the seeds say about the claim.
+
+    ``looks`` are those of a sequential design that were reached, the last one at all the values, which are in the order
+    of the registered seeds; default: one look that may spend all of alpha.
+    """
     turned = direction_sign(claim) * np.asarray(values, dtype=np.float64)
     bounds = bounds_of(claim)
+    stages = [_tests(turned[: look.seeds], bounds) for look in looks or (Look(len(turned), 1.0),)]
+    shares = [look.share for look in looks] or [1.0]
+    t, flip = stages[-1]
+    spent = [
+        min(1.0, min(max(pair) / share for pair, share in zip(kind, shares, strict=True)))
+        for kind in zip(*(zip(*stage, strict=True) for stage in stages), strict=True)
+    ]
+    reach = min(smallest_p(look.seeds) / look.share for look in looks) if looks else smallest_p(len(turned))
+    return Evidence(turned, bounds, t, flip, PValues(*spent), reach)
+
+
+def _tests(turned: np.ndarray, bounds: Bounds) -> tuple[PValues, PValues]:
+    """Returns the p-values of the t test and of the sign-flip test."""
     student = functools.cache(lambda against, alternative: t_test(turned, against, alternative))
     flips = functools.cache(lambda against, alternative: sign_flip_p(turned, against, alternative))
-    return Evidence(turned, bounds, p_values(bounds, student), p_values(bounds, flips))
+    return p_values(bounds, student), p_values(bounds, flips)
 
 
 def decide_family(
@@ -117,7 +134,7 @@ def decide_family(
                 _with(directions, index, float(p.support)),
                 equivalences[index],
                 zeros[index],
-                _with(directions, index, smallest_p(len(one.values))) <= claim.alpha,
+                _with(directions, index, one.reach) <= claim.alpha,
             )
         )
     return found

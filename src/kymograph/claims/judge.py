@@ -13,9 +13,12 @@ from kymograph.claims import decide
 from kymograph.claims.claim import ABSENCES, Check, Claim, Quantity
 from kymograph.claims.estimands import Run, measure
 from kymograph.claims.hypotheses import direction_sign, size_on_scale
-from kymograph.claims.pairing import CannotDecide, World, check_pairing, fits, quantities, remarks, runs_by_seed
+from kymograph.claims.pairing import CannotDecide, check_pairing, remarks, runs_by_seed
 from kymograph.claims.reasons import failing_note, reason
+from kymograph.claims.sequential import stage
+from kymograph.claims.settings import named_settings, setup_label
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
+from kymograph.claims.world import World
 from kymograph.errors import KymographError
 from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
@@ -42,45 +45,42 @@ def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[
 
 def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
     """Returns a verdict that lacks its decision with the evidence for it, or INVALID without evidence."""
+    facts: dict[str, Any] = {"settings": named_settings(claim, world), "setup": setup_label(claim, world)}
     try:
         # Checks come first: where one fails, it is the reason, and not what its failing does to the numbers.
         checks = [_checked(check, world) for check in claim.checks]
         failed = [f"it does not hold that {check.text}: {check.found}" for check in checks if not check.passed]
         try:
-            points, notes = _points(claim, world)
+            points, dropped = _points(claim, world)
         except CannotDecide as why:
             raise CannotDecide("; ".join(failed) or why.reason, (), checks) from None
         if failed:
             raise CannotDecide("; ".join(failed), points, checks)
-        if len(points) < LEAST_SEEDS:
-            reason = f"{len(points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
+        staged = stage(points, dropped, world.seeds, world.design)
+        notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
+        if len(staged.points) < LEAST_SEEDS:
+            reason = f"{len(staged.points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
             raise CannotDecide("; ".join([reason, *notes]), points, checks)
     except CannotDecide as why:
-        settings = _settings(claim, world)
-        verdict = Verdict(
-            claim,
-            Outcome.INVALID,
-            why.reason,
-            registration,
-            why.points,
-            why.checks,
-            tuple(remarks(claim, world)),
-            settings=settings,
+        notes = remarks(claim, world)
+        return (
+            Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, tuple(notes), **facts),
+            None,
         )
-        return verdict, None
     except KymographError as error:
-        return Verdict(claim, Outcome.INVALID, str(error), registration, settings=_settings(claim, world)), None
-    evidence = decide.weigh(claim, np.array([point.value for point in points]))
-    notes += remarks(claim, world)
+        return Verdict(claim, Outcome.INVALID, str(error), registration, **facts), None
+    evidence = decide.weigh(claim, np.array([point.value for point in staged.points]), staged.looks)
+    notes += [*staged.notes, *remarks(claim, world)]
     draft = Verdict(
         claim,
         Outcome.INCONCLUSIVE,
         "",
         registration,
-        tuple(points),
+        staged.points,
         tuple(checks),
         tuple(notes),
-        settings=_settings(claim, world),
+        interval_level=staged.level,
+        **facts,
     )
     return draft, evidence
 
@@ -109,7 +109,7 @@ def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decisio
         reason=why,
         notes=tuple(notes),
         effect=_natural(claim, float(values.mean())),
-        interval=_natural_pair(claim, t_interval(values, 0.95)),
+        interval=_natural_pair(claim, t_interval(values, draft.interval_level)),
         equivalence_interval=_natural_pair(claim, t_interval(values, 1 - 2 * claim.alpha)),
         bca=None if bca is None else _natural_pair(claim, bca),
         p=decision.p,
@@ -145,8 +145,8 @@ def _failing(claim: Claim, points: tuple[Point, ...]) -> tuple[tuple[int, ...] |
     return seeds, binomial_upper_bound(len(seeds), len(points), 1 - claim.alpha)
 
 
-def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
-    """Returns every seed's numbers, or raises why the claim cannot be decided."""
+def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
+    """Returns every seed's numbers, and the seeds left out as declared; or raises why the claim cannot be decided."""
     sides = [runs_by_seed(quantity, world) for quantity in claim.sides]
     unpaired = sorted({seed for side in sides[1:] for seed in set(sides[0]) ^ set(side)})
     if unpaired:
@@ -172,8 +172,7 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[str]]:
             value, name = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
             raise CannotDecide(f"{name} is {value:g} at seed {seed}, and a ratio needs positive numbers")
         points.append(_point(seed, compared, claim))
-    notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
-    return points, notes
+    return points, dropped
 
 
 def _point(seed: int, numbers: Sequence[float], claim: Claim) -> Point:
@@ -190,17 +189,6 @@ def _on_scale(point: Point, claim: Claim) -> tuple[float, float]:
     numbers = point.parts or (point.left, point.right)
     scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else numbers
     return (scaled[0], scaled[1]) if len(scaled) == 2 else (scaled[0] - scaled[1], scaled[2] - scaled[3])
-
-
-def _settings(claim: Claim, world: World) -> dict[str, Any]:
-    """Returns the qualifying settings that all runs of the claim share."""
-    mine = [run for run in world.runs if any(fits(run, quantity) for quantity in quantities(claim))]
-    found = {}
-    for name in world.qualifying:
-        values = {repr(run.config.get(name)): run.config.get(name) for run in mine if name in run.config}
-        if len(values) == 1:
-            found[name] = next(iter(values.values()))
-    return found
 
 
 def _diverged(value: float, run: Run) -> bool:

@@ -1,25 +1,29 @@
-"""Registrations in the log: which claims, to be decided over which seeds, and whether a run came after them.
+"""Registrations in the log: which claims, to be decided in which way, and whether a run came after them.
 
-A registration is an entry of the log. A claim is registered for a run if the registration is among the ancestors of the
-log's heads that the run stored when it started; where files were in between, and what clocks say, does not matter.
+A registration is an entry of the log. A claim is registered for a run if the registration is among the ancestors of
+every sweep that planned the run, and of the log's heads that the run stored when it started; where files were in
+between, and what clocks say, does not matter.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from kymograph.claims.claim import Claim
+from kymograph.claims.plan import Plan
 from kymograph.claims.registration import CHANGED, POST_HOC, REGISTERED, changed_fields, key
+from kymograph.errors import KymographError
 from kymograph.runs import log
+from kymograph.runs.history import SWEEP, History, occasion
 from kymograph.runs.log import SHORT, Log
+from kymograph.runs.spec import RunSpec, canonical_json
 
 REGISTRATION = "registration"
 NOT_LOGGED = f"not logged, {POST_HOC}"
-FIXED: Mapping[str, Any] = {"kind": "fixed"}
-"""The design in which all registered seeds are judged once."""
 
 
 class LoggedRun(Protocol):
@@ -28,6 +32,11 @@ class LoggedRun(Protocol):
     @property
     def log_heads(self) -> tuple[str, ...] | None:
         """The heads; None if the run is from before the log."""
+        ...
+
+    @property
+    def spec(self) -> RunSpec:
+        """What was run."""
         ...
 
 
@@ -40,8 +49,7 @@ class Registration:
     study: str
     claims: Mapping[str, Mapping[str, Any]]
     """What every claim says, by its key."""
-    seeds: tuple[int, ...]
-    design: Mapping[str, Any]
+    plan: Plan
 
     @property
     def short_digest(self) -> str:
@@ -50,52 +58,98 @@ class Registration:
 
 
 def registrations(history: Log, study: str) -> list[Registration]:
-    """Returns the registrations of a study's claims, earlier ones first."""
+    """Returns the registrations of a study's claims, earlier ones first; raises if one states no plan known here."""
     found = []
     for entry in history.of_kind(REGISTRATION):
         content = entry.content
         if content.get("study") == study and isinstance(content.get("claims"), dict):
-            seeds = tuple(seed for seed in content.get("seeds", ()) if isinstance(seed, int))
-            found.append(Registration(entry.hash, study, content["claims"], seeds, content.get("design", FIXED)))
+            try:
+                plan = Plan.from_json(content)
+            except ValueError as error:
+                raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None
+            found.append(Registration(entry.hash, study, content["claims"], plan))
     return found
 
 
-def log_registration(
-    root: Path, study: str, claims: Sequence[Claim], seeds: Sequence[int], design: Mapping[str, Any] = FIXED
-) -> Registration:
+def log_registration(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:
     """Logs claims that are new or were changed; returns the study's newest registration."""
     known = registrations(Log.read(root), study)
     registered = {name: content for one in known for name, content in one.claims.items()}
     fresh = {key(claim): claim.content for claim in claims if registered.get(key(claim)) != claim.content}
     if known and not fresh:
         return known[-1]
-    # The seeds are part of the design: claims that come later are decided over the seeds of the first registration.
-    chosen, how = (known[0].seeds, known[0].design) if known else (tuple(seeds), dict(design))
-    content = {"study": study, "claims": fresh, "seeds": list(chosen), "design": how}
-    entry = log.append(root, REGISTRATION, content)
-    return Registration(entry.hash, study, fresh, chosen, how)
+    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **plan.to_json()})
+    return Registration(entry.hash, study, fresh, plan)
 
 
-def family_size(known: Iterable[Registration]) -> int:
-    """Returns how many claims were ever registered for a study: all of them share its level."""
-    return len({name for one in known for name in one.claims})
+def binding(known: Sequence[Registration], study: str, history: Log) -> Registration | None:
+    """Returns the registration that says how a study's claims are decided: the first that came before all its sweeps.
+
+    A registration that is added to the log afterwards, at whatever place, decides nothing.
+    """
+    sweeps = [entry.hash for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
+    pasts = [history.up_to([sweep]) for sweep in sweeps]
+    return next((one for one in known if all(one.digest in past for past in pasts)), None)
 
 
-def standing(claim: Claim, runs: Iterable[LoggedRun], known: Sequence[Registration], history: Log) -> str:
-    """Returns how a claim stands to what was registered before its runs started.
+def conflicts(known: Sequence[Registration], study: str, history: Log) -> list[str]:
+    """Returns, in words, that registrations that came before all sweeps contradict each other, if they do."""
+    first = binding(known, study, history)
+    if first is None:
+        return []
+    others = [one for one in known if one.plan.to_json() != first.plan.to_json()]
+    rivals = [one for one in others if binding([one], study, history) is not None]
+    return [f"the registrations {first.short_digest} and {one.short_digest} state different designs" for one in rivals]
+
+
+def no_longer_made(claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
+    """Returns the registered claims that nobody makes any more; ``registered`` is what each says, by its key.
+
+    A study whose code is not here makes none, so all of its registered claims are these.
+    """
+    made = {key(claim) for claim in claims}
+    found = []
+    for name, content in registered.items():
+        if name not in made:
+            with contextlib.suppress(ValueError):
+                found.append(Claim.of(content))
+    return found
+
+
+def statement(content: Mapping[str, Any]) -> str:
+    """Returns what a claim tests as one text, whatever it is called and wherever it comes from."""
+    return canonical_json({name: value for name, value in content.items() if name not in ("name", "text", "origin")})
+
+
+def family(known: Iterable[Registration]) -> set[tuple[str, str]]:
+    """Returns every claim ever registered for a study, each version of it once: all of them share its level."""
+    return {(name, statement(content)) for one in known for name, content in one.claims.items()}
+
+
+def standing(claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registration], history: History) -> str:
+    """Returns how a claim stands to what was registered before its runs were first planned.
 
     ``registered``; ``changed after runs existed``, and in what; ``post hoc``; or ``not logged, post hoc`` if a run does
-    not say what was in the log when it started.
+    not say what was in the log when it started. A run that is computed again, by whatever code, was planned when it was
+    first planned.
     """
-    heads = [run.log_heads for run in runs]
-    if any(one is None for one in heads) or not history.entries:
+    if any(run.log_heads is None for run in runs) or not history.log.entries:
         return NOT_LOGGED
-    came_before = [history.up_to(one or ()) for one in set(heads)]
+    starts = {run.log_heads or () for run in runs} | {
+        (sweep,) for run in runs for sweep in history.sweeps.get(occasion(run.spec), ())
+    }
+    pasts = [history.log.up_to(heads) for heads in starts]
     name = key(claim)
-    before = [one for one in known if name in one.claims and all(one.digest in past for past in came_before)]
-    if any(one.claims[name] == claim.content for one in before):
+    before = [one for one in known if name in one.claims and all(one.digest in past for past in pasts)]
+    now = _without_origin(claim.content)
+    if any(_without_origin(one.claims[name]) == now for one in before):
         return REGISTERED
     if before:
-        names = changed_fields(before[0].claims[name], claim.content)
+        names = changed_fields(_without_origin(before[0].claims[name]), now)
         return f"{CHANGED} ({', '.join(names)})" if names else CHANGED
     return POST_HOC
+
+
+def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a claim says but for where it comes from, which may be the name of a file."""
+    return {name: value for name, value in content.items() if name != "origin"}

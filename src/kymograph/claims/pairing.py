@@ -3,65 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.estimands import Run
 from kymograph.claims.verdict import Checked, Point
-from kymograph.runs.spec import RunSpec
-
-
-class Invalid(Protocol):
-    """A run that ended and does not count: it failed, or its record is damaged."""
-
-    @property
-    def arm(self) -> str:
-        """The condition."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The replication."""
-        ...
-
-    @property
-    def config(self) -> Mapping[str, Any] | None:
-        """The settings; None if they are lost."""
-        ...
-
-    @property
-    def failure(self) -> str:
-        """Why it does not count."""
-        ...
-
-
-@dataclass(frozen=True)
-class World:
-    """All that is known about one study's runs: those that finished, and those that should be there and are not."""
-
-    runs: Sequence[Run]
-    planned: Sequence[RunSpec] = ()
-    invalid: Sequence[Invalid] = ()
-    """Runs that ended and do not count."""
-    declared: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The settings that each arm is about; paired runs may differ in these and in nothing else."""
-    qualifying: Sequence[str] = ()
-    """The settings that a reader of a verdict must know."""
-    unjudged: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Planned seeds, by arm, that whoever chose these runs left out."""
-    superseded: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The code of every run of each arm that was made by earlier code of the study."""
-    code_changed: str = ""
-    """How the study's code differs from what made these runs, if whoever judges named code that does."""
-    changed_records: Sequence[str] = ()
-    """What was deleted or edited since it was logged; while there is anything, nothing can be decided."""
-    seeds: tuple[int, ...] | None = None
-    """The registered seeds, over which claims are decided; None: none were registered."""
-    further_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Seeds, by arm, that have runs and were not registered; they are not used."""
-    unjudged_claims: int = 0
-    """How many claims of the study were registered and are not judged here; they still share the level."""
+from kymograph.claims.world import World, fits, quantities
 
 
 class CannotDecide(Exception):
@@ -72,36 +18,22 @@ class CannotDecide(Exception):
         self.reason, self.points, self.checks = reason, tuple(points), tuple(checks)
 
 
-def quantities(claim: Claim) -> list[Quantity]:
-    """Returns every quantity that the claim rests on."""
-    return [*claim.sides, *(check.quantity for check in claim.checks)]
-
-
-def asked(claim: Claim, world: World) -> bool:
-    """Says whether everything that the claim compares was ever set out to run."""
-    there: list[Run | RunSpec | Invalid] = [*world.runs, *world.planned, *world.invalid]
-    return all(
-        quantity.arm in world.superseded or any(fits(run, quantity) for run in there) for quantity in quantities(claim)
-    )
-
-
 def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
     """Returns the arm's run at every seed; raises if one is absent, or if several fit."""
     if world.changed_records:
         raise CannotDecide("; ".join(world.changed_records))
-    for run in sorted(world.invalid, key=lambda run: run.seed):
-        if fits(run, quantity):
-            raise CannotDecide(f"the run of {run.arm} at seed {run.seed} does not count: {run.failure}")
+    selected = world.selected(quantity)
+    if selected.invalid:
+        run = min(selected.invalid, key=lambda run: run.seed)
+        raise CannotDecide(f"the run of {run.arm} at seed {run.seed} does not count: {run.failure}")
     found: dict[int, Run] = {}
-    for one in world.runs:
-        if not fits(one, quantity):
-            continue
+    for one in selected.runs:
         if one.seed in found:
             names = sorted(name for name in one.config if one.config[name] != found[one.seed].config.get(name))
             how = f"they differ in {', '.join(names)}: choose with --where" if names else "keep one of them"
             raise CannotDecide(f"several runs of {quantity.arm} fit at seed {one.seed}; {how}")
         found[one.seed] = one
-    missing = sorted({run.seed for run in world.planned if fits(run, quantity) and run.seed not in found})
+    missing = sorted({run.seed for run in selected.planned if run.seed not in found})
     if missing:
         raise CannotDecide(
             f"{len(missing)} of {len(missing) + len(found)} planned runs of {quantity.arm} are missing "
@@ -111,15 +43,11 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
         older = world.superseded.get(quantity.arm)
         if older:
             raise CannotDecide(f"all {len(older)} runs of {quantity.arm} are superseded; run the study again")
+        lost = [run for run in world.abandoned if fits(run, quantity)]
+        if lost:
+            raise CannotDecide(f"all {len(lost)} planned runs of {quantity.arm} were abandoned")
         raise CannotDecide(f"there is no finished run of {quantity}")
     return found
-
-
-def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
-    """Says whether a run is of the quantity's arm and settings; one whose settings are lost may be."""
-    if run.arm != quantity.arm:
-        return False
-    return run.config is None or all(run.config.get(name) == value for name, value in quantity.where.items())
 
 
 def check_pairing(claim: Claim, sides: Sequence[Mapping[int, Run]], world: World) -> None:
@@ -155,6 +83,12 @@ def remarks(claim: Claim, world: World) -> list[str]:
     if further:
         shown = ", ".join(map(str, further[:3])) + (", ..." if len(further) > 3 else "")
         found.append(f"{len(further)} seeds beyond the registered ones were not used ({shown})")
+    if world.narrowed:
+        found.append(f"narrowed with {world.narrowed}")
+    unused = [selected for quantity in quantities(claim) if (selected := world.selected(quantity)).unused]
+    if unused:
+        names = ", ".join(dict.fromkeys(name for selected in unused for name in selected.unused_for))
+        found.append(f"{max(one.unused for one in unused)} runs with another {names} than registered were not used")
     if world.unjudged_claims:
         found.append(f"{world.unjudged_claims} more registered claims share the level and are not judged here")
     return found

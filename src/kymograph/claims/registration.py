@@ -6,7 +6,6 @@ existed keeps its first registration, so that the change shows.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Iterable, Mapping
@@ -47,21 +46,6 @@ def register(root: Path, claims: Iterable[Claim], runs_of: Mapping[str, int]) ->
         if fresh != known:
             content = {"schema": SCHEMA, "claims": fresh}
             write_atomically(root / FILE, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
-
-
-def abandoned(study: str, claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
-    """Returns the study's claims that are registered and that nobody makes any more, as they were registered.
-
-    A study whose code is not here makes none, so all of its registered claims are these.
-    """
-    made = {key(claim) for claim in claims}
-    found = []
-    for name, entry in registered.items():
-        if name in made or entry.get("claim", {}).get("study") != study:
-            continue
-        with contextlib.suppress(ValueError):
-            found.append(Claim.of(entry["claim"]))
-    return found
 
 
 def read(root: Path) -> dict[str, dict[str, Any]]:

@@ -64,7 +64,7 @@ class Verdict:
     effect: float | None = None
     """The mean difference, or the ratio of geometric means."""
     interval: tuple[float, float] | None = None
-    """The 95 % interval of the effect (Student t)."""
+    """The 95 % interval of the effect (Student t); under a sequential design it holds over all looks."""
     equivalence_interval: tuple[float, float] | None = None
     """The interval of level 1 - 2 alpha: within the margin where the t test alone would show equivalence."""
     bca: tuple[float, float] | None = None
@@ -106,6 +106,10 @@ class Verdict:
     """How many claims share the level, those that are not judged here included."""
     registered: Mapping[str, Any] = field(default_factory=dict)
     """The registration that the claim rests on, e.g. its digest; empty if there is none."""
+    setup: str = ""
+    """The claim's set-up; ``transfer`` or ``altered`` for a script's claim whose runs are not set up as the script."""
+    interval_level: float = 0.95
+    """The level of the interval at this look."""
 
     @property
     def n(self) -> int:
@@ -119,12 +123,14 @@ class Verdict:
             {
                 "claim": claim.name,
                 "study": claim.study,
-                "setup": claim.setup,
+                "setup": self.setup,
+                "claimed_setup": claim.setup,
                 "origin": claim.origin,
                 "verdict": str(self.outcome),
                 "reason": self.reason,
                 "effect": self.effect,
                 "interval": self.interval,
+                "interval_level": self.interval_level,
                 "p": self.p,
                 "n": self.n,
                 "settings": self.settings,
@@ -217,7 +223,7 @@ class Verdicts(Sequence[Verdict]):
 def setup_text(verdict: Verdict) -> str:
     """Returns study, set-up and the settings that a reader must know."""
     settings = [f"{name} {value}" for name, value in verdict.settings.items()]
-    return ", ".join([verdict.claim.study, verdict.claim.setup, *settings])
+    return ", ".join([verdict.claim.study, verdict.setup, *settings])
 
 
 def p_text(p: float | None) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,22 @@ from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.judge import decide_claims
 from kymograph.claims.logged import Registration, registrations
-from kymograph.claims.pairing import Invalid, World, asked, quantities
+from kymograph.claims.sequential import completed
 from kymograph.claims.verdict import Verdict, Verdicts
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.claims.world import Invalid, World, asked, fits, quantities
+from kymograph.errors import KymographError
+from kymograph.lab.evidence import Evidence, choose, gather, in_order
 from kymograph.runs.archive import Archive, Damaged
+from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
-from kymograph.runs.history import abandoned_runs, declaration_digest, logged_declarations, logged_runs
-from kymograph.runs.log import Log
-from kymograph.runs.plan_file import read_plan
-from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.history import declaration_digest, logged_declarations
+from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import code_text, current_code
 from kymograph.studies.base import Study
-from kymograph.studies.loading import declaration_of, registered_study
+from kymograph.studies.loading import registered_study
 
 
 def judge(
@@ -49,30 +50,38 @@ def judge(
         studies: user-defined studies whose code may speak for their stored runs; without it the claims that were
             registered with the runs are judged.
     """
-    evidence = _evidence(runs)
+    evidence = gather(runs)
     if not (evidence.finished or evidence.planned or evidence.invalid):
         root = evidence.root
         raise KymographError(f"{root} holds no run; make some with `kymograph run STUDY --out {root}`")
-    evidence = _chosen(evidence, dict(where or {}), only)
+    where = dict(where or {})
+    evidence = choose(evidence, where, only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
     registered = registration.read(evidence.root) if evidence.root is not None else {}
     shared = registrations(evidence.log, OWN_STUDY)
     named = {study.name: study for study in studies}
+    narrowed = f"--where {' '.join(f'{name}={value}' for name, value in where.items())}" if where else ""
     verdicts: list[Verdict] = []
     not_asked: list[str] = []
-    for declaration in _in_order(evidence):
+    for declaration in in_order(evidence):
         name = declaration.name
         study = named.get(name) or registered_study(name)
         known = [*registrations(evidence.log, name), *shared]
         world = _world(declaration, evidence, known, registered)
         mine = [] if study is None else list(study.claims())
-        old = registration.abandoned(name, mine, registered)
+        old = logged.no_longer_made(mine, _registered_claims(name, known, registered, evidence))
         if own is not None:
             mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
         ready = [claim for claim in (*mine, *old) if asked(claim, world)]
-        judged_keys = {registration.key(claim) for claim in (*mine, *old)}
-        unjudged = {claim_key for one in known for claim_key in one.claims} - judged_keys
-        world = replace(world, unjudged_claims=len(unjudged), code_changed=_code_changed(named.get(name), declaration))
+        # Claims whose arms were never run count too: whoever registers many and runs the arms of one has chosen it.
+        judged = {(registration.key(claim), logged.statement(claim.content)) for claim in ready}
+        unjudged = logged.family(known) - judged
+        world = replace(
+            world,
+            unjudged_claims=len(unjudged),
+            code_changed=_code_changed(named.get(name), declaration),
+            narrowed=narrowed,
+        )
         not_asked += [claim.name for claim in (*mine, *old) if claim not in ready]
         forgotten = {registration.key(claim) for claim in old} if study is not None else set()
 
@@ -85,83 +94,24 @@ def judge(
         verdicts += [_with_registration(verdict, known) for verdict in decide_claims(ready, world, standing)]
     facts: dict[str, Any] = {"not_asked": not_asked}
     if own is not None:
-        judged = {verdict.claim.name for verdict in verdicts}
-        facts = {"own_not_asked": [claim.name for claim in own if claim.name not in judged]}
+        decided = {verdict.claim.name for verdict in verdicts}
+        facts = {"own_not_asked": [claim.name for claim in own if claim.name not in decided]}
         if not verdicts:
             raise KymographError(f"no run fits any of the {len(own)} claims; look at their study, arm and where")
     return Verdicts(tuple(verdicts), facts)
 
 
-@dataclass(frozen=True)
-class _Evidence:
-    """The runs that verdicts rest on: of a whole directory, or of a store that somebody chose."""
+def _registered_claims(
+    study: str, known: Sequence[Registration], stored: Mapping[str, Mapping[str, Any]], evidence: Evidence
+) -> dict[str, Mapping[str, Any]]:
+    """Returns what each registered claim of a study says, by its key, as it was last registered.
 
-    root: Path | None
-    finished: Sequence[StoredRun]
-    planned: Sequence[RunSpec]
-    invalid: Sequence[StoredRun | Damaged]
-    declarations: Mapping[str, Declaration]
-    log: Log
-    listed: frozenset[str]
-    """The ids of all runs in the plans, whatever was chosen since."""
-    whole: bool
-
-    @property
-    def studies(self) -> list[str]:
-        """The studies that are judged; those that were only planned too, if the whole directory is."""
-        runs: Iterator[StoredRun | Damaged | RunSpec] = iter((*self.finished, *self.invalid))
-        named = [run.study for run in runs] + [run.study for run in self.planned if self.whole]
-        return list(dict.fromkeys(named))
-
-
-def _evidence(runs: Archive | Store | str | Path) -> _Evidence:
-    if isinstance(runs, Store):
-        planned = read_plan(runs.root) if runs.root is not None else []
-        history = Log() if runs.root is None else Log.read(runs.root)
-        listed = frozenset(run.id for run in planned)
-        return _Evidence(
-            runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, listed, whole=False
-        )
-    archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
-    store = archive.store
-    invalid = [*store.failed, *archive.damaged]
-    listed = frozenset(run.id for run in archive.planned)
-    return _Evidence(
-        archive.root, [*store.finished], archive.planned, invalid, archive.declarations, archive.log, listed, whole=True
-    )
-
-
-def _in_order(evidence: _Evidence) -> list[Declaration]:
-    """Returns what the studies declare, in the order that they declare."""
-    declarations = [declaration_of(name, evidence.declarations) for name in evidence.studies]
-    return sorted(declarations, key=lambda one: (one.order, one.name))
-
-
-def _chosen(evidence: _Evidence, where: dict[str, Any], only: Collection[str] | None) -> _Evidence:
-    """Keeps the runs with the ids and settings asked for; a study that lacks a setting is not filtered by it."""
-    known: dict[str, set[str]] = {}
-    for study, names in (
-        *((run.study, set(run.config)) for run in evidence.finished),
-        *((run.study, set(run.settings)) for run in evidence.planned),
-    ):
-        known.setdefault(study, set()).update(names)
-    for name in where:
-        if not any(name in names for names in known.values()):
-            raise KymographError(f"no run has a setting {name!r}{did_you_mean(name, set().union(*known.values()))}")
-
-    def fits(run: StoredRun | Damaged | RunSpec) -> bool:
-        if only is not None and run.id not in only:
-            return False
-        config = run.config
-        names = known.get(run.study, set())
-        return config is None or all(config.get(name) == value for name, value in where.items() if name in names)
-
-    return replace(
-        evidence,
-        finished=[run for run in evidence.finished if fits(run)],
-        planned=[run for run in evidence.planned if fits(run)],
-        invalid=[run for run in evidence.invalid if fits(run)],
-    )
+    Directories from before the log have nothing but what is stored beside the runs.
+    """
+    if evidence.log.entries:
+        return {name: content for one in known if one.study == study for name, content in one.claims.items()}
+    contents = {name: entry.get("claim") or {} for name, entry in stored.items()}
+    return {name: content for name, content in contents.items() if content.get("study") == study}
 
 
 def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdict:
@@ -170,8 +120,7 @@ def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdi
     mine = next((one for one in known if one.claims.get(name) == content), None)
     if mine is None:
         return verdict
-    facts = {"digest": mine.digest, "seeds": list(mine.seeds), "design": dict(mine.design)}
-    return replace(verdict, registered=facts)
+    return replace(verdict, registered={"digest": mine.digest, **mine.plan.to_json()})
 
 
 def _code_changed(study: Study | None, declaration: Declaration) -> str:
@@ -181,40 +130,58 @@ def _code_changed(study: Study | None, declaration: Declaration) -> str:
     return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
 
 
-def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: _Evidence) -> str:
+def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: Evidence) -> str:
     """Returns how a claim stands to its registration, and whether the look at it is interim."""
-    arms = {quantity.arm for quantity in quantities(claim)}
-    mine = [run for run in evidence.finished if run.study == claim.study or claim.study == OWN_STUDY]
-    mine = [run for run in mine if run.arm in arms and (world.seeds is None or run.seed in world.seeds)]
-    words = logged.standing(claim, mine, known, evidence.log)
-    given_up = abandoned_runs(evidence.log)
-    lost = [run for run in logged_runs(evidence.log) if run.id in given_up and run.arm in arms]
+    selected = [world.selected(quantity) for quantity in quantities(claim)]
+    ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
+    mine = [run for run in evidence.finished if run.id in ids]
+    words = logged.standing(claim, mine, known, evidence.history)
+    departure = next((one.departure for one in selected if one.departure), "")
+    if departure and not words.startswith((registration.POST_HOC, logged.NOT_LOGGED)):
+        words = f"{registration.POST_HOC}: other settings than registered ({departure})"
+    lost = [run for quantity in quantities(claim) for run in world.abandoned if fits(run, quantity)]
     if lost:
-        words = f"{registration.POST_HOC}: {len(lost)} planned runs were abandoned ({given_up[lost[0].id]})"
-    there = {run.seed for run in mine}
-    if world.seeds and not there >= set(world.seeds):
-        words += f", interim: {len(there & set(world.seeds))} of {len(world.seeds)} registered seeds"
-    return words
+        reason = evidence.history.abandoned[lost[0].id]
+        words = f"{registration.POST_HOC}: {len({run.id for run in lost})} planned runs were abandoned ({reason})"
+    # A seed is there once every arm of the claim has it.
+    there = [{run.seed for run in one.runs} for one in selected]
+    return words + _look(world, set.intersection(*there) if there else set())
+
+
+def _look(world: World, there: set[int]) -> str:
+    """Returns which look at the registered seeds this is, in words; empty if it is the only one and complete."""
+    if not world.seeds or world.design is None:
+        return ""
+    looks = completed(there, world.seeds, world.design)
+    if not looks:
+        return f", interim: {len(there & set(world.seeds))} of {len(world.seeds)} registered seeds"
+    if not world.design.sequential:
+        return ""
+    return f", look {len(looks)} of {len(world.design.sizes)} ({looks[-1].seeds} of {len(world.seeds)} seeds)"
 
 
 def _changed_records(
-    study: str, evidence: _Evidence, registered: Mapping[str, Mapping[str, Any]], known: Sequence[Registration]
+    study: str, evidence: Evidence, registered: Mapping[str, Mapping[str, Any]], known: Sequence[Registration]
 ) -> list[str]:
     """Returns what was deleted or edited since it was logged."""
-    history, found = evidence.log, list(evidence.log.problems)
+    history, found = evidence.log, [*evidence.log.problems, *logged.conflicts(known, study, evidence.log)]
     gone = [run for run in evidence.finished if set(run.log_heads or ()) - set(history.entries)]
     if gone:
         found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
     if evidence.root is None:
         return found
-    unlisted = [run for run in logged_runs(history) if run.study == study and run.id not in evidence.listed]
+    unlisted = [
+        run for run in evidence.history.planned.values() if run.study == study and run.id not in evidence.listed
+    ]
     if unlisted:
         found.append(f"the plan of {study} was deleted or shortened: {len(unlisted)} planned runs are not in it")
     declared = logged_declarations(history, study)
     if declared and declaration_digest(evidence.root / slug(study)) not in declared:
         found.append(f"what {study} declares was changed since it was logged")
     for name, content in {name: content for one in known for name, content in one.claims.items()}.items():
-        if name in registered and registered[name].get("claim") not in (content, *_all_statements(name, known)):
+        if name not in registered:
+            found.append(f"the registered claim {name!r} was removed from {registration.FILE}")
+        elif registered[name].get("claim") not in (content, *_all_statements(name, known)):
             found.append(f"the registered text of {name!r} was changed since it was logged")
     return found
 
@@ -225,17 +192,21 @@ def _all_statements(name: str, known: Sequence[Registration]) -> list[Mapping[st
 
 def _world(
     declaration: Declaration,
-    evidence: _Evidence,
+    evidence: Evidence,
     known: Sequence[Registration],
     registered: Mapping[str, Mapping[str, Any]],
 ) -> World:
     """Returns what is known about one study's runs; those of its earlier code are only counted."""
     name = declaration.name
-    given_up = abandoned_runs(evidence.log)
+    given_up = evidence.history.abandoned
     finished = [run for run in evidence.finished if run.study == name and run.id not in given_up]
-    planned = [run for run in evidence.planned if run.study == name and run.id not in given_up]
+    # What was planned is in the log, even if the plan was deleted with the runs.
+    every = {run.id: run for run in evidence.planned} | (evidence.history.planned if evidence.unfiltered else {})
+    planned = [run for run in every.values() if run.study == name and run.id not in given_up]
     invalid = [run for run in evidence.invalid if run.study == name and run.id not in given_up]
-    seeds = known[0].seeds if known else None
+    first = logged.binding(known, name, evidence.log)
+    plan = first.plan if first is not None else None
+    seeds = plan.seeds if plan is not None else None
     further: dict[str, list[int]] = {}
     if seeds is not None:
         for run in finished:
@@ -248,9 +219,10 @@ def _world(
     code = current_code(specs, evidence.declarations).get(name)
     superseded: dict[str, list[str]] = {}
     if code is not None:
-        for run in finished:
-            if not code.made(run.spec):
-                superseded.setdefault(run.arm, []).append(code_text(run.spec))
+        # Those that were deleted since count as well: the log has them.
+        for spec in ({run.id: run.spec for run in finished} | evidence.history.planned).values():
+            if spec.study == name and spec.id not in given_up and not code.made(spec):
+                superseded.setdefault(spec.arm, []).append(code_text(spec))
         finished = [run for run in finished if code.made(run.spec)]
         planned = [run for run in planned if code.made(run)]
         invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]
@@ -275,7 +247,13 @@ def _world(
         "",
         _changed_records(name, evidence, registered, known),
         seeds,
+        plan.design if plan is not None else None,
         further,
+        registered=plan.settings_given(declaration.defaults) if plan is not None else ArmSettings(),
+        defaults=declaration.defaults,
+        script=declaration.script,
+        bookkeeping=declaration.bookkeeping,
+        abandoned=[run for run in evidence.history.planned.values() if run.study == name and run.id in given_up],
     )
 
 

@@ -10,20 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.decide import can_decide
-from kymograph.claims.files import read_claims
+from kymograph.claims.design import Design
 from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_values, size_on_scale
 from kymograph.claims.reasons import margin_text
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError
 from kymograph.statistics.power import WORLDS, normal_samples
 from kymograph.statistics.sign_flips import LEAST_SEEDS
-from kymograph.studies.loading import STUDIES, load_study, registered_study
+from kymograph.studies.loading import registered_study
 
 SEEDS = (6, 8, 10, 15, 20, 30)
 STANDARD_EFFECTS = (0.5, 0.8, 1.0, 1.5, 2.0)
@@ -72,15 +71,6 @@ def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float
     supported = decided & (found.support <= found.refute)
     equivalent = ~decided & (found.equivalence <= alpha / family)
     return OutcomeRates(float(supported.mean()), float(equivalent.mean()), float((decided & ~supported).mean()))
-
-
-def claims_of(name: str) -> list[Claim]:
-    """Returns the claims that a user names: those of a study, or of a TOML or Python file."""
-    if name in STUDIES.parts() or ":" in name:
-        return list(load_study(name).claims())
-    if not Path(name).is_file():
-        raise KymographError(f"there is neither a file nor a study {name!r}{did_you_mean(name, STUDIES.parts())}")
-    return read_claims(name)
 
 
 def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:
@@ -197,6 +187,36 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
     natural = [math.exp(sign * value) if ratio else sign * value for value in turned]
     columns = tuple(f"x{value:.3g}" if ratio else f"{value:+.3g}" for value in natural)
     return _Question(title, _listed([claim]), columns, row)
+
+
+def sequential_power(design: Design, effect: float, alpha: float) -> tuple[float, float]:
+    """Returns how often a sequential design finds an effect of so many standard deviations, and its mean seeds.
+
+    ``alpha`` is what one claim may spend, two-sided, over all looks; seeds are added until a look decides.
+    """
+    undecided = np.ones(WORLDS, dtype=bool)
+    seeds = np.zeros(WORLDS)
+    for look in design.looks:
+        seeds[undecided] = look.seeds
+        undecided &= 2 * normal_samples(look.seeds).p(-effect, "greater") > alpha * look.share
+    return float(1 - undecided.mean()), float(seeds.mean())
+
+
+def price_of_looks(
+    design: Design, claims: Sequence[Claim], effects: Sequence[float] = (1.0,), family: int | None = None
+) -> str:
+    """Returns, a line per effect, the power of a sequential design next to that of its last look alone."""
+    family = family or max(family_sizes(claims).values())
+    alpha = min(claim.alpha for claim in claims) / family
+    lines = []
+    for effect in effects:
+        power, seeds = sequential_power(design, effect, alpha)
+        alone, _ = sequential_power(Design(design.sizes[-1:]), effect, alpha)
+        lines.append(
+            f"power at {effect:g} sd beyond the margin, in a family of {family}: {_percent(power)} % with "
+            f"{seeds:.1f} seeds on average; {_percent(alone)} % with all {design.sizes[-1]} seeds and one look"
+        )
+    return "\n".join(lines)
 
 
 def monte_carlo_error() -> float:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.decide import can_decide
+from kymograph.claims.design import Design
 from kymograph.claims.files import OWN_STUDY, read_claims
-from kymograph.claims.logged import Registration, log_registration, registrations
-from kymograph.claims.pairing import quantities
+from kymograph.claims.logged import Registration, binding, family, log_registration, registrations, statement
+from kymograph.claims.plan import Plan
+from kymograph.claims.world import differing, quantities
 from kymograph.errors import KymographError
+from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import make_directory
 from kymograph.runs.log import Log
 from kymograph.runs.plan_file import read_plan
@@ -21,57 +25,143 @@ from kymograph.runs.spec import slug
 from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
 from kymograph.streams import fixed_seeds
 from kymograph.studies.base import Study
+from kymograph.studies.loading import registered_study
 
 LEAST_REGISTERED = 10
 """How many seeds a registration has at least: a pilot of three is an interim look, and not a new design."""
 
 
-def registered_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """Returns the seeds of a first sweep, filled up to ten from the fixed list.
+def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tuple[int, ...]:
+    """Returns the seeds of a first sweep, filled up to ten, or to ``least``, from the fixed list.
 
     >>> registered_seeds([7, 42])
     (7, 42, 123, 456, 55619, 40238, 55184, 50541, 63633, 74992)
     """
-    more = (seed for seed in fixed_seeds(LEAST_REGISTERED) if seed not in seeds)
-    return (*seeds, *islice(more, max(LEAST_REGISTERED - len(seeds), 0)))
+    more = (seed for seed in fixed_seeds(least + len(seeds)) if seed not in seeds)
+    return (*seeds, *islice(more, max(least - len(seeds), 0)))
 
 
-def register_study(root: Path, study: Study, seeds: Sequence[int]) -> None:
+def register_study(root: Path, study: Study, seeds: Sequence[int], fields: Mapping[str, Any]) -> None:
     """Registers the study's claims with the directory, before any of its runs is computed."""
     claims = list(study.claims())
     if claims:
         chosen = registered_seeds(seeds)
-        _check_family(study.name, claims, len(chosen), Log.read(root))
-        registration.register(root, claims, {study.name: _begun(root, study.name)})
-        log_registration(root, study.name, claims, chosen)
+        _register(root, study.name, claims, Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields)))
 
 
-def register_file(root: str | Path, path: str | Path, seeds: Sequence[int] = ()) -> list[Registration]:
-    """Registers the claims of a file with a directory of runs, best before it has any; returns the registrations."""
-    claims = read_claims(path)
-    directory = Path(root)
+def register_claims(
+    root: str | Path,
+    claims: Sequence[Claim],
+    seeds: Sequence[int] = (),
+    *,
+    looks: Sequence[int] = (),
+    settings: Mapping[str, Any] | None = None,
+    studies: Iterable[Study] = (),
+) -> list[Registration]:
+    """Registers claims with a directory of runs, best before it has any; returns a registration per study.
+
+    Args:
+        root: the directory.
+        claims: the claims.
+        seeds: those over which the claims will be decided; fewer than ten are filled up from the fixed list.
+        looks: numbers of seeds at which a sequential design decides, e.g. ``(10, 15, 20)``; default: once, over all.
+        settings: settings of the runs that are not the study's defaults, e.g. ``{"lr": 0.03}``.
+        studies: user-defined studies whose code may say what settings their arms have.
+    """
+    directory, fields = Path(root), dict(settings or {})
+    if len(set(seeds)) < len(seeds):
+        raise KymographError("a seed is listed twice; each seed is one replication")
     make_directory(directory)
-    studies = list(dict.fromkeys(claim.study for claim in claims))
-    chosen = registered_seeds(seeds)
-    for study in studies:
-        _check_family(study, [claim for claim in claims if claim.study == study], len(chosen), Log.read(directory))
-    registration.register(directory, claims, {study: _begun(directory, study) for study in studies})
-    return [
-        log_registration(directory, study, [claim for claim in claims if claim.study == study], chosen)
-        for study in studies
+    if looks and looks[-1] < LEAST_REGISTERED:
+        raise KymographError(f"the last look must have at least {LEAST_REGISTERED} seeds, not {looks[-1]}")
+    if looks and len(seeds) > looks[-1]:
+        raise KymographError(f"{len(seeds)} seeds are more than the {looks[-1]} of the last look")
+    chosen = registered_seeds(seeds, looks[-1] if looks else LEAST_REGISTERED)
+    design = Design(tuple(looks) or (len(chosen),))
+    named = {study.name: study for study in studies}
+    by_study: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_study.setdefault(claim.study, []).append(claim)
+    plans = {}
+    for name, mine in by_study.items():
+        study = named.get(name) or registered_study(name)
+        plans[name] = Plan(chosen, design, fields, ArmSettings() if study is None else study.arm_settings(fields))
+        _check_unchanged(directory, name, plans[name], bool(seeds), bool(looks), settings is not None)
+        _check_family(name, mine, plans[name], Log.read(directory))
+    return [_register(directory, name, mine, plans[name]) for name, mine in by_study.items()]
+
+
+def register_file(root: str | Path, path: str | Path, seeds: Sequence[int] = (), **options: Any) -> list[Registration]:
+    """Registers the claims of a TOML or Python file, as `register_claims` does."""
+    return register_claims(root, read_claims(path), seeds, **options)
+
+
+def binding_plan(history: Log, study: str) -> Plan | None:
+    """Returns the plan of the registration that the study's claims fall under; None if there is none."""
+    one = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
+    return None if one is None else one.plan
+
+
+def unregistered_settings(root: Path, study: Study, arms: Collection[str], fields: Mapping[str, Any]) -> str:
+    """Returns which of a sweep's settings are not those its study's claims are registered for, in words.
+
+    Settings that a claim itself asks for are what it is registered for.
+    """
+    plan = binding_plan(Log.read(root), study.name)
+    if plan is None:
+        return ""
+    asked_for = {
+        (name, repr(value))
+        for claim in study.claims()
+        for one in quantities(claim)
+        for name, value in one.where.items()
+    }
+    registered, now = plan.settings_given(study.arm_settings({})), study.arm_settings(fields)
+    found: dict[str, str] = {}
+    for arm in arms:
+        expected, settings = registered.of(arm), now.of(arm)
+        for name in differing(settings, expected):
+            if (name, repr(settings.get(name))) not in asked_for:
+                found[name] = f"{name} {settings.get(name)} (registered: {expected[name]})"
+    return ", ".join(found.values())
+
+
+def _register(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:
+    history = Log.read(root)
+    binding = binding_plan(history, study) or plan
+    _check_family(study, claims, binding, history)
+    registration.register(root, claims, {study: _begun(root, study)})
+    return log_registration(root, study, claims, binding)
+
+
+def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: bool, settings: bool) -> None:
+    """Raises if what the user states differs from an earlier registration, which is binding."""
+    before = binding_plan(Log.read(root), study)
+    if before is None:
+        return
+    stated = [
+        ("seeds", seeds and plan.seeds != before.seeds),
+        ("looks", looks and plan.design != before.design),
+        ("settings", settings and dict(plan.fields) != dict(before.fields)),
     ]
+    for what, differs in stated:
+        if differs:
+            raise KymographError(
+                f"claims about {study} are registered in {root} with other {what}, and these are chosen once; "
+                "register in another directory"
+            )
 
 
-def _check_family(study: str, claims: Sequence[Claim], seeds: int, history: Log) -> None:
-    """Raises if so many seeds cannot decide all the claims of a study at once."""
-    known = registrations(history, study)
-    count = len({name for one in known for name in one.claims} | {registration.key(claim) for claim in claims})
-    seeds = len(known[0].seeds) if known else seeds
+def _check_family(study: str, claims: Sequence[Claim], plan: Plan, history: Log) -> None:
+    """Raises if the registered seeds cannot decide all the claims of a study at once."""
+    known = family(registrations(history, study))
+    count = len(known | {(registration.key(claim), statement(claim.content)) for claim in claims})
     strictest = min(claim.alpha for claim in claims)
-    if not can_decide(seeds, count, strictest):
+    smallest = plan.design.smallest_p
+    if smallest * count > strictest:
         raise KymographError(
-            f"{seeds} seeds cannot decide the {count} claims of {study} together: the exact test reaches no p below "
-            f"{smallest_p(seeds):.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
+            f"{plan.design} cannot decide the {count} claims of {study} together: the exact test reaches no p below "
+            f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
         )
 
 

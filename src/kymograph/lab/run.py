@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.lab.register import register_study
+from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory
 from kymograph.runs.history import log_sweep
@@ -133,7 +133,9 @@ def sweep(
     part_sources = study.part_sources(specs)
     if not options.quiet:
         _note_changed_code(root, study, missing, part_sources)
-    _declare(root, study, specs, part_sources)
+    _declare(root, study, specs, fields or {}, part_sources)
+    if not options.quiet:
+        _note_other_settings(root, study, specs, fields or {})
     failures = _compute(code, study.name, stacks, options) if missing else []
     return Sweep(study, Store.of_specs(root, specs), tuple(failures), missing, len(specs) - missing)
 
@@ -163,11 +165,24 @@ def _note_changed_code(root: Path, study: Study, missing: int, part_sources: Par
     print(f"note: the code of {study.name} has changed ({what}), so {effect}", file=sys.stderr)
 
 
-def _declare(root: Path, study: Study, specs: Sequence[RunSpec], part_sources: PartSources) -> None:
+def _note_other_settings(root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any]) -> None:
+    """Says so if the study's claims are registered for other settings than this sweep's."""
+    other = unregistered_settings(root, study, {spec.arm for spec in specs}, fields)
+    if other:
+        print(
+            f"note: the claims of {study.name} are not registered for {other}; such runs are judged only with --where, "
+            "as post hoc (in another --out they would be registered)",
+            file=sys.stderr,
+        )
+
+
+def _declare(
+    root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any], part_sources: PartSources
+) -> None:
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
-    register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)))
+    register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields)
     record_plan(root, specs)
     write_declaration(directory, study.declaration().with_part_sources(part_sources, read_declaration(directory)))
     log_sweep(root, specs)

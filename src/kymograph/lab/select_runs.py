@@ -77,6 +77,7 @@ def read_archive(directory: str | Path, study: str | None = None) -> Archive:
         store=archive.store.select(study),
         damaged=[run for run in archive.damaged if run.study in names],
         planned=[run for run in archive.planned if run.study == study],
+        only=study,
     )
 
 

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import random
-import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from kymograph.claims import registration
-from kymograph.claims.logged import REGISTRATION
+from kymograph.claims.files import OWN_STUDY
+from kymograph.claims.logged import REGISTRATION, Registration, binding, conflicts, family, registrations
+from kymograph.claims.world import differing
 from kymograph.errors import KymographError
 from kymograph.lab.bundle import unpacked
+from kymograph.lab.finding import Finding
+from kymograph.lab.recompute import computed_again
 from kymograph.runs.archive import Archive
-from kymograph.runs.history import declaration_digest, logged_declarations, logged_runs
+from kymograph.runs.arm_settings import ArmSettings
+from kymograph.runs.history import History, declaration_digest, logged_declarations
 from kymograph.runs.log import SHORT
-from kymograph.runs.provenance import hardware, versions
-from kymograph.runs.record import RunResult
 from kymograph.runs.spec import slug
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.superseded import current_code
 from kymograph.studies.base import Study
-from kymograph.studies.loading import registered_study
-from kymograph.sweep.compute import Workplace
-
-TOLERANCE = 1e-3
-"""How far, relative to its largest value, a series computed on another machine or with other versions may be off."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was checked."""
-
-    what: str
-    holds: bool
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{'ok' if self.holds else 'WRONG':<6} {self.what}" + (f": {self.detail}" if self.detail else "")
 
 
 def verify(
@@ -56,12 +38,13 @@ def verify(
     archive = Archive.open(root).checked()
     if not archive.store.runs and not archive.damaged:
         raise KymographError(f"{root} holds no run; name a directory of runs")
-    findings = [_log(archive), *_records(archive), _heads(archive), *_plans(archive), *_declarations(archive)]
-    findings.append(_registered(archive))
+    history = History(archive.log)
+    findings = [_log(archive), *_records(archive), _heads(archive), *_plans(archive, history)]
+    findings += [*_declarations(archive, history), _registered(archive), *_designs(archive, history)]
     if anchor is not None:
         findings.append(_anchored(archive, anchor))
     if rerun:
-        findings += _computed_again(archive, rerun, {study.name: study for study in studies}, seed)
+        findings += computed_again(archive, rerun, {study.name: study for study in studies}, seed)
     return findings
 
 
@@ -99,98 +82,114 @@ def _heads(archive: Archive) -> Finding:
     return Finding("what runs say of the log", not silent, detail)
 
 
-def _plans(archive: Archive) -> list[Finding]:
+def _plans(archive: Archive, history: History) -> list[Finding]:
     listed, ended = {run.id for run in archive.planned}, {run.id for run in archive.store}
-    unlisted = [run for run in logged_runs(archive.log) if run.id not in listed]
-    missing = [run for run in archive.planned if run.id not in ended]
+    unlisted = [run for run in history.planned.values() if run.id not in listed]
+    absent = [run for run in archive.planned if run.id not in ended and run.id not in history.abandoned]
+    codes = current_code(
+        [*(run.spec for run in archive.store), *archive.planned, *history.planned.values()], archive.declarations
+    )
+    missing = [run for run in absent if run.study not in codes or codes[run.study].made(run)]
     unplanned = [run for run in archive.store if run.id not in listed]
     return [
         Finding("the plan", not unlisted, f"{len(unlisted)} logged runs are not in it" if unlisted else ""),
         Finding("planned runs", not missing, f"{len(missing)} have not ended" if missing else ""),
         Finding("unplanned runs", not unplanned, f"{len(unplanned)} runs were never planned" if unplanned else ""),
+        *_notes(
+            (len(absent) - len(missing), "superseded runs are gone; verdicts still count them"),
+            (sum(run.id in history.abandoned for run in history.planned.values()), _abandoned_text(history)),
+        ),
     ]
 
 
-def _declarations(archive: Archive) -> list[Finding]:
+def _notes(*counted: tuple[int, str]) -> list[Finding]:
+    return [Finding(f"{count} {what}", True, note=True) for count, what in counted if count]
+
+
+def _abandoned_text(history: History) -> str:
+    reasons = dict.fromkeys(reason for run, reason in history.abandoned.items() if run in history.planned)
+    return f"planned runs were abandoned ({'; '.join(list(reasons)[:3])})"
+
+
+def _declarations(archive: Archive, history: History) -> list[Finding]:
     found = []
-    for study in archive.declarations:
+    for study in dict.fromkeys([*archive.declarations, *(run.study for run in history.planned.values())]):
         logged = logged_declarations(archive.log, study)
         same = not logged or declaration_digest(archive.root / slug(study)) in logged
-        found.append(Finding(f"what {study} declares", same, "" if same else "changed since it was logged"))
+        found.append(Finding(f"what {study} declares", same, "" if same else "changed or deleted since it was logged"))
     return found
 
 
 def _registered(archive: Archive) -> Finding:
-    logged = {
-        name: content
-        for entry in archive.log.of_kind(REGISTRATION)
-        for name, content in entry.content["claims"].items()
-    }
     every = [
         (name, content)
         for entry in archive.log.of_kind(REGISTRATION)
         for name, content in entry.content["claims"].items()
     ]
+    logged = dict(every)
     stored = registration.read(archive.root)
     wrong = [name for name in stored if name in logged and (name, stored[name].get("claim")) not in every]
-    strange = [name for name in stored if name not in logged] if archive.log.entries else []
-    detail = f"{(wrong or strange)[0]!r} is not as it was logged" if wrong or strange else f"{len(logged)} claims"
-    return Finding("the registered claims", not wrong and not strange, detail)
+    if archive.log.entries:
+        wrong += [name for name in stored if name not in logged]
+    gone = [name for name in logged if name not in stored]
+    detail = f"{len(logged)} claims"
+    if wrong:
+        detail = f"{wrong[0]!r} is not as it was logged"
+    elif gone:
+        detail = f"{len(gone)} were removed from {registration.FILE}, {gone[0]!r} for one"
+    return Finding("the registered claims", not wrong and not gone, detail)
+
+
+def _designs(archive: Archive, history: History) -> list[Finding]:
+    """Returns how runs and registrations stand to the designs that were registered first."""
+    found: list[Finding] = []
+    for study in dict.fromkeys(run.study for run in history.planned.values()):
+        known = [*registrations(archive.log, study), *registrations(archive.log, OWN_STUDY)]
+        found += [
+            Finding(f"the registrations of {study}", False, text) for text in conflicts(known, study, archive.log)
+        ]
+        first = binding(known, study, archive.log)
+        if first is None:
+            continue
+        mine = [run for run in archive.store if run.study == study]
+        defaults = archive.declarations[study].defaults if study in archive.declarations else ArmSettings()
+        settings = first.plan.settings_given(defaults)
+        wanted = {(name, repr(value)) for one in known for where in _wheres(one) for name, value in where.items()}
+        other = [
+            run
+            for run in mine
+            if any(
+                (name, repr(run.config.get(name))) not in wanted for name in differing(run.config, settings.of(run.arm))
+            )
+        ]
+        late = sum(
+            len(one.claims) for one in known if one.study == study and binding([one], study, archive.log) is None
+        )
+        statements = family(known)
+        found += _notes(
+            (
+                sum(run.seed not in first.plan.seeds for run in mine),
+                f"runs of {study} have seeds beyond the registered",
+            ),
+            (len(other), f"runs of {study} have other settings than registered"),
+            (late, f"claims about {study} were registered after its runs"),
+            (
+                len(statements) - len({name for name, _ in statements}),
+                f"claims about {study} were registered anew, changed",
+            ),
+        )
+    return found
+
+
+def _wheres(one: Registration) -> list[Mapping[str, Any]]:
+    """Returns the settings that registered claims ask for themselves."""
+    sides = [content.get(side) for content in one.claims.values() for side in ("left", "right")]
+    return [side["where"] for side in sides if isinstance(side, dict) and isinstance(side.get("where"), dict)]
 
 
 def _anchored(archive: Archive, anchor: str) -> Finding:
     found = [name for name in archive.log.entries if len(anchor) >= 8 and name.startswith(anchor.lower())]
     return Finding(f"the anchor {anchor}", len(found) == 1, "" if found else "no entry of the log has this digest")
-
-
-def _computed_again(archive: Archive, count: int, named: dict[str, Study], seed: int | None) -> list[Finding]:
-    runs = list(archive.store.finished)
-    chosen = random.Random(seed).sample(runs, min(count, len(runs)))
-    return [_compared(run, named.get(run.study) or registered_study(run.study)) for run in chosen]
-
-
-class _Silent:
-    """Follows nothing."""
-
-    def tick(self, steps: int) -> None:
-        """Ignores it."""
-
-    def say(self, text: str) -> None:
-        """Ignores it."""
-
-
-def _compared(run: StoredRun, study: Study | None) -> Finding:
-    what = f"{run.study}, {run.arm}, seed {run.seed}, computed again"
-    if study is None:
-        return Finding(what, False, "its study's code is not here; name it with --study")
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            work = Workplace(str(run.provenance.get("device", "cpu")), _Silent(), Path(directory))
-            (result,) = study.train([study.typed(run.spec)], work)
-    except KymographError as error:
-        return Finding(what, False, str(error))
-    same_place = run.provenance.get("versions") == versions() and run.provenance.get("hardware") == hardware()
-    apart = _apart(run, result)
-    if apart == 0:
-        return Finding(what, True, "the same bits")
-    allowed = 0.0 if same_place and run.provenance.get("threads") == 1 else TOLERANCE
-    how = "the same machine and versions" if same_place else "another machine or other versions"
-    return Finding(what, apart <= allowed, f"off by {apart:.1e} on {how} (at most {allowed:g} allowed)")
-
-
-def _apart(run: StoredRun, result: RunResult) -> float:
-    """Returns the largest difference of any series, relative to the series' largest value; inf if one is missing."""
-    if run.series.keys() != result.series.keys():
-        return float("inf")
-    worst = 0.0
-    for name, entry in run.series.items():
-        mine, other = (np.asarray(one.value, dtype=np.float64) for one in (entry, result.series[name]))
-        if mine.shape != other.shape or (np.isnan(mine) != np.isnan(other)).any():
-            return float("inf")
-        if not np.array_equal(mine, other, equal_nan=True):
-            scale = float(np.nanmax(np.abs(mine))) or 1.0
-            worst = max(worst, float(np.nanmax(np.abs(mine - other))) / scale)
-    return worst
 
 
 def all_hold(findings: Sequence[Finding]) -> bool:

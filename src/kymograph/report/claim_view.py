@@ -43,7 +43,7 @@ def claim_view(index: int, verdict: Verdict) -> ClaimView:
     columns = ("seed", *parts, "left", "right", "log ratio" if ratio else "difference")
     table = [(point.seed, *point.parts, point.left, point.right, point.value) for point in verdict.points]
     rows = tuple((str(seed), *(number(value, 5) for value in values)) for seed, *values in table)
-    data = table_data(("claim", "setup", *columns), [(claim.name, claim.setup, *row) for row in table])
+    data = table_data(("claim", "setup", *columns), [(claim.name, verdict.setup, *row) for row in table])
     return ClaimView(
         id=f"claim-{index}",
         verdict=verdict,

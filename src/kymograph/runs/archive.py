@@ -54,6 +54,8 @@ class Archive:
     """What the studies declare, by name; nothing for directories from before there were declarations."""
     log: Log = field(default_factory=Log)
     """What was registered, planned, abandoned and declared, in order; empty for directories from before the log."""
+    only: str | None = None
+    """The one study whose runs are kept here; None: all."""
 
     @staticmethod
     def open(root: str | Path) -> Archive:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
+from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
 
 FILE = "study.json"
@@ -85,6 +86,12 @@ class Declaration:
     """Further tables of summary numbers: by title, the numbers with what to call them."""
     methods: str = ""
     """Sentences on how the runs are made, for the methods section of a report, e.g. where random numbers come from."""
+    defaults: ArmSettings = field(default_factory=ArmSettings)
+    """Every arm's settings when the user chooses none."""
+    script: ArmSettings = field(default_factory=ArmSettings)
+    """Every arm's settings as the research script had them; nothing if there is no script."""
+    bookkeeping: tuple[str, ...] = ()
+    """Settings that say what is kept of a run, and change nothing about its training."""
     part_sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The current sources of runs with users' own parts: the parts that each includes, with their hashes."""
     stored: bool = field(default=False, compare=False)
@@ -115,6 +122,7 @@ class Declaration:
     def to_json(self) -> dict[str, Any]:
         """Returns the declaration as JSON can hold it."""
         content = {name: value for name, value in asdict(self).items() if name != "stored"}
+        content |= {"defaults": self.defaults.to_json(), "script": self.script.to_json()}
         if not self.part_sources:
             del content["part_sources"]  # few studies have any
         return plain(content)
@@ -132,6 +140,9 @@ class Declaration:
                 for one in content.get("series", ())
             )
             fields["qualifying"] = tuple(map(str, content.get("qualifying", ())))
+            fields["bookkeeping"] = tuple(map(str, content.get("bookkeeping", ())))
+            for name in ("defaults", "script"):
+                fields[name] = ArmSettings.from_json(content[name]) if name in content else ArmSettings()
             fields["headlines"] = {str(key): str(text) for key, text in content.get("headlines", {}).items()}
             fields["tables"] = {
                 str(title): {str(key): str(text) for key, text in columns.items()}
@@ -193,7 +204,7 @@ def read_declaration(directory: Path) -> Declaration | None:
     path = directory / FILE
     if not path.exists():
         return None
-    remedy = "delete it and run the study again to write it"
+    remedy = "restore it from a copy, or rename it and run the study again, which writes it anew"
     try:
         return replace(Declaration.from_json(read_json(path, remedy=remedy)), stored=True)
     except ValueError as error:

@@ -6,6 +6,7 @@ noticed and its runs stay missed. Entries of kind ``abandoned`` name runs that s
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,37 @@ def logged_runs(history: Log) -> list[RunSpec]:
     return list(found.values())
 
 
+def occasion(spec: RunSpec) -> tuple[str, str, int, str]:
+    """Returns what a run is a replication of, whatever code computes it: study, arm, seed and settings."""
+    return spec.study, spec.arm, spec.seed, canonical_json(spec.settings)
+
+
+class History:
+    """What a log says about runs, each answer worked out once."""
+
+    def __init__(self, history: Log) -> None:
+        self.log = history
+
+    @functools.cached_property
+    def planned(self) -> dict[str, RunSpec]:
+        """Every run that a logged sweep set out to make, by its id."""
+        return {run.id: run for run in logged_runs(self.log)}
+
+    @functools.cached_property
+    def abandoned(self) -> dict[str, str]:
+        """The reason for which each abandoned run was given up, by its id."""
+        return abandoned_runs(self.log)
+
+    @functools.cached_property
+    def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
+        """The entries of all sweeps that planned a run, by its `occasion`."""
+        found: dict[tuple[str, str, int, str], list[str]] = {}
+        for entry in self.log.of_kind(SWEEP):
+            for spec in _runs_of(entry.content):
+                found.setdefault(occasion(spec), []).append(entry.hash)
+        return found
+
+
 def logged_declarations(history: Log, study: str) -> set[str | None]:
     """Returns the digests of what a study was logged to declare."""
     return {entry.content.get("declaration") for entry in history.of_kind(SWEEP) if entry.content.get("study") == study}
@@ -65,7 +97,7 @@ def declaration_digest(directory: Path) -> str | None:
 
 def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
     """Writes into the log that ``runs`` were given up, and why; returns how many were not given up before."""
-    if not reason.strip():
+    if not any(character.isalnum() for character in reason):
         raise KymographError("say why the runs are abandoned, e.g. --reason 'the machine was needed elsewhere'")
     before = abandoned_runs(Log.read(root))
     ids = [run.id for run in runs if run.id not in before]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import importlib
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry, source_file
+from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import LAST, Arm, Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec, digest
@@ -64,6 +66,12 @@ class Study(ABC, Generic[Config]):
     """What the series run over."""
     qualifying: ClassVar[Sequence[str]] = ()
     """The settings without which a verdict on the study's runs could be misread, e.g. the data."""
+    script: ClassVar[Mapping[str, Any] | None] = None
+    """The settings in which the research script behind the study differs from the defaults; None: there is no script.
+
+    A verdict is labelled ``script`` only if its runs have the script's settings."""
+    bookkeeping: ClassVar[Sequence[str]] = ()
+    """Settings that say what is kept of a run, e.g. how often it is measured, and change nothing about its training."""
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     """Further tables of summary numbers in a report: by title, the numbers with what to call them."""
     methods: ClassVar[str] = ""
@@ -132,7 +140,19 @@ class Study(ABC, Generic[Config]):
             self.order,
             {title: dict(columns) for title, columns in self.tables.items()},
             self.methods,
+            self.arm_settings({}),
+            ArmSettings() if self.script is None else self.arm_settings(self.script),
+            tuple(self.bookkeeping),
         )
+
+    def arm_settings(self, fields: Mapping[str, Any]) -> ArmSettings:
+        """Returns every arm's settings with ``fields`` set; an arm that is about one of them keeps its own value."""
+        found = {}
+        for arm in self.arms():
+            with contextlib.suppress(KymographError):  # settings that an arm's network does not allow
+                config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
+                found[arm.name] = dataclasses.asdict(config)
+        return ArmSettings.pack(found)
 
     def specs(
         self, seeds: Sequence[int], arms: Sequence[str] | None = None, fields: Mapping[str, Any] | None = None

@@ -143,6 +143,7 @@ class ImageStudy(Study[Settings]):
     """A study that trains one network per run on images."""
 
     qualifying = ("data", "epochs")
+    bookkeeping = ("log_every", "checkpoint_every")
     time = "epoch"
     series: ClassVar[Sequence[SeriesDisplay]] = TRAINED_SERIES
     tables = {  # noqa: RUF012

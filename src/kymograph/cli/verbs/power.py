@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kymograph.cli.arguments import at_least, parse, positional, shown
+from kymograph.errors import KymographError
 
 PART = {
     "about": "the power of claims by the number of seeds, before anything is run",
@@ -28,6 +29,8 @@ class Options:
     """How many claims share the level."""
     n: Annotated[tuple[int, ...], shown("N ...")] = (6, 8, 10, 15, 20, 30)
     """Numbers of seeds."""
+    looks: Annotated[tuple[int, ...], shown("N ...", default="none")] = ()
+    """The power of a sequential design with these looks, e.g. 10 15 20, next to one look at the last."""
 
 
 def main(words: list[str]) -> int:
@@ -35,9 +38,16 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph power")
     if options.family is not None:
         at_least("family", options.family, 1)
-    from kymograph.lab.power import claims_of, monte_carlo_error, power_tables
+    from kymograph.claims.design import Design
+    from kymograph.lab.named_claims import named_claims
+    from kymograph.lab.power import STANDARD_EFFECTS, monte_carlo_error, power_tables, price_of_looks
 
-    claims = claims_of(options.claims)
+    claims, _ = named_claims(options.claims)
+    if options.looks:
+        if options.sd is not None:
+            raise KymographError("--looks compares designs at effects in standard deviations; leave out --sd")
+        print(price_of_looks(Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family))
+        return 0
     for table in power_tables(claims, options.effect, options.sd, options.family, options.n):
         print(table.title)
         for claim in table.claims:

@@ -1,38 +1,60 @@
-"""``kymograph register``: a user's own claims, registered with a directory before it has runs."""
+"""``kymograph register``: claims, registered with a directory before it has runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from kymograph.cli.arguments import parse, positional, seeds_from, shown
+from kymograph.cli.arguments import parse, positional, seeds_from, settings_from, shown
 
 PART = {
-    "about": "register your own claims with a directory before its runs exist",
-    "usage": "register DIR FILE",
+    "about": "register claims with a directory before its runs exist",
+    "usage": "register DIR CLAIMS",
     "order": 80,
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """Your own claims, registered with a directory before it has runs."""
+    """Claims, registered with a directory before it has runs: seeds, looks and settings are part of it."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory that the runs will be in."""
-    claims: Annotated[str, positional(), shown("FILE")]
-    """A TOML or Python file of claims."""
+    claims: Annotated[str, positional(), shown("CLAIMS")]
+    """A TOML or Python file of claims, or a study: its name, file.py or module:Name."""
     seeds: Annotated[tuple[str, ...], shown("SEED ...", default="the first ten of the fixed list")] = ()
     """Seeds over which the claims will be decided; fewer than ten are filled up from the fixed list."""
+    looks: Annotated[tuple[int, ...], shown("N ...", default="one, at all seeds")] = ()
+    """A sequential design: the numbers of seeds at which to decide, e.g. 10 15 20; the first that does may end it."""
+    where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="the study's defaults")] = ()
+    """Settings of the runs, e.g. --where lr=0.03; runs with others are post hoc."""
 
 
 def main(words: list[str]) -> int:
-    """Registers the claims of a file; prints the digest of each registration, to be put where others can see it."""
+    """Registers the claims; prints the digest of each registration, to be put where others can see it."""
     options = parse(Options, words, "kymograph register")
-    from kymograph.lab.register import register_file
+    from kymograph.lab.named_claims import named_claims
+    from kymograph.lab.power import price_of_looks
+    from kymograph.lab.register import register_claims
 
-    for one in register_file(options.directory, options.claims, seeds_from(options.seeds)):
+    claims, studies = named_claims(options.claims)
+    settings = settings_from(options.where)
+    found = register_claims(
+        options.directory,
+        claims,
+        seeds_from(options.seeds),
+        looks=options.looks,
+        settings=settings or None,
+        studies=studies,
+    )
+    for one in found:
         for name in one.claims:
             print(f"registered: {name.split('/', 2)[2]}")
-        print(f"{one.study}, {len(one.seeds)} seeds: registration {one.short_digest} (put it into a paper or a commit)")
+        chosen = [f"{name} {value}" for name, value in one.plan.fields.items()]
+        print(f"{', '.join([one.study, str(one.plan.design), *chosen])}: registration {one.short_digest}")
+        if one.plan.design.sequential:
+            print(price_of_looks(one.plan.design, claims))
+    print(
+        "Put the digest into a paper, a commit or a public registry; `kymograph verify DIR --anchor DIGEST` checks it."
+    )
     return 0

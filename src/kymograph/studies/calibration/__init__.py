@@ -59,6 +59,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
+    script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
     version = 2
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012

@@ -7,9 +7,9 @@ cannot be learned; the arms ``learnable/*`` repair that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Arm, SeriesDisplay
@@ -88,6 +88,7 @@ class Clipping(Study[ClippingConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
+    script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = ClippingConfig
     largest_stack = 256
     headlines = {  # noqa: RUF012

@@ -6,9 +6,9 @@ share initial weights, data, batches and the batch they are measured on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED, Study
@@ -72,6 +72,7 @@ class Depth(Study[DepthConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
+    script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = DepthConfig
     headlines = {  # noqa: RUF012
         "null_loss": "loss of answering 0",

@@ -5,9 +5,9 @@ One network per run, measured on a fixed buffer of test images before training a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED
@@ -39,6 +39,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
+    script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
     version = 2
     config_type = SnapshotConfig
     headlines = {  # noqa: RUF012

@@ -1,0 +1,51 @@
+"""How registered claims are to be decided: over which seeds, at which looks, with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kymograph.claims.design import Design
+from kymograph.runs.arm_settings import ArmSettings
+from kymograph.runs.files import plain
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The seeds, the looks and the settings of a registration."""
+
+    seeds: tuple[int, ...]
+    design: Design
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that whoever registered chose."""
+    settings: ArmSettings = field(default_factory=ArmSettings)
+    """Every arm's settings with these; nothing if the study's code was not there to say."""
+
+    def settings_given(self, defaults: ArmSettings) -> ArmSettings:
+        """Returns every arm's registered settings; without the study's code, its defaults with the chosen fields."""
+        if self.settings or not defaults:
+            return self.settings
+        return ArmSettings.pack({arm: defaults.of(arm) | dict(self.fields) for arm in defaults.arms})
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the plan as the log keeps it."""
+        settings = {"settings": self.settings.to_json()} if self.settings else {}
+        return {
+            "seeds": list(self.seeds),
+            "design": self.design.to_json(),
+            "fields": plain(dict(self.fields)),
+            **settings,
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Plan:
+        """Returns the plan of a registration; raises ValueError if it is none that is known here."""
+        seeds, fields = content.get("seeds"), content.get("fields", {})
+        if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds) or not seeds:
+            raise ValueError("a registration states no seeds")
+        if not isinstance(fields, dict):
+            raise ValueError("a registration's settings must be an object")
+        design = Design.from_json(content.get("design", {}), seeds)
+        settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
+        return Plan(tuple(seeds), design, fields, settings)

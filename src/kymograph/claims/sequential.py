@@ -1,0 +1,54 @@
+"""Which of a claim's seeds a look may use: under a sequential design, those of the last look that is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kymograph.claims.design import Design, Look
+from kymograph.claims.verdict import Point
+from kymograph.statistics.sign_flips import LEAST_SEEDS
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The seeds that a verdict rests on, and the looks that they complete."""
+
+    points: tuple[Point, ...]
+    """Ordered by seed, or as the seeds were registered if there are looks."""
+    looks: tuple[Look, ...] = ()
+    """The looks by the number of points at each; none: one look that may spend all of alpha."""
+    notes: tuple[str, ...] = ()
+    level: float = LEVEL
+    """The level of an interval at the last look, such that the intervals of all looks hold together."""
+
+
+def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> tuple[Look, ...]:
+    """Returns the looks whose registered seeds are all there."""
+    count = next((index for index, seed in enumerate(seeds) if seed not in there), len(seeds))
+    return design.reached(count)
+
+
+def stage(
+    points: Sequence[Point], dropped: Collection[int], seeds: Sequence[int] | None, design: Design | None
+) -> Staged:
+    """Returns the points that the design allows a verdict to use now; ``dropped`` seeds ran and have no point.
+
+    Before the first look is complete that is all of them, at the first look's share of alpha: the verdict is interim.
+    """
+    if seeds is None or design is None or not design.sequential:
+        return Staged(tuple(points))
+    place = {seed: index for index, seed in enumerate(seeds)}
+    ordered = sorted(points, key=lambda point: place[point.seed])
+    done = completed({point.seed for point in points} | set(dropped), seeds, design)
+    if not done:
+        share = design.looks[0].share
+        return Staged(tuple(ordered), (Look(len(ordered), share),), (), 1 - (1 - LEVEL) * share)
+    used = tuple(point for point in ordered if place[point.seed] < done[-1].seeds)
+    looks = [Look(sum(place[point.seed] < look.seeds for point in used), look.share) for look in done]
+    waiting = len(ordered) - len(used)
+    notes = [f"{waiting} seeds wait for the look at {design.looks[len(done)].seeds}"] if waiting else []
+    kept = tuple(look for look in looks if look.seeds >= LEAST_SEEDS)
+    return Staged(used, kept, tuple(notes), 1 - (1 - LEVEL) * done[-1].share)

@@ -1,0 +1,51 @@
+"""Which settings a verdict must name, and whether its runs are set up as the research script was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kymograph.claims.claim import Claim, Quantity
+from kymograph.claims.estimands import Run
+from kymograph.claims.world import World, differing, quantities
+
+TRANSFER, ALTERED = "transfer", "altered"
+"""What a script's claim is called on other data than the script's, and with other settings."""
+DATA = "data"
+"""What a study calls the setting that names its data."""
+
+
+def named_settings(claim: Claim, world: World) -> dict[str, Any]:
+    """Returns the settings that a reader must know: the qualifying ones, and all that are not the study's defaults.
+
+    A setting with several values, because the claim compares them, has all of them.
+    """
+    names = dict.fromkeys(world.qualifying)
+    runs = _runs(claim, world)
+    for run, _ in runs:
+        names |= dict.fromkeys(differing(run.config, world.defaults.of(run.arm)))
+    found: dict[str, Any] = {}
+    for name in names:
+        values = {repr(run.config[name]): run.config[name] for run, _ in runs if name in run.config}
+        if values:
+            found[name] = next(iter(values.values())) if len(values) == 1 else " or ".join(map(str, values.values()))
+    return found
+
+
+def setup_label(claim: Claim, world: World) -> str:
+    """Returns the claim's set-up, ``script`` only if its runs have the script's data and settings.
+
+    With other data it is a ``transfer``, with other settings ``altered``, and where there is no script ``own``.
+    """
+    if claim.setup != "script":
+        return claim.setup
+    if not world.script:
+        return "own"
+    names: set[str] = set()
+    for run, quantity in _runs(claim, world):
+        names |= set(differing(run.config, {**world.script.of(run.arm), **quantity.where}))
+    names -= set(world.bookkeeping)
+    return "script" if not names else TRANSFER if DATA in names else ALTERED
+
+
+def _runs(claim: Claim, world: World) -> list[tuple[Run, Quantity]]:
+    return [(run, quantity) for quantity in quantities(claim) for run in world.selected(quantity).runs]

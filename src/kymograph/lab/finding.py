@@ -1,0 +1,20 @@
+"""One line of what `verify` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked."""
+
+    what: str
+    holds: bool
+    detail: str = ""
+    note: bool = False
+    """Whether it is nothing wrong, but something that verdicts show and a reader should know."""
+
+    def __str__(self) -> str:
+        word = "note" if self.note else "ok" if self.holds else "WRONG"
+        return f"{word:<6} {self.what}" + (f": {self.detail}" if self.detail else "")

@@ -1,0 +1,38 @@
+"""The claims that a user names on the command line: those of a file, or of a study."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from kymograph.claims.claim import Claim
+from kymograph.claims.files import read_claims
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.studies.base import Study
+from kymograph.studies.loading import STUDIES, load_study
+
+
+def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
+    """Returns the claims of a TOML or Python file or of a study, and the study if it is one that is named."""
+    path = Path(name)
+    if name in STUDIES.parts() or ":" in name or (path.suffix == ".py" and path.is_file() and not _lists_claims(path)):
+        study = load_study(name)
+        return list(study.claims()), [study]
+    if not path.is_file():
+        raise KymographError(f"there is neither a file nor a study {name!r}{did_you_mean(name, STUDIES.parts())}")
+    return read_claims(name), []
+
+
+def _lists_claims(path: Path) -> bool:
+    """Says whether a Python file assigns ``CLAIMS``, without running it; one that cannot be parsed may."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return True
+    targets = [
+        target
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return any(isinstance(target, ast.Name) and target.id == "CLAIMS" for target in targets)

@@ -1,0 +1,111 @@
+"""Computing stored runs again, and comparing what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.lab.finding import Finding
+from kymograph.runs.archive import Archive
+from kymograph.runs.files import plain
+from kymograph.runs.provenance import hardware, versions
+from kymograph.runs.record import RunResult
+from kymograph.runs.stored import StoredRun
+from kymograph.studies.base import Study
+from kymograph.studies.loading import registered_study
+from kymograph.sweep.compute import Workplace
+from kymograph.sweep.devices import import_torch
+
+TOLERANCE = 1e-3
+"""How far, relative to its largest value, a series computed on another machine or with other versions may be off."""
+
+
+def computed_again(archive: Archive, count: int, named: Mapping[str, Study], seed: int | None) -> list[Finding]:
+    """Computes ``count`` randomly chosen runs again; returns how each compares with what is stored."""
+    runs = list(archive.store.finished)
+    chosen = random.Random(seed).sample(runs, min(count, len(runs)))
+    return [_compared(run, named.get(run.study) or registered_study(run.study)) for run in chosen]
+
+
+class _Silent:
+    """Follows nothing."""
+
+    def tick(self, steps: int) -> None:
+        """Ignores it."""
+
+    def say(self, text: str) -> None:
+        """Ignores it."""
+
+
+def _compared(run: StoredRun, study: Study | None) -> Finding:
+    what = f"{run.study}, {run.arm}, seed {run.seed}, computed again"
+    if study is None:
+        return Finding(what, False, "its study's code is not here; name it with --study")
+    try:
+        with tempfile.TemporaryDirectory() as directory, _threads(run.provenance.get("threads")):
+            work = Workplace(str(run.provenance.get("device", "cpu")), _Silent(), Path(directory))
+            (result,) = study.train([study.typed(run.spec)], work)
+    except KymographError as error:
+        return Finding(what, False, str(error))
+    apart = _apart(run, result)
+    if apart == 0:
+        return Finding(what, True, "the same bits")
+    same_place = run.provenance.get("versions") == versions() and run.provenance.get("hardware") == hardware()
+    if same_place:
+        return Finding(what, False, f"off by {apart:.1e}, and on the same machine and versions bits must be the same")
+    detail = f"off by {apart:.1e} on another machine or with other versions (at most {TOLERANCE:g} allowed)"
+    return Finding(what, apart <= TOLERANCE, detail)
+
+
+@contextlib.contextmanager
+def _threads(count: Any) -> Iterator[None]:
+    """Lets torch use as many threads as the run had: sums are added up in an order that depends on it."""
+    torch = import_torch()
+    before = torch.get_num_threads()
+    if type(count) is int and 0 < count <= 4096:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _apart(run: StoredRun, result: RunResult) -> float:
+    """Returns the largest relative difference of any series or summary number; inf if something is missing or added."""
+    pairs: list[tuple[Any, Any]] = []
+    if run.series.keys() != result.series.keys() or run.summary.keys() != result.summary.keys():
+        return math.inf
+    for name, entry in run.series.items():
+        other = result.series[name]
+        if list(entry.sites or ()) != list(other.sites or ()):
+            return math.inf
+        pairs += [(entry.value, other.value), (entry.step, other.step)]
+    mine, again = plain(dict(run.summary)), plain(dict(result.summary))
+    for name, value in mine.items():
+        if all(isinstance(one, float | int) and not isinstance(one, bool) for one in (value, again[name])):
+            pairs.append((value, again[name]))
+        elif value != again[name]:
+            return math.inf
+    return max((_relative(mine, other) for mine, other in pairs), default=0.0)
+
+
+def _relative(mine: Any, other: Any) -> float:
+    """Returns the largest difference of two arrays over the first's largest size; inf if they are not finite alike."""
+    first, second = (np.asarray(one, dtype=np.float64) for one in (mine, other))
+    if np.array_equal(first, second, equal_nan=True):
+        return 0.0
+    if first.shape != second.shape:
+        return math.inf
+    known = np.isfinite(first)
+    if (known != np.isfinite(second)).any() or not np.array_equal(first[~known], second[~known], equal_nan=True):
+        return math.inf
+    scale = float(np.abs(first[known]).max(initial=0.0)) or 1.0
+    return float(np.abs(first[known] - second[known]).max(initial=0.0)) / scale
