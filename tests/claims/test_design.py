@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kymograph.claims import decide
-from kymograph.claims.design import Design, Look
+from kymograph.claims.design import Design, PlannedLook
 from kymograph.claims.sequential import completed, stage
 from kymograph.claims.verdict import Point
 from kymograph.errors import KymographError
@@ -75,7 +75,7 @@ def test_points_are_those_of_the_last_complete_look_in_registered_order() -> Non
     points = [Point(seed, float(seed), 0.0, float(seed)) for seed in sorted(seeds[:8])]
     staged = stage(points, (), seeds, design)
     assert [point.seed for point in staged.points] == seeds[:6]
-    assert staged.looks == (Look(6, 0.6),) and staged.level == pytest.approx(1 - 0.05 * 0.6)
+    assert staged.looks == (PlannedLook(6, 0.6),) and staged.level == pytest.approx(1 - 0.05 * 0.6)
     assert staged.notes == ("2 seeds wait for the look at 10",)
 
 
@@ -83,7 +83,7 @@ def test_a_seed_left_out_as_declared_still_completes_its_look() -> None:
     seeds, design = list(range(10)), Design((7, 10))
     points = [Point(seed, 1.0, 0.0, 1.0) for seed in range(7) if seed != 3]
     staged = stage(points, [3], seeds, design)
-    assert len(staged.points) == 6 and staged.looks == (Look(6, 0.7),)
+    assert len(staged.points) == 6 and staged.looks == (PlannedLook(6, 0.7),)
 
 
 def test_without_a_registration_all_points_count() -> None:

@@ -1,17 +1,34 @@
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kymograph
+from kymograph import registry
+from kymograph.cli.main import main
 from kymograph.errors import KymographError
-from kymograph.lab.bundle import MANIFEST, write_bundle
+from kymograph.lab import bundle as bundling
+from kymograph.lab.bundle import MANIFEST, REPORT, unpacked, write_bundle
 from kymograph.lab.verify import all_hold, verify_bundle
 from kymograph.studies.loading import load_with_reference
+from kymograph.sweep import code_reference, part_hash
 from tests.studies.tossing import REFERENCE
+
+
+@functools.cache
+def code() -> dict:
+    return {"tossing": load_with_reference(REFERENCE)[1]}
 
 
 @pytest.fixture(scope="module")
@@ -19,18 +36,61 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of a user-defined study with its code."""
     root = tmp_path_factory.mktemp("bundle")
     kymograph.run(REFERENCE, n_seeds=3, out=root / "runs", quiet=True)
-    write_bundle(root / "runs", root / "runs.zip", {"tossing": load_with_reference(REFERENCE)[1]})
+    write_bundle(root / "runs", root / "runs.zip", code())
     return root / "runs.zip"
 
 
-def test_a_bundle_verifies_somewhere_else(bundle: Path) -> None:
+@pytest.fixture
+def runs(bundle: Path, tmp_path: Path) -> Path:
+    """A copy of the runs, to be changed."""
+    return Path(shutil.copytree(bundle.parent / "runs", tmp_path / "runs"))
+
+
+def elsewhere(place: Path, *words: str) -> subprocess.CompletedProcess:
+    """Runs a command where neither this directory nor what a test installs can be imported."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(kymograph.__file__).parents[1])}
+    place.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "kymograph", *words]
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+
+
+def rewritten(source: Path, target: Path, **changes: bytes) -> Path:
+    """Writes a bundle anew, as somebody would who knows how, with other files (``_`` for ``/``) in it."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        content = {
+            name: changes.get(name.replace("/", "_").replace(".", "_"), old.read(name)) for name in old.namelist()
+        }
+        manifest = json.loads(content.pop(MANIFEST))
+        manifest["files"] |= {name: hashlib.sha256(one).hexdigest() for name, one in content.items()}
+        for name, one in content.items():
+            new.writestr(name, one)
+        new.writestr(MANIFEST, json.dumps(manifest))
+        new.comment = b"sha256 " + b"0" * 64
+    whole = target.read_bytes()[:-64]
+    target.write_bytes(whole + hashlib.sha256(whole).hexdigest().encode())
+    return target
+
+
+def test_a_bundle_verifies_somewhere_else(bundle: Path, tmp_path: Path) -> None:
     assert all_hold(verify_bundle(bundle))
-    assert all_hold(verify_bundle(bundle, rerun=2, seed=0)), "with the code that is in it"
+    found = elsewhere(tmp_path / "elsewhere", "verify", str(bundle), "--rerun", "2")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stdout.count("the same bits") == 2, "with the code that is in it"
+
+
+def test_the_command_prints_the_digest(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bundle", str(runs), "-o", str(tmp_path / "x.zip"), "--study", REFERENCE])
+    assert ended.value.code == 0
+    with unpacked(tmp_path / "x.zip") as found:
+        assert capsys.readouterr().out == f"{tmp_path / 'x.zip'}\nbundle {found.digest[:16]}\n"
 
 
 def test_the_same_runs_give_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
-    write_bundle(bundle.parent / "runs", tmp_path / "again.zip", {"tossing": load_with_reference(REFERENCE)[1]})
+    digest = write_bundle(bundle.parent / "runs", tmp_path / "again.zip", code())
     assert (tmp_path / "again.zip").read_bytes() == bundle.read_bytes()
+    with unpacked(bundle) as found:
+        assert found.digest == digest
 
 
 def test_nothing_in_it_is_run_unless_it_is_asked_for(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,22 +103,53 @@ def test_nothing_in_it_is_run_unless_it_is_asked_for(bundle: Path, monkeypatch: 
         verify_bundle(bundle, rerun=1)
 
 
-def test_one_changed_byte_does_not_verify(bundle: Path, tmp_path: Path) -> None:
+def test_the_report_is_that_of_the_runs_in_the_bundle(runs: Path, tmp_path: Path) -> None:
+    (runs / REPORT).write_text("from long ago")
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    write_bundle(runs, tmp_path / "new.zip", code())
+    with zipfile.ZipFile(tmp_path / "new.zip") as found:
+        page = found.read(REPORT).decode()
+        assert f"runs/{REPORT}" not in found.namelist()
+    assert "tails is larger" in page and "Built <time>for a bundle" in page and "from long ago" not in page
+    assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}, "nothing was changed"
+
+
+def test_one_changed_byte_does_not_verify(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Bytes that mean nothing in a zip archive, dates and attributes, used to be changed without a trace."""
     content = bundle.read_bytes()
+    directory = content.index(b"PK\x01\x02")
+    end = len(content) - len("sha256 ") - 64 - 22
+    positions = {
+        *range(0, len(content), max(1, len(content) // 60)),
+        *range(0, 30, 3),  # the first header
+        *range(directory, directory + 46, 3),  # the first entry of the archive's directory
+        *range(end, len(content), 5),  # the archive's end, and the seal
+    }
     changed = tmp_path / "changed.zip"
-    accepted = []
-    for position in range(0, len(content), max(1, len(content) // 60)):
-        changed.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
-        try:
-            if all_hold(verify_bundle(changed)):
-                accepted.append(position)
-        except KymographError:
-            continue
-    for position in accepted:  # a few bytes of a zip archive mean nothing; then nothing that is read has changed
-        changed.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
-        with zipfile.ZipFile(changed) as one, zipfile.ZipFile(bundle) as other:
-            assert {name: one.read(name) for name in one.namelist()} == {n: other.read(n) for n in other.namelist()}
-    assert len(accepted) < 15
+    for position in positions:
+        bit = 1 if position % 2 else 0x20  # the second turns a small letter into a capital
+        changed.write_bytes(content[:position] + bytes([content[position] ^ bit]) + content[position + 1 :])
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", str(changed)])
+        assert ended.value.code == 1, f"byte {position} of {len(content)}"
+    for other in (content + b"\0", b"\0" + content, content[:-1], content[1:], content + content):
+        changed.write_bytes(other)
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", str(changed)])
+        assert ended.value.code == 1
+    capsys.readouterr()
+    changed.write_bytes(content)
+    assert all_hold(verify_bundle(changed))
+
+
+def test_a_changed_bundle_names_the_file(bundle: Path, tmp_path: Path) -> None:
+    content = bundle.read_bytes()
+    with zipfile.ZipFile(bundle) as found:
+        name = next(name for name in found.namelist() if name.endswith("summary.json"))
+        position = found.getinfo(name).header_offset + 30 + len(name) + 20
+    (tmp_path / "x.zip").write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+    first, *_ = verify_bundle(tmp_path / "x.zip")
+    assert not first.holds and first.detail.startswith("it was changed since it was written") and name in first.detail
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "/absolute.txt", "runs/../../outside.txt", "elsewhere/x"])
@@ -84,3 +175,236 @@ def test_what_is_no_bundle_is_one_sentence(tmp_path: Path) -> None:
             verify_bundle(tmp_path / "x.zip")
     with pytest.raises(KymographError, match="no directory or bundle"):
         verify_bundle(tmp_path / "absent.zip")
+
+
+def test_code_that_did_not_make_the_runs_does_not_verify(bundle: Path, tmp_path: Path) -> None:
+    assert all_hold(verify_bundle(rewritten(bundle, tmp_path / "same.zip")))
+    with zipfile.ZipFile(bundle) as found:
+        text = found.read("code/tossing/tests/studies/tossing.py")
+    other = rewritten(bundle, tmp_path / "other.zip", code_tossing_tests_studies_tossing_py=text + b"# edited\n")
+    first, *_ = verify_bundle(other, rerun=1)
+    assert not first.holds and first.detail == "the code of tossing is not what made its runs"
+
+
+def test_a_study_that_was_edited_since_or_has_no_run_is_refused(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = Path(__file__).parents[1] / "studies" / "tossing.py"
+    Path("tossing.py").write_text(source.read_text() + "# edited\n")
+    with pytest.raises(KymographError, match=r"the code of tossing was edited since its runs were made .*bring back"):
+        write_bundle(runs, "x.zip", {"tossing": load_with_reference("tossing.py")[1]})
+    with pytest.raises(KymographError, match="holds no run of other; drop its --study"):
+        write_bundle(runs, "x.zip", {"other": code()["tossing"]})
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["tossing.py"]
+
+
+def test_a_script_in_a_package_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was packed under the name of its import, where its hash was another."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(code_reference, "_added", [])
+    package = tmp_path / "package"
+    package.mkdir()
+    source = (Path(__file__).parents[1] / "studies" / "tossing.py").read_text()
+    texts = {
+        "__init__": "",
+        "beside_it": "",
+        "script": source.replace("import numpy", "import beside_it\nimport numpy"),
+    }
+    for name, text in texts.items():
+        (package / f"{name}.py").write_text(text)
+    reference = str(package / "script.py")
+    kymograph.run(reference, seeds=[1], out=tmp_path / "runs", quiet=True)
+    write_bundle(tmp_path / "runs", tmp_path / "x.zip", {"tossing": load_with_reference(reference)[1]})
+    found = elsewhere(tmp_path / "elsewhere", "verify", str(tmp_path / "x.zip"), "--rerun", "1")
+    assert found.returncode == 0 and "the same bits" in found.stdout, found.stdout + found.stderr
+
+
+def test_a_study_whose_code_is_not_named_is_noted(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    write_bundle(runs, tmp_path / "x.zip")
+    assert capsys.readouterr().err == "note: the code of tossing is not in the bundle; name it with --study\n"
+    *_, last = verify_bundle(tmp_path / "x.zip", rerun=1)
+    assert not last.holds and "its study's code is not here" in last.detail
+
+
+IMAGES = """
+from installed_images.size import COUNT
+from kymograph.data import synthetic
+PART = {"about": "few images", "training_images": 64}
+def load(directory=None):
+    return synthetic.load(n_train=COUNT, n_test=32)
+"""
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's package with a data set, installed, and runs of a built-in study on it."""
+    site = tmp_path / "site-packages"
+    package, information = site / "installed_images", site / "installed_images-1.dist-info"
+    package.mkdir(parents=True)
+    information.mkdir()
+    for name, text in {"__init__": "", "few": IMAGES, "size": "COUNT = 64\n"}.items():
+        (package / f"{name}.py").write_text(text)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-images\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[kymograph.data]\nfew = installed_images.few\n")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(part_hash, "_hashed", {})
+    registry._in_packages.cache_clear()
+    tiny = {"data": "few", "depth": 1, "width": 8, "epochs": 1, "device": "cpu", "quiet": True}
+    store = kymograph.run("snapshot", seeds=[1], arms=["resmlp/bp"], out=tmp_path / "runs", **tiny)  # type: ignore[arg-type]
+    assert not store.failed.runs
+    yield package
+    registry._in_packages.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("installed_images")]:
+        del sys.modules[name]
+
+
+def test_users_parts_go_with_the_runs(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    bundle = tmp_path / "runs.zip"
+    write_bundle(tmp_path / "runs", bundle)
+    assert capsys.readouterr().err == ""
+    with zipfile.ZipFile(bundle) as found:
+        packed = {name: found.read(name).decode() for name in found.namelist() if name.startswith("parts/")}
+    assert packed == {f"parts/installed_images/{path.name}": path.read_text() for path in images.glob("*.py")}
+    verified = elsewhere(tmp_path / "elsewhere", "verify", str(bundle), "--rerun", "1")
+    assert verified.returncode == 0 and "the same bits" in verified.stdout, verified.stdout + verified.stderr
+    first, *_ = verify_bundle(
+        rewritten(bundle, tmp_path / "x.zip", parts_installed_images_size_py=b"COUNT = 63\n"), rerun=1
+    )
+    assert not first.holds and first.detail == "the code of the data set few is not what made its runs"
+
+
+def test_loading_a_bundles_parts_leaves_no_trace(images: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "runs.zip"
+    write_bundle(tmp_path / "runs", bundle)
+    shutil.rmtree(tmp_path / "site-packages")
+    for name in [name for name in sys.modules if name.startswith("installed_images")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    registry._in_packages.cache_clear()
+    path, modules = list(sys.path), set(sys.modules)
+    *_, last = verify_bundle(bundle, rerun=1)
+    assert last.holds and last.detail == "the same bits"
+    assert sys.path == path and not [name for name in {*sys.modules} - modules if "installed_images" in name]
+    assert "few" not in registry.Registry("kymograph.data", "load").names()
+
+
+def test_a_part_that_is_gone_or_was_edited_is_named(
+    images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    bundle = tmp_path / "runs.zip"
+    write_bundle(tmp_path / "runs", bundle)
+    (images / "size.py").write_text("COUNT = 65\n")
+    wrong = [finding.detail for finding in verify_bundle(bundle, rerun=1) if not finding.holds]
+    assert "the data set few that is installed here is not the one in the bundle" in wrong[0]
+    assert all_hold(verify_bundle(bundle))
+    write_bundle(tmp_path / "runs", bundle)
+    assert capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it was edited since\n"
+    shutil.rmtree(tmp_path / "site-packages")
+    importlib.invalidate_caches()
+    registry._in_packages.cache_clear()
+    write_bundle(tmp_path / "runs", bundle)
+    assert (
+        capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it is not installed here\n"
+    )
+    assert all_hold(verify_bundle(bundle))
+    *_, last = verify_bundle(bundle, rerun=1)
+    assert not last.holds and "there is no data set 'few'" in last.detail
+
+
+def refused(runs: Path, match: str) -> None:
+    """Bundling must fail with a sentence, and leave nothing behind."""
+    target = runs.parent / "out" / "x.zip"
+    with pytest.raises(KymographError, match=match) as error:
+        write_bundle(runs, target, code())
+    assert "\n" not in str(error.value) and not [*target.parent.glob("*"), *target.parent.glob(".*")]
+
+
+@pytest.mark.parametrize("what", ["a run", "a file", "a broken link"])
+def test_a_link_is_refused_by_name(runs: Path, tmp_path: Path, what: str) -> None:
+    """A linked run used to be left out without a word."""
+    run = next(path for path in (runs / "tossing").iterdir() if path.is_dir())
+    link = run if what == "a run" else runs / "claims.json" if what == "a file" else runs / "tossing" / "nothing"
+    if link.exists():
+        link.rename(tmp_path / "aside")
+    link.symlink_to(tmp_path / "aside")
+    refused(runs, f"{link.name} is a link; put what it points to in its place")
+
+
+def test_what_is_no_file_is_refused_by_name(runs: Path) -> None:
+    os.mkfifo(runs / "pipe")
+    refused(runs, "pipe is not a file; move it away")
+
+
+@pytest.mark.parametrize("name", ["a\\b.txt", os.fsdecode(b"\xff.txt")])
+def test_a_name_that_no_bundle_can_hold_is_refused(runs: Path, name: str) -> None:
+    (runs / name).write_text("x")
+    refused(runs, "is no name for a file in a bundle")
+
+
+def test_a_file_that_cannot_be_read_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def refuse(path: Path, *arguments: object, **options: object) -> object:
+        if path.name == "summary.json":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+    refused(runs, r"cannot read .*summary\.json: Permission denied")
+
+
+@pytest.mark.parametrize("change", ["longer", "shorter", "as long as before", "a new file", "gone"])
+def test_what_changes_while_it_is_packed_is_named(runs: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = runs / "tossing" / "plan.json"
+    content = plan.read_bytes()
+    report = bundling._report
+
+    def meddle(*arguments: object) -> str:
+        match change:
+            case "longer":
+                plan.write_bytes(content + b"\n")
+            case "shorter":
+                plan.write_bytes(content[:-1])
+            case "as long as before":
+                plan.write_bytes(content.replace(b"tails", b"heads"))
+            case "a new file":
+                (runs / "tossing" / "new.json").write_text("{}")
+            case "gone":
+                plan.unlink()
+        return report(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bundling, "_report", meddle)
+    refused(runs, "changed while|No such file")
+
+
+def test_a_bundle_in_the_directory_of_its_runs_does_not_hold_itself(runs: Path) -> None:
+    for _ in range(2):
+        write_bundle(runs, runs / "x.zip", code())
+        with zipfile.ZipFile(runs / "x.zip") as found:
+            assert "runs/x.zip" not in found.namelist()
+        assert all_hold(verify_bundle(runs / "x.zip"))
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "directory.zip").mkdir()
+    for place in ("file/x.zip", "directory.zip"):
+        with pytest.raises(KymographError, match=r"cannot (create|write)"):
+            write_bundle(runs, tmp_path / place, code())
+    with pytest.raises(KymographError, match="there is no directory"):
+        write_bundle(tmp_path / "absent", tmp_path / "x.zip")
+
+
+def test_a_large_file_is_read_in_pieces(runs: Path, tmp_path: Path) -> None:
+    """A file used to be read whole, twice."""
+    import tracemalloc
+
+    (runs / "large.bin").write_bytes(os.urandom(2**16) * 2**9)  # 32 MB
+    tracemalloc.start()
+    write_bundle(runs, tmp_path / "x.zip", code())
+    with unpacked(tmp_path / "x.zip") as found:
+        assert not found.problems
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20 * 2**20

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.runs.plan_file import PLAN, read_plan, record_plan
+from kymograph.lab.verify import all_hold, verify
+from kymograph.runs.plan_file import PLAN, mend_plan, read_plan, record_plan
 from kymograph.runs.spec import RunSpec
 from tests.conftest import QUICK_CLIPPING
+from tests.studies.tossing import REFERENCE
 
 runs = st.lists(
     st.builds(
@@ -86,10 +88,64 @@ def test_a_damaged_plan_is_one_sentence_and_stays_as_it_was(tmp_path: Path, harm
     path = tmp_path / "clipping" / PLAN
     content = harmed(path.read_text())[harm].encode(errors="surrogateescape")
     path.write_bytes(content)
-    with pytest.raises(KymographError, match=r"plan\.json is cut off or edited.*delete it and run") as error:
+    with pytest.raises(KymographError, match=r"plan\.json is cut off or edited; restore it from a copy") as error:
         kymograph.run("clipping", **options)
     assert "\n" not in str(error.value) and path.read_bytes() == content
     assert [entry.name for entry in path.parent.iterdir()] == [PLAN], "nothing was computed"
+
+
+TOSSES = {"n_seeds": 3, "quiet": True}
+
+
+@pytest.mark.parametrize("loss", ["missing", "shortened", *harmed('{"runs": []}')])
+def test_what_a_plan_lost_is_listed_again_from_the_log(
+    tmp_path: Path, loss: str, capsys: pytest.CaptureFixture
+) -> None:
+    kymograph.run(REFERENCE, out=tmp_path, **TOSSES)
+    path = tmp_path / "tossing" / PLAN
+    whole = path.read_bytes()
+    if loss == "missing":
+        path.unlink()
+    elif loss == "shortened":
+        content = json.loads(whole)
+        path.write_text(json.dumps({**content, "runs": content["runs"][:4]}))
+    else:
+        path.write_bytes(
+            harmed(whole.decode().replace('"seed": 42', '"seed": 1'))[loss].encode(errors="surrogateescape")
+        )
+    damaged = path.read_bytes() if path.exists() else b""
+    mend_plan(tmp_path, "tossing")
+    note = capsys.readouterr().err
+    assert path.read_bytes() == whole
+    assert f"plan.json lacked {2 if loss == 'shortened' else 6} runs that the log has" in note
+    if loss in ("missing", "shortened"):
+        assert [*path.parent.glob("plan-*")] == []
+    else:
+        assert (path.parent / "plan-damaged-1.json").read_bytes() == damaged and "kept as plan-damaged-1.json" in note
+    mend_plan(tmp_path, "tossing")
+    assert capsys.readouterr().err == "" and all_hold(verify(tmp_path))
+
+
+def test_a_sweep_lists_again_what_a_missing_plan_had(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A smaller sweep used to leave a plan of its own runs, and the others unlisted."""
+    kymograph.run(REFERENCE, out=tmp_path, **TOSSES)
+    path = tmp_path / "tossing" / PLAN
+    whole = path.read_bytes()
+    path.unlink()
+    kymograph.run(REFERENCE, seeds=[42], out=tmp_path, quiet=True)
+    assert path.read_bytes() == whole and "lacked 6 runs" in capsys.readouterr().err
+    assert all_hold(verify(tmp_path))
+
+
+def test_a_damaged_plan_is_not_rebuilt_from_a_damaged_log(tmp_path: Path) -> None:
+    kymograph.run(REFERENCE, out=tmp_path, **TOSSES)
+    path = tmp_path / "tossing" / PLAN
+    path.write_text("{")
+    (segment,) = (tmp_path / "log").glob("*.jsonl")
+    segment.write_bytes(segment.read_bytes() + b"{")
+    with pytest.raises(KymographError, match="restore it from a copy, or rename it and run the sweep's command again"):
+        mend_plan(tmp_path, "tossing")
+    assert path.read_text() == "{" and [*path.parent.glob("plan-*")] == []
 
 
 def test_a_newer_plan_asks_for_an_upgrade(tmp_path: Path) -> None:

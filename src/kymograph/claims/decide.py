@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kymograph.claims.claim import Claim
-from kymograph.claims.design import Look
+from kymograph.claims.design import PlannedLook
 from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.alternatives import Alternative
@@ -80,7 +80,7 @@ class Decision:
         return self.p_zero <= alpha
 
 
-def weigh(claim: Claim, values: np.ndarray, looks: Sequence[Look] = ()) -> Evidence:
+def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> Evidence:
     """Returns what the differences (or log-ratios) left - right of the seeds say about the claim.
 
     ``looks`` are those of a sequential design that were reached, the last one at all the values, which are in the order
@@ -88,7 +88,7 @@ def weigh(claim: Claim, values: np.ndarray, looks: Sequence[Look] = ()) -> Evide
     """
     turned = direction_sign(claim) * np.asarray(values, dtype=np.float64)
     bounds = bounds_of(claim)
-    stages = [_tests(turned[: look.seeds], bounds) for look in looks or (Look(len(turned), 1.0),)]
+    stages = [_tests(turned[: look.seeds], bounds) for look in looks or (PlannedLook(len(turned), 1.0),)]
     shares = [look.share for look in looks] or [1.0]
     t, flip = stages[-1]
     spent = [

@@ -19,7 +19,7 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
 MOST_LOOKS = 10
 
 
-class Look(NamedTuple):
+class PlannedLook(NamedTuple):
     """One look: the first so many registered seeds, and the share of alpha that it may spend."""
 
     seeds: int
@@ -46,16 +46,16 @@ class Design:
         return len(self.sizes) > 1
 
     @property
-    def looks(self) -> tuple[Look, ...]:
+    def looks(self) -> tuple[PlannedLook, ...]:
         """Every look; each may spend as much of alpha as it adds of the seeds.
 
         >>> Design((10, 15, 20)).looks
-        (Look(seeds=10, share=0.5), Look(seeds=15, share=0.25), Look(seeds=20, share=0.25))
+        (PlannedLook(seeds=10, share=0.5), PlannedLook(seeds=15, share=0.25), PlannedLook(seeds=20, share=0.25))
         """
         added = [size - before for before, size in pairwise((0, *self.sizes))]
-        return tuple(Look(size, more / self.sizes[-1]) for size, more in zip(self.sizes, added, strict=True))
+        return tuple(PlannedLook(size, more / self.sizes[-1]) for size, more in zip(self.sizes, added, strict=True))
 
-    def reached(self, seeds: int) -> tuple[Look, ...]:
+    def reached(self, seeds: int) -> tuple[PlannedLook, ...]:
         """Returns the looks that the first ``seeds`` registered seeds complete."""
         return tuple(look for look in self.looks if look.seeds <= seeds)
 

@@ -89,6 +89,7 @@ def remarks(claim: Claim, world: World) -> list[str]:
     if unused:
         names = ", ".join(dict.fromkeys(name for selected in unused for name in selected.unused_for))
         found.append(f"{max(one.unused for one in unused)} runs with another {names} than registered were not used")
-    if world.unjudged_claims:
-        found.append(f"{world.unjudged_claims} more registered claims share the level and are not judged here")
+    chosen_away = world.unjudged_claims - world.never_run_claims
+    if chosen_away:
+        found.append(f"{chosen_away} more registered claims share the level and are not judged here")
     return found

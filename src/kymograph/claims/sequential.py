@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kymograph.claims.design import Design, Look
+from kymograph.claims.design import Design, PlannedLook
 from kymograph.claims.verdict import Point
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 
@@ -18,14 +18,14 @@ class Staged:
 
     points: tuple[Point, ...]
     """Ordered by seed, or as the seeds were registered if there are looks."""
-    looks: tuple[Look, ...] = ()
+    looks: tuple[PlannedLook, ...] = ()
     """The looks by the number of points at each; none: one look that may spend all of alpha."""
     notes: tuple[str, ...] = ()
     level: float = LEVEL
     """The level of an interval at the last look, such that the intervals of all looks hold together."""
 
 
-def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> tuple[Look, ...]:
+def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
     """Returns the looks whose registered seeds are all there."""
     count = next((index for index, seed in enumerate(seeds) if seed not in there), len(seeds))
     return design.reached(count)
@@ -45,9 +45,9 @@ def stage(
     done = completed({point.seed for point in points} | set(dropped), seeds, design)
     if not done:
         share = design.looks[0].share
-        return Staged(tuple(ordered), (Look(len(ordered), share),), (), 1 - (1 - LEVEL) * share)
+        return Staged(tuple(ordered), (PlannedLook(len(ordered), share),), (), 1 - (1 - LEVEL) * share)
     used = tuple(point for point in ordered if place[point.seed] < done[-1].seeds)
-    looks = [Look(sum(place[point.seed] < look.seeds for point in used), look.share) for look in done]
+    looks = [PlannedLook(sum(place[point.seed] < look.seeds for point in used), look.share) for look in done]
     waiting = len(ordered) - len(used)
     notes = [f"{waiting} seeds wait for the look at {design.looks[len(done)].seeds}"] if waiting else []
     kept = tuple(look for look in looks if look.seeds >= LEAST_SEEDS)

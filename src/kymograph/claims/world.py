@@ -81,6 +81,8 @@ class World:
     """Seeds, by arm, that have runs and were not registered; they are not used."""
     unjudged_claims: int = 0
     """How many claims of the study were registered and are not judged here; they still share the level."""
+    never_run_claims: int = 0
+    """How many of these compare arms that were never run."""
     registered: ArmSettings = field(default_factory=ArmSettings)
     """The settings that every arm's runs were registered with; nothing: none were."""
     defaults: ArmSettings = field(default_factory=ArmSettings)

@@ -1,6 +1,8 @@
-"""A directory of runs as one file: runs, claims, log, a user-defined study's code and the report, each with its hash.
+"""A directory of runs as one file: runs, claims, log, the users' code behind them and a report, each with its hash.
 
-The file is a zip archive with a manifest. Reading one trusts no name in it and runs nothing from it.
+The file is a zip archive with a manifest, and it ends with the SHA-256 of everything before: no byte of it, not even
+one that readers of zip archives ignore, can change without a trace. Reading one trusts no name in it and runs nothing
+from it.
 """
 
 from __future__ import annotations
@@ -8,22 +10,33 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
+import stat
+import sys
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from kymograph.errors import KymographError
+from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
 from kymograph.runs.archive import Archive
-from kymograph.runs.files import SCHEMA, make_directory
+from kymograph.runs.files import SCHEMA, make_directory, write_atomically
+from kymograph.runs.store import read_declarations
+from kymograph.studies.base import Study
 from kymograph.sweep.code_reference import CodeReference
 
-MANIFEST, RUNS, CODE = "manifest.json", "runs", "code"
-_MOST_FILES, _MOST_BYTES = 1_000_000, 64 * 2**30
+MANIFEST, RUNS, REPORT = "manifest.json", "runs", "report.html"
+_NOT_PACKED = ("figures", REPORT)
+"""What can be made again from the runs; the bundle has a report of its own."""
+_MOST_FILES, _MOST_BYTES, _MOST_MANIFEST = 1_000_000, 64 * 2**30, 2**28
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same runs give the same bytes
+_CHUNK = 2**20
+_SEAL, _DIGITS = b"sha256 ", 64
 
 
 @dataclass(frozen=True)
@@ -31,108 +44,261 @@ class Unpacked:
     """A bundle in a temporary directory."""
 
     runs: Path
-    code: Mapping[str, CodeReference]
-    """Where the code of its user-defined studies is, by the study's name."""
+    code: Mapping[str, PackedCode]
+    """Where the code of its studies is, by the study's name: user-defined ones, and those with users' parts."""
     problems: tuple[str, ...]
-    """Files that are missing, were added, or do not match their hash."""
+    """Files that are missing, were added, or do not match their hash, and code that did not make the runs."""
+    digest: str
+    """The SHA-256 of the manifest, which covers everything in the bundle."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file to pack, as it was when packing began."""
+
+    path: Path
+    size: int
+    changed: int
+    """When its content last changed, in nanoseconds."""
 
 
 def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeReference] | None = None) -> str:
     """Packs a directory of runs into ``output``; returns the SHA-256 of the manifest, which covers everything.
 
     ``codes`` says where the code of user-defined studies is, by name; it goes into the bundle with the local modules
-    that it imports.
+    that it imports, and so do the users' parts that the runs were made with. Raises if a file cannot be packed, or if
+    the code is not what made the runs; code that is not here is left out, with a note.
     """
-    archive = Archive.open(root)
-    files = {f"{RUNS}/{path.relative_to(archive.root).as_posix()}": path for path in _files(archive.root)}
-    studies: dict[str, Any] = {}
-    for name, code in (codes or {}).items():
-        code.load_module()
-        for local, file in code.files().items():
-            inside = PurePosixPath(*local.split("."))
-            inside = inside / "__init__.py" if file.name == "__init__.py" else inside.with_suffix(".py")
-            files[f"{CODE}/{name}/{inside}"] = file
-        studies[name] = {"name": code.name, "module": code.dotted_name(), "is_file": bool(code.file)}
-    hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(files.items())}
-    manifest = json.dumps({"schema": SCHEMA, "files": hashes, "studies": studies}, indent=1, sort_keys=True).encode()
-    target = Path(output)
+    directory, target = Path(root), Path(output)
+    if not directory.is_dir():
+        raise KymographError(f"there is no directory {directory}; name a directory of runs")
+    before = _listing(directory, target)
+    archive = Archive.open(directory).checked()
+    codes = dict(codes or {})
+    studies = {name: code.load() for name, code in codes.items()}
+    with tempfile.TemporaryDirectory(prefix="kymograph-bundle-") as place:
+        stage = Path(place)
+        facts, notes = stage_code(stage, archive, codes, studies)
+        write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
+        staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
+        files = {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
+        with _written(target) as file:
+            digest = _pack(file, files, facts)
+            if _listing(directory, target) != before:
+                raise KymographError(f"the runs in {directory} changed while they were packed; wait for their sweep")
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return digest
+
+
+def _listing(root: Path, output: Path) -> dict[str, _Source]:
+    """Returns what belongs to a directory of runs, by name: no hidden file, no unfinished run, nothing derived.
+
+    A link would be missing on another machine, so that one is an error.
+    """
+    found = {}
+    skipped = output.resolve()
+    for directory, names, files in os.walk(root, onerror=_unreadable):
+        place = Path(directory)
+        names[:] = sorted(name for name in names if not _hidden(name) and (place != root or name not in _NOT_PACKED))
+        for name in (*names, *sorted(files)):
+            path = place / name
+            if path.is_symlink() and not _hidden(name):
+                raise KymographError(f"{path} is a link; put what it points to in its place, and bundle again")
+            derived = (place == root and name in _NOT_PACKED) or (name == output.name and path.resolve() == skipped)
+            if name in names or _hidden(name) or derived:
+                continue
+            inside = path.relative_to(root).as_posix()
+            if "\\" in inside or not _is_text(inside):
+                raise KymographError(f"{inside!r} is no name for a file in a bundle; rename it or move it away")
+            found[inside] = _source(path)
+    return found
+
+
+def _unreadable(error: OSError) -> None:
+    raise KymographError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or name.endswith(".part")
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _source(path: Path) -> _Source:
+    try:
+        facts = path.stat()
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    if not stat.S_ISREG(facts.st_mode):
+        raise KymographError(f"{path} is not a file; move it away, and bundle again")
+    return _Source(path, facts.st_size, facts.st_mtime_ns)
+
+
+def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
+    """Returns the report of the runs; its time stamp is the log's, so that the same runs give the same bytes."""
+    from kymograph.lab.judge import judge
+    from kymograph.report.page import build_page  # draws, which whoever verifies a bundle need not load
+
+    verdicts = judge(archive, studies=studies.values())
+    times = [entry.time for entry in archive.log.entries.values()]
+    return build_page(
+        archive.store,
+        verdicts,
+        declarations=archive.declarations,
+        damaged=archive.damaged,
+        planned=archive.planned,
+        now=f"for a bundle, from a log that ends {max(times)}" if times else "for a bundle",
+    )
+
+
+@contextlib.contextmanager
+def _written(target: Path) -> Iterator[IO[bytes]]:
+    """Opens a file that takes its place when it is whole; what goes wrong with it is one sentence."""
     make_directory(target.parent)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as temporary:
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
-            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle:
-                bundle.writestr(zipfile.ZipInfo(MANIFEST, _DATE), manifest)
-                for name, path in sorted(files.items()):
-                    bundle.writestr(zipfile.ZipInfo(name, _DATE), path.read_bytes(), zipfile.ZIP_DEFLATED)
-            Path(temporary.name).replace(target)
+            with os.fdopen(handle, "w+b") as file:
+                yield file
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
         except BaseException:
-            Path(temporary.name).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
             raise
+    except OSError as error:
+        raise KymographError(f"cannot write {target}: {error.strerror}; choose another place") from None
+
+
+def _pack(file: IO[bytes], files: Mapping[str, _Source], facts: Mapping[str, Any]) -> str:
+    """Writes the archive, reading every file once; returns the SHA-256 of its manifest."""
+    hashes = {}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, source in sorted(files.items()):
+            info = zipfile.ZipInfo(name, _DATE)
+            info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, source.size
+            total = hashlib.sha256()
+            with bundle.open(info, "w") as member:
+                for chunk in _content(source):
+                    total.update(chunk)
+                    member.write(chunk)
+            hashes[name] = total.hexdigest()
+        manifest = json.dumps({"schema": SCHEMA, "files": hashes, **facts}, indent=1, sort_keys=True).encode()
+        bundle.writestr(zipfile.ZipInfo(MANIFEST, _DATE), manifest, zipfile.ZIP_DEFLATED)
+        bundle.comment = _SEAL + b"0" * _DIGITS
+    seal = _hash_before_seal(file)
+    file.seek(-_DIGITS, os.SEEK_END)
+    file.write(seal)
     return hashlib.sha256(manifest).hexdigest()
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """Yields what belongs to a directory of runs: no hidden file, no unfinished run, no link."""
-    for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
-        hidden = any(part.startswith(".") or part.endswith(".part") for part in parts)
-        if not hidden and not path.is_symlink() and path.is_file() and parts[0] != "figures":
-            yield path
+def _content(source: _Source) -> Iterator[bytes]:
+    """Yields a file's content piece by piece; raises if there is more or less of it than when packing began."""
+    size = 0
+    try:
+        with source.path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                size += len(chunk)
+                if size > source.size:
+                    break
+                yield chunk
+    except OSError as error:
+        raise KymographError(f"cannot read {source.path}: {error.strerror}") from None
+    if size != source.size:
+        raise KymographError(f"{source.path} changed while it was packed; bundle again when nothing writes to it")
+
+
+def _hash_before_seal(file: IO[bytes]) -> bytes:
+    """Returns the SHA-256, in hex digits, of all of a file but its last 64 bytes, and leaves it at these."""
+    left = file.seek(0, os.SEEK_END) - _DIGITS
+    file.seek(0)
+    total = hashlib.sha256()
+    while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+        total.update(chunk)
+        left -= len(chunk)
+    return total.hexdigest().encode()
 
 
 @contextlib.contextmanager
 def unpacked(path: str | Path) -> Iterator[Unpacked]:
     """Unpacks a bundle into a temporary directory for the length of a ``with`` block; runs nothing from it."""
-    damaged = KymographError(f"{path} is cut off, was changed, or is not a bundle of kymograph")
     directory = Path(tempfile.mkdtemp(prefix="kymograph-bundle-"))
     try:
         try:
-            with zipfile.ZipFile(path) as bundle:
-                manifest = json.loads(bundle.read(MANIFEST))
-                problems = _unpack(bundle, manifest["files"], directory)
-            if manifest["schema"] > SCHEMA:
-                raise KymographError(f"{path} was written by a newer version; upgrade kymograph")
-            code = {name: _reference(directory / CODE / name, facts) for name, facts in manifest["studies"].items()}
+            with open(path, "rb") as file:
+                bundle = _read(file, path, directory)
         except KymographError:
             raise
+        except OSError as error:  # no permission, or no space left in the temporary directory
+            raise KymographError(f"cannot unpack {path}: {error.strerror or error}") from None
         except Exception:  # a hostile archive can fail in any way
-            raise damaged from None
-        make_directory(directory / RUNS)
-        yield Unpacked(directory / RUNS, code, tuple(problems))
+            raise KymographError(f"{path} is cut off, was changed, or is not a bundle of kymograph") from None
+        yield bundle
     finally:
+        withdraw(directory)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
+    """Unpacks what matches the manifest of an open bundle."""
+    sealed = _hash_before_seal(file) == file.read()
+    with zipfile.ZipFile(file) as bundle:
+        members = bundle.infolist()
+        if len(members) > _MOST_FILES or sum(info.file_size for info in members) > _MOST_BYTES:
+            raise KymographError(f"{path} is larger than any bundle of ours; it was not unpacked")
+        if bundle.getinfo(MANIFEST).file_size > _MOST_MANIFEST:
+            raise KymographError(f"the manifest of {path} is larger than any of ours; it was not read")
+        content = bundle.read(MANIFEST)
+        manifest = json.loads(content)
+        if manifest["schema"] > SCHEMA:
+            raise KymographError(f"{path} was written by a newer version; upgrade kymograph")
+        problems = [] if sealed else ["it was changed since it was written"]
+        problems += _unpack(bundle, manifest["files"], directory)
+    make_directory(directory / RUNS)
+    code = packed_code(directory, manifest)
+    if not problems:
+        problems += code_problems(directory, manifest, read_declarations(directory / RUNS))
+    return Unpacked(directory / RUNS, code, tuple(problems), hashlib.sha256(content).hexdigest())
 
 
 def _unpack(bundle: zipfile.ZipFile, hashes: Mapping[str, str], directory: Path) -> list[str]:
     """Writes the files that the manifest lists and that match it; returns what does not match."""
-    members = {info.filename: info for info in bundle.infolist()}
-    if len(members) > _MOST_FILES or sum(info.file_size for info in members.values()) > _MOST_BYTES:
-        raise KymographError("the bundle is larger than any of ours; it was not unpacked")
-    problems = [f"{name} is not in the manifest" for name in members if name not in hashes and name != MANIFEST]
+    names = Counter(bundle.namelist())
+    problems = [f"{name} is there {count} times" for name, count in names.items() if count > 1]
+    problems += [f"{name} is not in the manifest" for name in names if name not in hashes and name != MANIFEST]
     for name, expected in hashes.items():
         parts = PurePosixPath(name).parts
-        if PurePosixPath(name).is_absolute() or ".." in parts or parts[0] not in (RUNS, CODE) or "\\" in name:
+        target = directory.joinpath(*parts)
+        known = parts[0] in (RUNS, CODE, PARTS) or name == REPORT
+        if not known or ".." in parts or "\\" in name or not target.is_relative_to(directory):
             problems.append(f"{name} lies outside the bundle")
             continue
-        try:
-            content = bundle.read(name)
-        except Exception:
-            problems.append(f"{name} is missing or damaged")
-            continue
-        if hashlib.sha256(content).hexdigest() != expected:
-            problems.append(f"{name} was changed since the bundle was made")
-            continue
-        target = directory.joinpath(*parts)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        try:
+            whole = _extract(bundle, name, target) == expected
+        except OSError:
+            raise
+        except Exception:  # not there, or damaged in one of many ways
+            problems.append(f"{name} is missing or damaged")
+            target.unlink(missing_ok=True)
+            continue
+        if not whole:
+            problems.append(f"{name} was changed since the bundle was made")
+            target.unlink()
     return problems
 
 
-def _reference(directory: Path, facts: Mapping[str, Any]) -> CodeReference:
-    """Returns where a study's code is inside an unpacked bundle; raises ValueError for a name that leads outside."""
-    if not all(word.isidentifier() for word in facts["module"].split(".")):
-        raise ValueError(facts["module"])
-    if facts["is_file"]:
-        base = directory.joinpath(*facts["module"].split("."))
-        file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
-        return CodeReference(facts["name"], file=str(file))
-    return CodeReference(facts["name"], module=facts["module"], search=(str(directory),))
+def _extract(bundle: zipfile.ZipFile, name: str, target: Path) -> str:
+    """Writes one member of the archive to ``target``; returns the SHA-256 of its content."""
+    total = hashlib.sha256()
+    with bundle.open(name) as member, target.open("wb") as file:
+        while chunk := member.read(_CHUNK):
+            total.update(chunk)
+            file.write(chunk)
+    return total.hexdigest()

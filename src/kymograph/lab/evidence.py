@@ -21,7 +21,7 @@ from kymograph.studies.loading import declaration_of
 
 
 @dataclass(frozen=True)
-class Evidence:
+class JudgedRuns:
     """The runs that verdicts rest on: of a whole directory, or of a store that somebody chose."""
 
     root: Path | None
@@ -55,19 +55,20 @@ class Evidence:
         return History(self.log)
 
 
-def gather(runs: Archive | Store | str | Path) -> Evidence:
+def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
+    """Returns the runs of a directory, which is read to its last byte, or those of a store as it was chosen."""
     if isinstance(runs, Store):
         planned = read_plan(runs.root) if runs.root is not None else []
         history = Log() if runs.root is None else Log.read(runs.root)
         listed = frozenset(run.id for run in planned)
-        return Evidence(
+        return JudgedRuns(
             runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, listed, whole=False
         )
     archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
     store = archive.store
     invalid = [*store.failed, *archive.damaged]
     listed = frozenset(run.id for run in archive.planned)
-    return Evidence(
+    return JudgedRuns(
         archive.root,
         [*store.finished],
         archive.planned,
@@ -80,13 +81,13 @@ def gather(runs: Archive | Store | str | Path) -> Evidence:
     )
 
 
-def in_order(evidence: Evidence) -> list[Declaration]:
+def in_order(evidence: JudgedRuns) -> list[Declaration]:
     """Returns what the studies declare, in the order that they declare."""
     declarations = [declaration_of(name, evidence.declarations) for name in evidence.studies]
     return sorted(declarations, key=lambda one: (one.order, one.name))
 
 
-def choose(evidence: Evidence, where: dict[str, Any], only: Collection[str] | None) -> Evidence:
+def choose(evidence: JudgedRuns, where: dict[str, Any], only: Collection[str] | None) -> JudgedRuns:
     """Keeps the runs with the ids and settings asked for; a study that lacks a setting is not filtered by it."""
     known: dict[str, set[str]] = {}
     for study, names in (

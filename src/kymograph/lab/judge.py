@@ -17,7 +17,7 @@ from kymograph.claims.sequential import completed
 from kymograph.claims.verdict import Verdict, Verdicts
 from kymograph.claims.world import Invalid, World, asked, fits, quantities
 from kymograph.errors import KymographError
-from kymograph.lab.evidence import Evidence, choose, gather, in_order
+from kymograph.lab.evidence import JudgedRuns, choose, gather, in_order
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import Declaration
@@ -76,9 +76,11 @@ def judge(
         # Claims whose arms were never run count too: whoever registers many and runs the arms of one has chosen it.
         judged = {(registration.key(claim), logged.statement(claim.content)) for claim in ready}
         unjudged = logged.family(known) - judged
+        never_run = {(registration.key(claim), logged.statement(claim.content)) for claim in (*mine, *old)} & unjudged
         world = replace(
             world,
             unjudged_claims=len(unjudged),
+            never_run_claims=len(never_run),
             code_changed=_code_changed(named.get(name), declaration),
             narrowed=narrowed,
         )
@@ -102,7 +104,7 @@ def judge(
 
 
 def _registered_claims(
-    study: str, known: Sequence[Registration], stored: Mapping[str, Mapping[str, Any]], evidence: Evidence
+    study: str, known: Sequence[Registration], stored: Mapping[str, Mapping[str, Any]], evidence: JudgedRuns
 ) -> dict[str, Mapping[str, Any]]:
     """Returns what each registered claim of a study says, by its key, as it was last registered.
 
@@ -130,7 +132,7 @@ def _code_changed(study: Study | None, declaration: Declaration) -> str:
     return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
 
 
-def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: Evidence) -> str:
+def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: JudgedRuns) -> str:
     """Returns how a claim stands to its registration, and whether the look at it is interim."""
     selected = [world.selected(quantity) for quantity in quantities(claim)]
     ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
@@ -161,7 +163,7 @@ def _look(world: World, there: set[int]) -> str:
 
 
 def _changed_records(
-    study: str, evidence: Evidence, registered: Mapping[str, Mapping[str, Any]], known: Sequence[Registration]
+    study: str, evidence: JudgedRuns, registered: Mapping[str, Mapping[str, Any]], known: Sequence[Registration]
 ) -> list[str]:
     """Returns what was deleted or edited since it was logged."""
     history, found = evidence.log, [*evidence.log.problems, *logged.conflicts(known, study, evidence.log)]
@@ -192,7 +194,7 @@ def _all_statements(name: str, known: Sequence[Registration]) -> list[Mapping[st
 
 def _world(
     declaration: Declaration,
-    evidence: Evidence,
+    evidence: JudgedRuns,
     known: Sequence[Registration],
     registered: Mapping[str, Mapping[str, Any]],
 ) -> World:

@@ -13,7 +13,7 @@ from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory
 from kymograph.runs.history import log_sweep
-from kymograph.runs.plan_file import record_plan
+from kymograph.runs.plan_file import mend_plan, record_plan
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
@@ -182,6 +182,7 @@ def _declare(
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
+    mend_plan(root, study.name)
     register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields)
     record_plan(root, specs)
     write_declaration(directory, study.declaration().with_part_sources(part_sources, read_declaration(directory)))

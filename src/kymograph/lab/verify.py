@@ -55,9 +55,16 @@ def verify_bundle(
     if not Path(path).is_file():
         raise KymographError(f"there is no directory or bundle {path}")
     with unpacked(path) as bundle:
-        whole = Finding("the bundle", not bundle.problems, "; ".join(bundle.problems[:5]))
-        packed = [code.load() for code in bundle.code.values()] if rerun and not bundle.problems else []
-        return [whole, *verify(bundle.runs, anchor, rerun, [*packed, *studies], seed)]
+        detail = "; ".join(bundle.problems[:5]) or f"digest {bundle.digest[:SHORT]}"
+        findings = [Finding("the bundle", not bundle.problems, detail)]
+        packed = []
+        if rerun and not bundle.problems:
+            for name, code in bundle.code.items():
+                try:
+                    packed.append(code.load())
+                except KymographError as error:
+                    findings.append(Finding(f"the code of {name}", False, str(error)))
+        return [*findings, *verify(bundle.runs, anchor, rerun, [*packed, *studies], seed)]
 
 
 def _log(archive: Archive) -> Finding:
@@ -124,7 +131,7 @@ def _registered(archive: Archive) -> Finding:
     every = [
         (name, content)
         for entry in archive.log.of_kind(REGISTRATION)
-        for name, content in entry.content["claims"].items()
+        for name, content in dict(entry.content.get("claims") or {}).items()
     ]
     logged = dict(every)
     stored = registration.read(archive.root)

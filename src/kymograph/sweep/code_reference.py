@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -155,6 +156,22 @@ def forget(files: Mapping[str, Path]) -> None:
         with contextlib.suppress(OSError):
             if bytecode.stat().st_mtime_ns <= path.stat().st_mtime_ns:
                 bytecode.unlink()
+
+
+def forget_directory(directory: Path) -> None:
+    """Makes Python forget every module from below ``directory``, and search there no longer."""
+    places = {str(directory), str(directory.resolve())}
+
+    def below(location: object) -> bool:
+        return isinstance(location, str) and any(location.startswith(f"{place}{os.sep}") for place in places)
+
+    sys.path[:] = [one for one in sys.path if not below(one)]
+    _added[:] = [one for one in _added if not below(one)]
+    for name, module in [*sys.modules.items()]:
+        facts = getattr(module, "__dict__", {})  # some modules make up any attribute that they are asked for
+        if any(map(below, (facts.get("__file__"), *(facts.get("__path__") or ())))):
+            _drop(name)
+    importlib.invalidate_caches()
 
 
 def _drop(name: str) -> None:

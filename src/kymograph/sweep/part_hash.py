@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from kymograph.data import load_task
 from kymograph.registry import Registry
@@ -14,6 +16,37 @@ _hashed: dict[str, str] = {}
 """The hash of each part's source when it was last asked for, by module."""
 
 
+@dataclass(frozen=True)
+class PartCode:
+    """Where the code of a user's part is, and what it hashes to."""
+
+    group: str
+    """The entry points among which the part is found, e.g. ``kymograph.rules``."""
+    name: str
+    module: str
+    attribute: str
+    """What the entry point names in the module; empty: what every part of the kind defines."""
+    source: str
+    files: Mapping[str, Path]
+    """The part's file and the local modules that it imports, by the names that they are imported under."""
+
+
+def part_code(registry: Registry, name: str) -> PartCode | None:
+    """Returns where the code of a user's part is; None for this package's own, and for one without a source file."""
+    if registry.is_built_in(name):
+        return None
+    part = registry.part(name)
+    if part.file is None:
+        return None  # no source to read, e.g. a compiled module
+    files = source_files(part.file, part.module)
+    return PartCode(registry.package, name, part.module, part.attribute, source_hash(files), files)
+
+
+def part_key(registry: Registry, name: str) -> str:
+    """Returns what a part is called where its hash is stored, e.g. ``rule dfa``."""
+    return f"{registry.noun} {name}"
+
+
 def part_hashes(parts: Iterable[tuple[Registry, str]]) -> dict[str, str]:
     """Returns the hash of each part that is not this package's own, by kind and name; see `source_hash`.
 
@@ -22,17 +55,13 @@ def part_hashes(parts: Iterable[tuple[Registry, str]]) -> dict[str, str]:
     """
     found = {}
     for registry, name in parts:
-        if registry.is_built_in(name):
+        code = part_code(registry, name)
+        if code is None:
             continue
-        part = registry.part(name)
-        if part.file is None:
-            continue  # no source to read, e.g. a compiled module
-        files = source_files(part.file, part.module)
-        source = source_hash(files)
-        if _hashed.get(part.module) != source:
-            if any(module in sys.modules for module in files):
-                forget(files)
+        if _hashed.get(code.module) != code.source:
+            if any(module in sys.modules for module in code.files):
+                forget(code.files)
                 load_task.cache_clear()  # the data of a data set that was edited
-            _hashed[part.module] = source
-        found[f"{registry.noun} {name}"] = source
+            _hashed[code.module] = code.source
+        found[part_key(registry, name)] = code.source
     return found

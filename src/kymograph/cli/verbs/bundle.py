@@ -16,7 +16,11 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Runs, claims, log, a user-defined study's code and the report as one file."""
+    """Runs, claims, log, the users' code behind them and a report as one file.
+
+    The report is written anew for the bundle, from the runs in it; figures and a report.html in DIR are left out. The
+    code of users' rules, models, data sets and nulls that the runs were made with is found by itself.
+    """
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
