@@ -3,7 +3,9 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,8 +21,14 @@ from kymograph.studies.depth.train import diagnose, make_net
 from tests.conftest import QUICK_DEPTH
 
 
-def slowly(config: DepthConfig, seed: int) -> tuple[list[float], list[torch.Tensor]]:
-    """Trains one network with plain modules, autograd and torch's own Adam; returns losses and pre-activations."""
+class Slowly(NamedTuple):
+    losses: list[float]
+    forward: Callable[[torch.Tensor], tuple[torch.Tensor, list[torch.Tensor]]]
+    """Maps inputs to outputs and pre-activations."""
+
+
+def slowly(config: DepthConfig, seed: int) -> Slowly:
+    """Trains one network with plain modules, autograd and torch's own Adam."""
     start = initial_layers(seed, config.layers, config.width, config.branch == "zero")
     layers = [torch.nn.Linear(config.width, config.width) for _ in range(config.layers)]
     for number, layer in enumerate(layers):
@@ -48,7 +56,7 @@ def slowly(config: DepthConfig, seed: int) -> tuple[list[float], list[torch.Tens
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, [z.detach() for z in forward(task.probe_inputs)[1]]
+    return Slowly(losses, forward)
 
 
 @pytest.mark.parametrize("task", ["identity", "orthogonal"])
@@ -56,8 +64,11 @@ def test_every_wiring_agrees_with_plain_modules_and_torchs_adam(tmp_path: Path, 
     store = kymograph.run("depth", seeds=[1, 2], out=tmp_path, quiet=True, task=task, **QUICK_DEPTH)
     assert len(store.arms) == 5
     for run in store:
-        losses, pre = slowly(DepthConfig(**run.config), run.seed)
+        config = DepthConfig(**run.config)
+        losses, forward = slowly(config, run.seed)
         np.testing.assert_allclose(run.series["loss"].value, losses, rtol=1e-4, atol=1e-9, err_msg=run.arm)
+        task_data = vector_task(run.seed, task, config.n_samples, config.width, config.probe_size)
+        pre = [z.detach() for z in forward(task_data.probe_inputs)[1]]
         mean = [float(z.mean()) for z in pre]
         std = [float(z.std()) for z in pre]
         np.testing.assert_allclose(run.series["pre_mean"].value[-1], mean, rtol=1e-3, atol=1e-5)
@@ -146,6 +157,12 @@ def test_the_scripts_headline_is_false_in_its_own_set_up(tmp_path: Path, golden:
     ours, theirs = runs["plain"].series["grad_norm"].value[-1], np.array(script["plain"]["gradient_norms"])
     assert np.abs(np.log10(ours / theirs)).max() < 0.5
     assert residual["final_backward_gain_low"] > 1.2, "its gradients grow on their way down"
+    for arm in ("plain", "residual"):
+        slope = np.polyfit(np.arange(20), np.log(script[arm]["gradient_norms"]), 1)[0]
+        assert runs[arm].summary["final_pre_backward_gain"] == pytest.approx(np.exp(-slope), rel=0.05), "the script's"
+    assert plain["fresh_loss_over_null"] == pytest.approx(1, rel=0.02), "plain does as well by always answering 0"
+    assert residual["fresh_loss_over_null"] > 1e4, "and residual does far worse"
+    assert 0.5 < runs["residual/scaled"].summary["fresh_loss_over_null"] < 0.9
     assert 0.9 < plain["final_backward_gain"] < 1.1, "and the plain ones do not vanish"
 
 
@@ -171,6 +188,34 @@ def test_the_scripts_file_has_the_scripts_layout(depth_store: Store, tmp_path: P
         export_script(depth_store, tmp_path / "x.json", None, study.to_script)
     with pytest.raises(kymograph.KymographError, match="'residual' is missing"):
         export_script(depth_store.select(arms=["plain"]), tmp_path / "x.json", 42, study.to_script)
+
+
+def test_what_the_script_prints_and_draws_is_kept_and_shown(depth_store: Store) -> None:
+    for run in depth_store:
+        # Of lines 315, 316: parameters; of 337, 338: the range of gradients at the last measurement.
+        learned = run.config["layers"] if run.arm == "residual/zero" else 0
+        assert run.summary["parameters"] == 4 * (8 * 8 + 8) + learned
+        gradients = run.series["grad_norm"].value[-1]
+        assert run.summary["final_grad_norm_min"] == gradients.min()
+        assert run.summary["final_grad_norm_max"] == gradients.max()
+        assert {"loss", "grad_norm", "pre_mean", "pre_std"} <= set(run.series)
+        assert {"initial_loss", "final_loss", "final_probe_loss"} <= set(run.summary)
+    assert {"loss", "grad_norm", "pre_mean", "pre_std"} <= {display.series for display in Depth.series}
+
+
+def test_the_gain_before_the_relu_is_the_slope_of_the_scripts_gradient_figure(depth_store: Store) -> None:
+    study = Depth()
+    for seed in (42, 123, 456):
+        part = depth_store.select(seeds=[seed])
+        content = study.to_script(part)
+        for arm, key in (("plain", "plain_mlp"), ("residual", "res_mlp")):
+            (run,) = part.select(arms=[arm])
+            slope = np.polyfit(np.arange(1, 5), np.log(content[key]["gradient_norms"]), 1)[0]
+            assert run.summary["final_pre_backward_gain"] == pytest.approx(np.exp(-slope), rel=1e-6)
+            low, high = (run.summary[f"final_pre_backward_gain_{end}"] for end in ("low", "high"))
+            assert low < run.summary["final_pre_backward_gain"] < high
+            first = run.series["pre_backward_gain"].value[0, 0]
+            assert first == run.summary["initial_pre_backward_gain"]
 
 
 def test_an_arm_owns_its_wiring(tmp_path: Path) -> None:

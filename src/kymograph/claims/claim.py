@@ -20,11 +20,12 @@ ABSENCES = ("not less", "not greater")
 """Directions that claim the absence of an effect of the margin's size."""
 SCALES = ("difference", "log ratio")
 SETUPS = ("script", "repaired", "own")
-REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", "rises", "depth slope")
+MANIPULATION_CHECK = "manipulation check"
+REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", "rises", "least ratio", "depth slope")
 """How a series becomes one number: see :mod:`kymograph.claims.estimands`."""
 
 
-_LATER = ("equivalence_margin", "interaction")
+_LATER = ("equivalence_margin", "interaction", "kind")
 """Fields that claims did not always have: without them, a claim has the hash that it had before."""
 
 
@@ -107,12 +108,16 @@ class Claim:
     """Within this the effect counts as EQUIVALENT to none; None: within the margin."""
     interaction: tuple[Quantity, Quantity] | None = None
     """The pair (c, d) whose difference the difference left - right is compared with."""
+    kind: Literal["manipulation check"] | None = None
+    """What the claim is, if it is no finding: that the arms do to the runs what they are meant to do."""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise KymographError(f"{self.name}: direction must be one of {', '.join(DIRECTIONS)}")
         if self.setup not in SETUPS:
             raise KymographError(f"{self.name}: setup must be one of {', '.join(SETUPS)}")
+        if self.kind not in (None, MANIPULATION_CHECK):
+            raise KymographError(f"{self.name}: kind must be {MANIPULATION_CHECK!r} or left out")
         if self.diverged not in ("invalid", "drop"):
             raise KymographError(f"{self.name}: diverged must be invalid or drop")
         if self.scale not in SCALES:

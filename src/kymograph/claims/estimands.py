@@ -84,15 +84,16 @@ def measure(run: Run, what: Measure) -> float:
 def reduce(values: np.ndarray, how: str) -> float:
     """Returns a trajectory as one number; NaN if it is empty, or if a value that it rests on is missing.
 
-    ``growth`` is the last value over the first; ``rises`` is the share of neighbouring measurements that rise.
+    ``growth`` is the last value over the first; ``rises`` is the share of neighbouring measurements that rise, and
+    ``least ratio`` the smallest ratio of a measurement to the one before.
     """
     if len(values) == 0:
         return math.nan
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if how == "rises":
+        if how in ("rises", "least ratio"):
             if len(values) < 2 or np.isnan(values).any():
                 return math.nan
-            return float(np.mean(np.diff(values) > 0))
+            return float(np.mean(np.diff(values) > 0) if how == "rises" else (values[1:] / values[:-1]).min())
         simple = {"last": values[-1], "first": values[0], "growth": values[-1] / values[0]}
         if how in simple:
             return float(simple[how])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -57,6 +58,8 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
         if failed:
             raise CannotDecide("; ".join(failed), points, checks)
         staged = stage(points, dropped, world.seeds, world.design)
+        if pinned := _pinned(staged.points):
+            raise CannotDecide(pinned, points, checks)
         notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
         if len(staged.points) < LEAST_SEEDS:
             reason = f"{len(staged.points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
@@ -96,8 +99,6 @@ def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decisio
     notes = list(draft.notes)
     if not decision.reachable and decision.outcome is Outcome.EQUIVALENT:
         notes.append(f"{draft.n} seeds could not have shown an effect at {claim.alpha:g} in a family of {family}")
-    if (values == values[0]).all():
-        notes.append("every seed gives the same number")
     failing, bound = _failing(claim, points)
     if failing is not None and bound is not None:
         notes.append(failing_note(failing, draft.n, bound))
@@ -129,6 +130,24 @@ def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decisio
         failing_seeds=failing,
         failing_rate_bound=bound,
         family_size=family,
+    )
+
+
+def _pinned(points: Sequence[Point]) -> str:
+    """Returns why the numbers cannot vary with the seed, in words; empty if they do.
+
+    Numbers that are the same in more than half of the seeds, to the last bit, are no replications: a ceiling or a floor
+    holds them, they are the same thing computed twice, or the seed does nothing.
+    """
+    counts = Counter(point.value for point in points)
+    value, count = max(counts.items(), key=lambda item: item[1], default=(0.0, 0))
+    if count <= max(1, len(points) / 2):
+        return ""
+    where = "every seed" if count == len(points) else f"{count} of {len(points)} seeds"
+    ends = {(point.left, point.right) for point in points if point.value == value}
+    shown = f" ({next(iter(ends))[0]:g} against {next(iter(ends))[1]:g})" if len(ends) == 1 else ""
+    return (
+        f"{where} give{'s' if count == len(points) else ''} the same number{shown}: a ceiling, a floor or an identity"
     )
 
 

@@ -125,6 +125,7 @@ class Verdict:
                 "study": claim.study,
                 "setup": self.setup,
                 "claimed_setup": claim.setup,
+                "kind": claim.kind or "finding",
                 "origin": claim.origin,
                 "verdict": str(self.outcome),
                 "reason": self.reason,
@@ -223,7 +224,8 @@ class Verdicts(Sequence[Verdict]):
 def setup_text(verdict: Verdict) -> str:
     """Returns study, set-up and the settings that a reader must know."""
     settings = [f"{name} {value}" for name, value in verdict.settings.items()]
-    return ", ".join([verdict.claim.study, verdict.setup, *settings])
+    kind = [verdict.claim.kind] if verdict.claim.kind is not None else []
+    return ", ".join([verdict.claim.study, *kind, verdict.setup, *settings])
 
 
 def p_text(p: float | None) -> str:

@@ -143,8 +143,13 @@ def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
 
 
 def differing(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the expected settings that a run does not have."""
-    return [name for name, value in expected.items() if name not in settings or plain(settings[name]) != value]
+    """Returns the names of the settings that are not as expected; nothing if nothing is expected.
+
+    A setting that is not among the expected ones was added to the study later, and is there because it has not its
+    default.
+    """
+    wrong = [name for name, value in expected.items() if name not in settings or plain(settings[name]) != value]
+    return wrong + [name for name in settings if name not in expected] if expected else []
 
 
 def _settings(run: Run | RunSpec | Invalid) -> Mapping[str, Any]:
@@ -154,4 +159,4 @@ def _settings(run: Run | RunSpec | Invalid) -> Mapping[str, Any]:
 def _departure(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     """Returns in what settings are not as expected, in words."""
     names = differing(settings, expected)
-    return ", ".join(f"{name} {settings.get(name)} instead of {expected[name]}" for name in names)
+    return ", ".join(f"{name} {settings.get(name)} instead of {expected.get(name, 'its default')}" for name in names)

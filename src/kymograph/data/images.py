@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from kymograph import streams
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,15 @@ class ImageTask:
         """Channels, height and width."""
         channels, height, width = self.train.shape[1:]
         return channels, height, width
+
+    def resplit(self, seed: int) -> ImageTask:
+        """Returns the task with its images divided anew, at random, into as many for training and for test as before."""
+        images, labels = torch.cat([self.train, self.test]), torch.cat([self.train_labels, self.test_labels])
+        order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
+        first, rest = order[: len(self.train)], order[len(self.train) :]
+        return dataclasses.replace(
+            self, train=images[first], train_labels=labels[first], test=images[rest], test_labels=labels[rest]
+        )
 
     def digest(self) -> str:
         """Returns a hash of every pixel and label, so that numbers can say which data they come from."""

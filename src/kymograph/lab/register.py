@@ -122,7 +122,7 @@ def unregistered_settings(root: Path, study: Study, arms: Collection[str], field
         expected, settings = registered.of(arm), now.of(arm)
         for name in differing(settings, expected):
             if (name, repr(settings.get(name))) not in asked_for:
-                found[name] = f"{name} {settings.get(name)} (registered: {expected[name]})"
+                found[name] = f"{name} {settings.get(name)} (registered: {expected.get(name, 'its default')})"
     return ", ".join(found.values())
 
 

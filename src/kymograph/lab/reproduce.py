@@ -24,6 +24,8 @@ from kymograph.studies.base import Study
 
 SEEDS = 10  # fewer could not decide the claims of a study together
 QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture stands long before the 60 of a run by itself
+CIFAR_EPOCHS = 30  # as published for the calibration; the snapshot script's own 100 would take ten hours
+VIT_EPOCHS, VIT_SEEDS = 3, 3  # an epoch takes minutes on a CPU: enough to look at, too few for a verdict
 # What the claims on `snapshot` need beyond its default arms.
 CONTROLS = (
     "resmlp/dfa/random_targets", "resmlp/dfa/no_skip", "resmlp/dfa/bare",
@@ -42,17 +44,20 @@ class Stage:
     """None: the study's default arms."""
     fields: dict[str, Any] = field(default_factory=dict)
     draw: bool = True
+    most_seeds: int | None = None
+    """Only the first so many seeds."""
 
 
 def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
     """Yields what is run, in order: the scripts' own set-up of each study, then the repaired one."""
-    yield Stage("clipping", "clipping")
-    yield Stage("clipping", "clipping-learnable", ("learnable/*",))
-    yield Stage("depth", "depth", fields={"task": "identity"})
-    yield Stage("depth", "depth-orthogonal", fields={"task": "orthogonal"})
+    if data == "digits":  # the other studies make their own data, which need not be made twice
+        yield Stage("clipping", "clipping")
+        yield Stage("clipping", "clipping-learnable", ("learnable/*",))
+        yield Stage("depth", "depth", fields={"task": "identity"})
+        yield Stage("depth", "depth-orthogonal", fields={"task": "orthogonal"})
     shared: dict[str, Any] = {"data": data}
-    if epochs is None and data == "digits":
-        epochs = QUICK_EPOCHS if quick else EPOCHS
+    if epochs is None and data in ("digits", "cifar10"):
+        epochs = CIFAR_EPOCHS if data == "cifar10" else QUICK_EPOCHS if quick else EPOCHS
     if epochs is not None:
         shared["epochs"] = epochs
     yield Stage("snapshot", "snapshot", fields=shared)
@@ -60,6 +65,9 @@ def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
     # At the arms' own rate of 0.1 the rule alone diverges.
     yield Stage("snapshot", "snapshot-sgd", UNDER_SGD, {**shared, "lr": 0.03}, draw=False)
     yield Stage("calibration", "calibration", fields={**shared, "log_every": 5})
+    if data == "cifar10" and not quick:
+        fields = {**shared, "epochs": VIT_EPOCHS}
+        yield Stage("snapshot", "snapshot-vit", ("vit/bp", "vit/dfa"), fields, most_seeds=VIT_SEEDS)
 
 
 def reproduce(
@@ -79,9 +87,10 @@ def reproduce(
     failed = 0
     ids: set[str] = set()
     for stage in stages(data, quick, epochs):
-        done = sweep(stage.study, seeds, options, arms=stage.arms, fields=stage.fields)
+        chosen = seeds[: stage.most_seeds]
+        done = sweep(stage.study, chosen, options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
-        ids |= {spec.id for spec in done.study.specs(seeds, stage.arms, stage.fields)}
+        ids |= {spec.id for spec in done.study.specs(chosen, stage.arms, stage.fields)}
         setting = " ".join(
             [*(stage.arms or ["default arms"]), *(f"{name}={value}" for name, value in stage.fields.items())]
         )

@@ -19,7 +19,7 @@ from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT
 from kymograph.studies.image_training import make_network
-from kymograph.studies.images import ImageSettings, ImageStudy
+from kymograph.studies.images import ImageSettings, ImageStudy, seeds_by_source
 from kymograph.studies.loading import registered_study
 from kymograph.training import checkpoint
 
@@ -92,9 +92,10 @@ def _ours(path: Path, need_feedback: bool, data_dir: str | Path | None) -> Train
     if config is None or not isinstance(identity, dict):
         raise KymographError(f"{path} is not the network of a run that was trained on images")
     task = load_task(config.data, data_dir)
-    net = make_network(config, task, identity["seed"])
+    start = seeds_by_source(identity["seed"], config.vary).initialisation
+    net = make_network(config, task, start)
     known_start = identity.get("version", 0) >= FIRST_WITH_SCRIPTS_START
-    untrained = make_network(config, task, identity["seed"]) if known_start else None
+    untrained = make_network(config, task, start) if known_start else None
     checkpoint.restore(checkpoint.network_tensors(net), tensors, path)
     feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
     if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):

@@ -43,13 +43,23 @@ def print_verdicts(verdicts: Verdicts) -> None:
         style = STYLES[verdict.outcome]
         table.add_row(Text(f"{name} ({setup})"), Text(origin), Text(outcome, style), Text(effect), p, n, Text(why))
     console.print(table)
-    counts = {name: sum(str(verdict.outcome) == name for verdict in verdicts) for name in STYLES}
-    line = f"{len(verdicts)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    line = count_text(verdicts)
     if verdicts.facts.get("not_asked"):
-        line += f"; {len(verdicts.facts['not_asked'])} more were not judged, because their arms were never run"
+        line += f"; {len(verdicts.facts['not_asked'])} more were not judged, because their arms were never run, and share their studies' level"
     console.print(Text(line))
     for name in verdicts.facts.get("own_not_asked", ()):
         console.print(Text(f"not judged: {name}; no run has its study, arms and settings"))
+
+
+def count_text(verdicts: Verdicts) -> str:
+    """Returns how many findings there are of each outcome; manipulation checks are counted apart."""
+    findings = [verdict for verdict in verdicts if verdict.claim.kind is None]
+    counts = {name: sum(str(verdict.outcome) == name for verdict in findings) for name in STYLES}
+    line = f"{len(findings)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
+    if not checks:
+        return line
+    return f"{line}; {sum(one.outcome == 'SUPPORTED' for one in checks)} of {len(checks)} manipulation checks SUPPORTED"
 
 
 def write_verdicts(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:

@@ -15,6 +15,8 @@ from kymograph.errors import KymographError
 
 Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
+LATER: Mapping[str, Any] = {"later": True}
+"""The metadata of a setting that a study was given after it had runs."""
 
 
 def canonical_json(value: Any) -> str:
@@ -25,6 +27,19 @@ def canonical_json(value: Any) -> str:
 def digest(value: Any, length: int = 16) -> str:
     """Returns the first ``length`` hex digits of the SHA-256 of ``value``'s canonical JSON."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+def settings_of(config: Any) -> dict[str, Any]:
+    """Returns a study's configuration as a dictionary.
+
+    A setting that a study was given later (metadata `LATER`) is left out while it has its default, so that runs from
+    before it stay what they are.
+    """
+    found = dataclasses.asdict(config)
+    for field in dataclasses.fields(config):
+        if field.metadata.get("later") and found[field.name] == field.default:
+            del found[field.name]
+    return found
 
 
 def slug(text: str) -> str:
@@ -53,7 +68,7 @@ class RunSpec(Generic[Config]):
     def settings(self) -> dict[str, Any]:
         """The configuration as a dictionary."""
         config: Any = self.config
-        return dict(config) if isinstance(config, Mapping) else dataclasses.asdict(config)
+        return dict(config) if isinstance(config, Mapping) else settings_of(config)
 
     @property
     def identity(self) -> dict[str, Any]:

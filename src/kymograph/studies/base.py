@@ -16,7 +16,7 @@ from kymograph.registry import Registry, source_file
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import LAST, Arm, Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec, digest
+from kymograph.runs.spec import RunSpec, digest, settings_of
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.settings import build_config, check_settings
 from kymograph.sweep.compute import Workplace
@@ -151,7 +151,7 @@ class Study(ABC, Generic[Config]):
         for arm in self.arms():
             with contextlib.suppress(KymographError):  # settings that an arm's network does not allow
                 config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
-                found[arm.name] = dataclasses.asdict(config)
+                found[arm.name] = settings_of(config)
         return ArmSettings.pack(found)
 
     def specs(

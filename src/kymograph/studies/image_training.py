@@ -29,8 +29,8 @@ from kymograph.rules.base import Rule
 from kymograph.rules.feedback import feedback_hash
 from kymograph.runs.files import write_atomically
 from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.images import ImageSettings
+from kymograph.runs.spec import RunSpec, settings_of
+from kymograph.studies.images import ImageSettings, seeds_by_source
 from kymograph.sweep.compute import Workplace
 from kymograph.training import checkpoint
 from kymograph.training.clipping import ClipParts
@@ -67,12 +67,14 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
 
     ``parts`` names what is trained (``embed``, ``blocks.0``, ..., ``readout``); default: all that the rule trains.
     """
+    seeds = seeds_by_source(spec.seed, config.vary)
     task = load_task(config.data, work.data_dir)
+    if seeds.split is not None:
+        task = task.resplit(seeds.split)
     batches = Batches(task, config.batch_size, work.device)
-    draw = streams.script_generator(spec.seed)
-    net = draw_network(config, task, draw).to(work.device)
+    net = make_network(config, task, seeds.initialisation).to(work.device)
     flat = FlatNetwork(net)
-    rule = make_rule(config, net, batches, draw)
+    rule = make_rule(config, net, batches, _feedback_generator(config, task, seeds.feedback))
     optimizer = make_optimizer(config, flat, rule.trained_parts() if parts is None else parts)
     update = Update(optimizer, [ClipParts(flat.block_spans, 1.0)] if config.clip else [])
     buffer = batches.test(BUFFER)
@@ -98,7 +100,7 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
     for epoch in range(first, config.epochs):
         optimizer.lr = cosine_to_zero(config.lr, epoch, config.epochs)
         losses = []
-        labelled = _labelled(config, task.classes, batches.epoch(spec.seed, epoch), spec.seed, epoch)
+        labelled = _labelled(config, task.classes, batches.epoch(seeds.order, epoch), seeds.order, epoch)
         for step in training(labelled, rule, update, epoch * batches.per_epoch):
             losses.append(step.loss)
         work.tick(len(losses))
@@ -121,6 +123,13 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
 def make_network(config: ImageSettings, task: ImageTask, seed: int) -> BlockNetwork:
     """Returns the network with the initial weights of its seed; arms of one architecture start alike."""
     return draw_network(config, task, streams.script_generator(seed))
+
+
+def _feedback_generator(config: ImageSettings, task: ImageTask, seed: int) -> torch.Generator:
+    """Returns the generator as drawing a network leaves it: the script draws its matrices right after the weights."""
+    draw = streams.script_generator(seed)
+    draw_network(config, task, draw)
+    return draw
 
 
 def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) -> BlockNetwork:
@@ -217,6 +226,9 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "final_g_2_script": None if at_2 is None else at_2 / buffer,
         "final_g_L": last["grad_norms"][-1],
         "final_sensitivity": last["grad_norms"][-1] / last["error_norm"] if last.get("error_norm") else None,
+        "final_error_norm": last.get("error_norm"),
+        "final_g_2_per_error": at_2 / last["error_norm"] if at_2 is not None and last.get("error_norm") else None,
+        "gradient_elasticity": _elasticity(rows) if config.depth >= 2 else None,
         "final_gamma": last.get("gamma"),
         "final_below_floor": last.get("below_floor"),
         "largest_growth_per_block": growth_per_block(last["hidden_norms"]),
@@ -230,7 +242,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
     tensors = checkpoint.network_tensors(net) | _rule_tensors(rule)
     facts: dict[str, Any] = {
         "identity": spec.identity,
-        "network": vars(config),
+        "network": settings_of(config),
         "test_accuracy": last["test_accuracy"],
     }
     if fitted.feedback:
@@ -248,6 +260,20 @@ def _rule_tensors(rule: Rule) -> dict[str, Tensor]:
     own = {matrix.data_ptr() for matrix in matrices}
     others = {f"rule.{name}": tensor for name, tensor in rule.state_dict().items() if tensor.data_ptr() not in own}
     return {f"feedback.{number}": matrix for number, matrix in enumerate(matrices)} | others
+
+
+def _elasticity(rows: list[dict[str, Any]]) -> float | None:
+    """Returns the slope of log ||g_2|| over log ||h_L|| through training: -1 if the gradient falls as the stream grows.
+
+    None if fewer than three measurements have both, or if the stream keeps its size.
+    """
+    stream, gradient = _column(rows, "hidden_norms")[:, -1], _column(rows, "grad_norms")[:, 2]
+    both = np.isfinite(stream) & np.isfinite(gradient) & (stream > 0) & (gradient > 0)
+    if both.sum() < 3:
+        return None
+    x, y = np.log(stream[both]), np.log(gradient[both])
+    x, y = x - x.mean(), y - y.mean()
+    return float((x @ y) / (x @ x)) if (x @ x) > 0 else None
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> np.ndarray:

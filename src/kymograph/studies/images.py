@@ -17,7 +17,7 @@ from kymograph.registry import Registry
 from kymograph.rules import RULES
 from kymograph.rules.fast import ACCELERATORS
 from kymograph.runs.declaration import OVER_DEPTH, SeriesDisplay
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.spec import LATER, RunSpec
 from kymograph.studies.base import Study
 from kymograph.studies.settings import above_zero, at_least
 
@@ -30,6 +30,30 @@ TRAINED_SERIES = (
     ),
 )
 """How the series of every image study are shown."""
+
+
+FIXED_SEED = 42
+"""The seed of all other sources when one source of variance is varied."""
+
+
+@dataclass(frozen=True)
+class SourceSeeds:
+    """The seed of every source of randomness of a run."""
+
+    initialisation: int
+    order: int
+    """Of the images, their crops and flips, and of labels that are drawn."""
+    feedback: int
+    split: int | None = None
+    """Of a new division into training and test images; None: the data set's own."""
+
+
+def seeds_by_source(seed: int, vary: str) -> SourceSeeds:
+    """Returns which source has the run's seed (Bouthillier et al., arXiv:2103.03098); the others have a fixed one."""
+    if vary == "all":
+        return SourceSeeds(seed, seed, seed)
+    fixed = SourceSeeds(FIXED_SEED, FIXED_SEED, FIXED_SEED)
+    return dataclasses.replace(fixed, **{vary: seed})
 
 
 @dataclass(frozen=True)
@@ -57,6 +81,10 @@ class TrainingSettings(ABC):
     """Lambda of the penalty on ||f||^2 of each block (dfa). [arm penalised: 0.01]"""
     checkpoint_every: int = 10
     """Epochs between checkpoints from which a killed run goes on; 0: none."""
+    vary: Literal["all", "initialisation", "order", "feedback", "split"] = dataclasses.field(
+        default="all", metadata=LATER
+    )
+    """What the seed decides: weights, order and feedback together, or one source of variance, the rest as at seed 42."""
 
     def __post_init__(self) -> None:
         if self.epochs == 0:

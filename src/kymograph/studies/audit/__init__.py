@@ -60,7 +60,7 @@ class Audit(ImageStudy[AuditConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
-    version = 2
+    version = 3
     config_type = AuditConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",

@@ -60,7 +60,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     order = PART["order"]
     methods = SEEDED
     script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
-    version = 2
+    version = 3
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",

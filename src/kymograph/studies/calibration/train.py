@@ -12,6 +12,7 @@ from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.calibration import CalibrationConfig
 from kymograph.studies.image_training import fit, make_network, result
+from kymograph.studies.images import seeds_by_source
 from kymograph.sweep.compute import Workplace
 
 
@@ -24,13 +25,14 @@ def _trained_and_calibrated(spec: RunSpec[CalibrationConfig], work: Workplace) -
     config = spec.config
     fitted = fit(spec, config.network, work)
     trained = result(spec, fitted)
+    start = seeds_by_source(spec.seed, config.vary).initialisation
     found = calibrate(
         fitted.net,
         fitted.feedback,
         *fitted.batches.test(config.images),
         config.draws,
         spec.seed,
-        untrained=make_network(config.network, fitted.task, spec.seed).to(work.device),
+        untrained=make_network(config.network, fitted.task, start).to(work.device),
     )
     return RunResult({**trained.series, **series(found)}, {**trained.summary, **summary(found)}, trained.checkpoint)
 

@@ -72,22 +72,29 @@ class Depth(Study[DepthConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
+    version = 2
     script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = DepthConfig
     headlines = {  # noqa: RUF012
         "null_loss": "loss of answering 0",
         "initial_loss": "initial loss",
         "final_loss": "final loss",
+        "fresh_loss_over_null": "loss on fresh data over that of answering 0",
         "initial_forward_gain": "forward gain, start",
         "final_forward_gain": "forward gain, end",
         "final_backward_gain": "backward gain, end",
+        "final_pre_backward_gain": "backward gain before the ReLU, end",
     }
     series = (
         SeriesDisplay("loss", "Training loss", "mean squared error", log=True),
         SeriesDisplay("forward_gain", "Forward gain", "gain of ‖h‖ per layer", site="estimate"),
         SeriesDisplay("backward_gain", "Backward gain", "gain of ‖∂L/∂h‖ per layer", site="estimate"),
+        SeriesDisplay(
+            "pre_backward_gain", "Backward gain before the ReLU", "gain of ‖∂L/∂z‖ per layer", site="estimate"
+        ),
         SeriesDisplay("stream_norm", "The stream", "‖h‖, median over samples", log=True, forms=OVER_DEPTH),
         SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h‖", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("pre_mean", "Mean before the ReLU", "mean", log=False, forms=("profile",)),
         SeriesDisplay("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
         SeriesDisplay("grad_norm", "Gradient before the ReLU", "‖∂L/∂z‖", log=True, forms=("profile",)),
     )

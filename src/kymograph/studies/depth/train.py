@@ -20,6 +20,7 @@ from kymograph.rules.losses import replica_squared_error
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.depth import DepthConfig
+from kymograph.studies.depth.null_predictor import against_null
 from kymograph.sweep.compute import Workplace
 from kymograph.training.loop import train as training
 from kymograph.training.optimizers import Adam
@@ -70,8 +71,10 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
     loss = torch.stack(losses).cpu().numpy()  # (steps, R)
     steps = np.array(sorted(probes))
     readings = {name: torch.stack([probes[at][name] for at in steps]).cpu() for name in probes[0]}  # (probes, R, ...)
+    parameters = sum(parameter.numel() for parameter in net.parameters()) // len(specs)
+    worth = [{"parameters": parameters, **fresh} for fresh in against_null(net, specs, device)]
     return [
-        _result(config, task.probe_targets, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()})
+        _result(config, task.probe_targets, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()}, worth[r])
         for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
     ]
 
@@ -128,7 +131,12 @@ def _sites(readings: dict[str, dict[str, Tensor]], sites: dict, key: str) -> Ten
 
 
 def _result(
-    config: DepthConfig, targets: Tensor, loss: np.ndarray, steps: np.ndarray, readings: dict[str, Tensor]
+    config: DepthConfig,
+    targets: Tensor,
+    loss: np.ndarray,
+    steps: np.ndarray,
+    readings: dict[str, Tensor],
+    worth: dict[str, float],
 ) -> RunResult:
     layers = tuple(f"layer_{number}" for number in range(1, config.layers + 1))
     stream = tuple(f"h_{number}" for number in range(config.layers + 1))
@@ -142,6 +150,8 @@ def _result(
         "forward_gain": gain(readings["stream_norm"]),
         # From the output back to the input: above 1, gradients grow on their way down.
         "backward_gain": gain(readings["stream_grad"].flip(-1)),
+        # The same before the ReLUs, where the script takes its gradients: from the last layer back to the first.
+        "pre_backward_gain": gain(readings["grad_norm"].flip(-1)),
     }
     summary: dict[str, float | int | str | bool | None] = {
         "initial_loss": float(loss[0]),
@@ -153,6 +163,10 @@ def _result(
         "null_loss": float(as_float64(targets).square().mean()),
         "floor_loss": 0.0 if config.skip else float(as_float64(targets).clamp(max=0).square().mean()),
         "finite": bool(np.isfinite(loss).all()),
+        # The range that the script prints.
+        "final_grad_norm_min": float(readings["grad_norm"][-1].min()),
+        "final_grad_norm_max": float(readings["grad_norm"][-1].max()),
+        **worth,
     }
     for name, parts in gains.items():
         series[name] = RunSeries(steps, torch.stack(parts, -1).numpy(), ("estimate", "low", "high"))

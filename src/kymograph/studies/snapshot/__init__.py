@@ -40,7 +40,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     order = PART["order"]
     methods = SEEDED
     script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
-    version = 2
+    version = 3
     config_type = SnapshotConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",

@@ -1,92 +1,116 @@
 """What the snapshot scripts say about stream and gradient under DFA, as claims.
 
-The script compares the gradient itself; a gradient is also small because a network is right, so the repaired claims
-compare the gradient per unit of output error. DFA came with two more changes than the rule, normalised credit and
-clipped blocks; the repaired claims on growth use the rule alone.
+The script compares the gradient itself. A gradient is also small because a network is right, so the repaired claims
+compare the gradient at block 2 per unit of output error, and are decided only where BP still makes errors. DFA came
+with two more changes than the rule, normalised credit and clipped blocks; the repaired claims on growth use the rule
+alone.
+
+Margins. "Grows" and "collapses" mean an order of magnitude. "Bounded" means that the stream does not grow by the factor
+of 50 at which the evaluation that these scripts belong to calls a scale unstable (arXiv:2606.21126). "In step" means
+that the gradient falls with the stream's size to a power within a quarter of -1.
 """
 
 from __future__ import annotations
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 
-GROWS = "script 001, headline: DFA blows up the residual stream, BP does not"
-MONOTONE = "script 001, note: the growth goes on epoch by epoch"
-COLLAPSE = "scripts 001 and 004, lower left panel: with terminal LayerNorm the gradient collapses under DFA"
-NO_COLLAPSE = "script 004, lower right panel: without terminal LayerNorm it does not"
-TARGETS = "script 001, option random targets: labels without meaning make the stream grow as well"
-NO_SKIP = "script 001, option no residual add: the skip is not the cause"
+HEADLINE = "script 001, docstring: ||h_l|| grows monotonically over epochs under DFA and stays bounded under BP"
+CORRESPONDS = "script 001, docstring: the BP gradient collapses correspondingly"
+COLLAPSE = "script 004, ResMLP figure, upper right panel: with terminal LayerNorm the gradient collapses under DFA"
+STILL_GROWS = "script 004, ResMLP figure, title and lower left panel: without terminal LayerNorm DFA still grows"
+NO_COLLAPSE = "script 004, ResMLP figure, title and lower right panel: without it the gradient does not collapse"
+VIT_GROWS = "script 004, ViT figure, left panel: ViT-Mini's stream grows under DFA"
+VIT_COLLAPSE = "script 004, ViT figure, right panel: ViT-Mini's gradient collapses under DFA"
+TARGETS = "script 001, option --random_targets: labels without meaning make the stream grow as well"
+NO_SKIP = "script 001, option --no_residual_add: the skip is not the cause"
+
+ORDER = 10.0
+UNSTABLE = 50.0
+H_LAST = Measure("final_h_L")
+GRADIENT, PER_ERROR = Measure("final_g_2"), Measure("final_g_2_per_error")
+GROWTH = Measure("stream_norm", "growth", "last")
 
 
 def claims() -> list[Claim]:
-    """Returns the script's six findings, then five in the repaired set-up."""
-    h_last = Measure("final_h_L")
-    gradient, sensitivity = Measure("final_g_2"), Measure("final_sensitivity")
-    trained = _finite("resmlp/dfa")
+    """Returns the scripts' eleven findings, then four in the repaired set-up."""
     sgd = {"lr": 0.03}  # at the arms' own rate of 0.1 the rule alone diverges
     return [
-        Claim(
-            "DFA grows the stream, BP does not", "snapshot", "script",
-            "||h_L|| ends more than 10 times larger under DFA than under BP",
-            GROWS, Quantity("resmlp/dfa", h_last), Quantity("resmlp/bp", h_last), "greater", 10.0, "log ratio",
-            checks=(trained,),
-        ),
+        _grows("script", "DFA grows the stream, BP does not", HEADLINE, "resmlp/dfa", "resmlp/bp"),
         Claim(
             "growth is monotone over epochs", "snapshot", "script",
-            "||h_L|| under DFA rises from measurement to measurement, all but 5 % of the time",
-            MONOTONE, Quantity("resmlp/dfa", Measure("stream_norm", "rises", "last")), 1.0, "not less", 0.05,
-            checks=(trained,),
+            "under DFA ||h_L|| rises from every measurement to the next: the smallest ratio of neighbours exceeds 1",
+            HEADLINE, Quantity("resmlp/dfa", Measure("stream_norm", "least ratio", "last")), 1.0, "greater", 1.0,
+            "log ratio", checks=(_finite("resmlp/dfa"),),
         ),
         Claim(
-            "the gradient collapses under DFA with terminal LayerNorm", "snapshot", "script",
-            "||g_2|| ends more than 10 times smaller under DFA than under BP",
-            COLLAPSE, Quantity("resmlp/dfa", gradient), Quantity("resmlp/bp", gradient), "less", 10.0, "log ratio",
+            "BP keeps the stream bounded", "snapshot", "script",
+            "||h_L|| under BP does not end 50 times or more above its start",
+            HEADLINE, Quantity("resmlp/bp", GROWTH), 1.0, "not greater", UNSTABLE, "log ratio",
         ),
         Claim(
-            "the gradient does not collapse without terminal LayerNorm", "snapshot", "script",
-            "without it ||g_2|| under DFA is not 10 times smaller than under BP",
-            NO_COLLAPSE, Quantity("resmlp/dfa/no_out_ln", gradient), Quantity("resmlp/bp/no_out_ln", gradient),
-            "not less", 10.0, "log ratio",
+            "the gradient falls in step with growth", "snapshot", "script",
+            "through training under DFA ||g_2|| falls as ||h_L|| to a power within 0.25 of -1",
+            CORRESPONDS, Quantity("resmlp/dfa", Measure("gradient_elasticity")), -1.0, "equal", 0.25,
+            checks=(Check("the stream grew by more than 10", Quantity("resmlp/dfa", GROWTH), least=ORDER),),
         ),
-        _still_grows("script", "resmlp/dfa/random_targets", "random targets still grow the stream", TARGETS),
-        _still_grows("script", "resmlp/dfa/no_skip", "the stream still grows without the skip", NO_SKIP),
-        Claim(
-            "the rule alone grows the stream", "snapshot", "repaired",
-            "with credit as it is and no clipping ||h_L|| ends more than 10 times larger under DFA than under BP",
-            GROWS, Quantity("resmlp/dfa/bare", h_last), Quantity("resmlp/bp", h_last), "greater", 10.0, "log ratio",
-            checks=(_finite("resmlp/dfa/bare"),),
-        ),
+        _collapses("script", "the gradient collapses under DFA with terminal LayerNorm", COLLAPSE, "resmlp", GRADIENT),
+        _stays("script", "the gradient does not collapse without terminal LayerNorm", GRADIENT),
+        _grows("script", "without terminal LayerNorm DFA still grows the stream", STILL_GROWS, "resmlp/dfa/no_out_ln",
+               "resmlp/bp/no_out_ln"),
+        _still_grows("resmlp/dfa/random_targets", "random targets still grow the stream", TARGETS),
+        _still_grows("resmlp/dfa/no_skip", "the stream still grows without the skip", NO_SKIP),
+        _grows("script", "ViT-Mini: DFA grows the stream, BP does not", VIT_GROWS, "vit/dfa", "vit/bp"),
+        _collapses("script", "ViT-Mini: the gradient collapses under DFA", VIT_COLLAPSE, "vit", GRADIENT),
+        _grows("repaired", "the rule alone grows the stream", HEADLINE, "resmlp/dfa/bare", "resmlp/bp"),
         Claim(
             "the rule alone grows the stream under SGD", "snapshot", "repaired",
-            "the same with SGD in both arms",
-            GROWS, Quantity("resmlp/dfa/bare/sgd", h_last, sgd), Quantity("resmlp/bp/sgd", h_last, sgd),
-            "greater", 10.0, "log ratio",
+            "with SGD at a rate of 0.03 in both arms, credit as it is and no clipping, ||h_L|| ends more than 10 times "
+            "larger under DFA than under BP",
+            HEADLINE, Quantity("resmlp/dfa/bare/sgd", H_LAST, sgd), Quantity("resmlp/bp/sgd", H_LAST, sgd), "greater",
+            ORDER, "log ratio",
         ),
-        Claim(
-            "BP does not grow the stream", "snapshot", "repaired",
-            "||h_L|| under BP does not end 10 times or more above its start",
-            GROWS, Quantity("resmlp/bp", Measure("stream_norm", "growth", "last")), 1.0, "not greater", 10.0,
-            "log ratio",
-        ),
-        Claim(
-            "per unit of error the gradient collapses with terminal LayerNorm", "snapshot", "repaired",
-            "||g_L|| / ||e|| ends more than 10 times smaller under DFA than under BP",
-            COLLAPSE, Quantity("resmlp/dfa", sensitivity), Quantity("resmlp/bp", sensitivity), "less", 10.0,
-            "log ratio",
-        ),
-        Claim(
-            "per unit of error it does not collapse without terminal LayerNorm", "snapshot", "repaired",
-            "without terminal LayerNorm ||g_L|| / ||e|| under DFA is not 10 times smaller than under BP",
-            NO_COLLAPSE, Quantity("resmlp/dfa/no_out_ln", sensitivity), Quantity("resmlp/bp/no_out_ln", sensitivity),
-            "not less", 10.0, "log ratio",
-        ),
+        _collapses("repaired", "per unit of error the gradient collapses with terminal LayerNorm", COLLAPSE, "resmlp",
+                   PER_ERROR),
+        _stays("repaired", "per unit of error it does not collapse without terminal LayerNorm", PER_ERROR),
     ]  # fmt: skip
 
 
-def _still_grows(setup: str, arm: str, name: str, origin: str) -> Claim:
+def _grows(setup: str, name: str, origin: str, arm: str, against: str) -> Claim:
     return Claim(
-        name, "snapshot", setup, "||h_L|| ends more than 10 times above its start",
-        origin, Quantity(arm, Measure("stream_norm", "growth", "last")), 1.0, "greater", 10.0, "log ratio",
+        name, "snapshot", setup, f"||h_L|| ends more than 10 times larger in {arm} than in {against}",
+        origin, Quantity(arm, H_LAST), Quantity(against, H_LAST), "greater", ORDER, "log ratio",
+        checks=(_finite(arm),),
     )  # fmt: skip
+
+
+def _still_grows(arm: str, name: str, origin: str) -> Claim:
+    return Claim(
+        name, "snapshot", "script", "||h_L|| ends more than 10 times above its start",
+        origin, Quantity(arm, GROWTH), 1.0, "greater", ORDER, "log ratio", checks=(_finite(arm),),
+    )  # fmt: skip
+
+
+def _collapses(setup: str, name: str, origin: str, network: str, gradient: Measure) -> Claim:
+    what = "||g_2||" if gradient is GRADIENT else "||g_2|| / ||e||"
+    return Claim(
+        name, "snapshot", setup, f"{what} ends more than 10 times smaller under DFA than under BP",
+        origin, Quantity(f"{network}/dfa", gradient), Quantity(f"{network}/bp", gradient), "less", ORDER, "log ratio",
+        checks=(_makes_errors(f"{network}/bp"),),
+    )  # fmt: skip
+
+
+def _stays(setup: str, name: str, gradient: Measure) -> Claim:
+    what = "||g_2||" if gradient is GRADIENT else "||g_2|| / ||e||"
+    return Claim(
+        name, "snapshot", setup, f"without terminal LayerNorm {what} under DFA is not 10 times smaller than under BP",
+        NO_COLLAPSE, Quantity("resmlp/dfa/no_out_ln", gradient), Quantity("resmlp/bp/no_out_ln", gradient), "not less",
+        ORDER, "log ratio", checks=(_makes_errors("resmlp/bp/no_out_ln"),),
+    )  # fmt: skip
+
+
+def _makes_errors(arm: str) -> Check:
+    """A network that is right has no gradient, whatever its stream does."""
+    return Check("BP still makes errors", Quantity(arm, Measure("final_error_norm")), least=0.05)
 
 
 def _finite(arm: str) -> Check:
