@@ -27,10 +27,10 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS
 
 
 def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
-    """Returns a verdict on every claim of one study; its findings are one family, with those that are not judged here.
+    """Returns a verdict on every claim of one study; its findings, also those not judged here, are one family.
 
-    Manipulation checks are no findings: they are a family of their own. ``registration`` says how a claim stands to what
-    was registered before the runs.
+    Manipulation checks are no findings: they are a family of their own. ``registration`` says how a claim stands to
+    what was registered before the runs.
     """
     drafts = [_draft(claim, world, registration(claim)) for claim in claims]
     verdicts: dict[int, Verdict] = {}
