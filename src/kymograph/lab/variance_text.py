@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kymograph.report.variance_sources import ALL, SPLIT, ArmSpread, SourceSpread, conclusion
+from kymograph.report.variance_sources import ALL, ArmSpread, SourceSpread, about_all, conclusion
 
 HEADER = ("", "n", "sd", "95 % interval", f"share of {ALL}", "95 % interval")
 NOTES = (
-    f"sd over runs in which one source has the seed and the others a fixed one. {ALL}: initialisation, order and "
-    f"feedback together; {SPLIT} is no part of it.",
     "Intervals (chi-square; F for shares) and tests suppose normal values. An sd of ln x of 0.1 is about 10 % of x.",
     "What varies a number most is stated if an F test of the largest against every other source says so at 5 %, "
     "corrected for choosing the largest and, in each arm, for several numbers (Holm).",
@@ -26,7 +24,10 @@ def table(arms: Sequence[ArmSpread]) -> str:
         for number in arm.numbers:
             lines += [f"{number.title}: {conclusion(number)}", *(_line(_row(one), widths) for one in number.sources)]
         lines.append("")
-    return "\n".join([*lines, *(NOTES if arms else ("No two sources have runs to compare.",))])
+    if not arms:
+        return "No two sources have runs to compare."
+    first = f"sd over runs in which one source has the seed and the others a fixed one. {about_all(arms)}".rstrip()
+    return "\n".join([*lines, first, *NOTES])
 
 
 def _row(spread: SourceSpread) -> tuple[str, ...]:
@@ -34,8 +35,12 @@ def _row(spread: SourceSpread) -> tuple[str, ...]:
     if spread.idle:
         return f"  {spread.source}", n, "0", "does nothing: all runs agree", "", ""
     interval = f"[{spread.low:.3g}, {spread.high:.3g}]"
-    share, *ends = ("", "", "") if spread.share is None else (f"{100 * part:.0f} %" for part in spread.share)
+    share, *ends = ("", "", "") if spread.share is None else map(_percent, spread.share)
     return f"  {spread.source}", n, f"{spread.sd:.3g}", interval, share, f"[{', '.join(ends)}]" if share else ""
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.2g} %" if part < 0.1 else f"{100 * part:.0f} %"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

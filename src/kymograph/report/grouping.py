@@ -31,6 +31,8 @@ class SettingGroup:
     title: str
     """The settings that distinguish these runs from the study's others; empty if there are no others."""
     store: Store
+    superseded: bool = False
+    """Whether the runs are of an earlier version or source of the study."""
 
 
 def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:
@@ -65,7 +67,11 @@ def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> lis
     code = current_code((run.spec for run in store), declarations)
     parts = ([run for run in store if code[run.study].made(run.spec) is current] for current in (True, False))
     return [
-        SettingGroup(", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]), Store(runs, store.root))
+        SettingGroup(
+            ", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]),
+            Store(runs, store.root),
+            bool(superseded),
+        )
         for superseded, part in enumerate(parts)
         for settings, runs in _by_settings(part, _CODE if superseded else ())
     ]
@@ -87,8 +93,10 @@ def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tup
     groups: dict[tuple[str, ...], tuple[dict[str, Any], list[StoredRun]]] = {}
     for run in runs:
         settings = _settings(run)
-        own = {name: settings.get(name) for name in sorted(varied)}
-        groups.setdefault(tuple(map(repr, own.values())), (own, []))[1].append(run)
+        # What a run was stored without had its default, and comes first.
+        own = {name: settings.get(name, "its default") for name in sorted(varied)}
+        key = tuple(repr(settings[name]) if name in settings else "" for name in own)
+        groups.setdefault(key, (own, []))[1].append(run)
     return [groups[key] for key in sorted(groups)]
 
 

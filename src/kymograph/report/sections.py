@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kymograph.errors import KymographError
@@ -11,7 +11,7 @@ from kymograph.registry import Registry
 from kymograph.report.chart import Chart, ChartRequest
 from kymograph.report.grouping import SettingGroup, group_settings
 from kymograph.report.tables import Table, declared_tables, differing_settings, headline_table, shared_settings
-from kymograph.runs.declaration import Declaration, displays_of
+from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.headlines import count_diverged
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
@@ -63,6 +63,10 @@ class Section:
     name: str
     question: str
     settings: tuple[Setting, ...]
+    charts: tuple[Chart, ...] = ()
+    """Those that compare the settings."""
+    notes: tuple[str, ...] = ()
+    """Why one of them could not be drawn."""
 
 
 def section_of(store: Store, declaration: Declaration) -> Section:
@@ -73,7 +77,10 @@ def section_of(store: Store, declaration: Declaration) -> Section:
         _setting(f"{base}-{index}" if len(groups) > 1 else base, group, declaration)
         for index, group in enumerate(groups)
     ]
-    return Section(base, declaration.name, declaration.question, tuple(settings))
+    charts, notes = _drawn(_study_requests(base, groups, declaration))
+    return Section(
+        base, declaration.name, declaration.question, tuple(settings), tuple(chart for _, chart in charts), notes
+    )
 
 
 def _setting(base: str, group: SettingGroup, declaration: Declaration) -> Setting:
@@ -84,7 +91,7 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration) -> Settin
     rows = tuple(_arm_row(store, arm, about.get(arm, "")) for arm in arms)
     finished = store.finished
     names = sorted({name for run in finished for name in run.series})
-    charts, notes = _charts(base, finished, declaration, names)
+    charts, notes = _drawn(_requests(base, finished, declaration, names))
     drawn = {name for display, chart in charts for name in (display, *chart.series)}
     return Setting(
         id=base,
@@ -108,13 +115,11 @@ def _arm_row(store: Store, arm: str, about: str) -> ArmRow:
     return ArmRow(arm, about, len(runs.finished), diverged, len(runs.failed), seeds)
 
 
-def _charts(
-    base: str, store: Store, declaration: Declaration, names: list[str]
-) -> tuple[list[tuple[str, Chart]], tuple[str, ...]]:
+def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[tuple[str, Chart]], tuple[str, ...]]:
     """Returns the charts with the series each was drawn for, and why others could not be drawn."""
     charts: list[tuple[str, Chart]] = []
     notes: list[str] = []
-    for form, request in _requests(base, store, declaration, names):
+    for form, request in requests:
         try:
             chart = PANELS.load(form)(request)
         except KymographError as error:
@@ -123,6 +128,21 @@ def _charts(
         if chart is not None:
             charts.append((request.display.series, chart))
     return charts, tuple(dict.fromkeys(notes))
+
+
+def _study_requests(
+    base: str, groups: Sequence[SettingGroup], declaration: Declaration
+) -> Iterator[tuple[str, ChartRequest]]:
+    """Yields the kinds of panel whose ``scope`` is ``study``: they compare its settings, over its current runs."""
+    runs = [run for group in groups if not group.superseded for run in group.store.finished]
+    if not runs:
+        return
+    display = SeriesDisplay("", declaration.name, "", facts={"headlines": dict(declaration.headlines)})
+    panels: Mapping[str, str] = {arm.name: arm.panel for arm in declaration.arms}
+    for form, part in PANELS.parts().items():
+        if part.facts.get("scope") == "study":
+            store = Store(runs, groups[0].store.root)
+            yield form, ChartRequest(f"{base}-{slug(form)}", store, display, declaration.time, panels)
 
 
 def _requests(

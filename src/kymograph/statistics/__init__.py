@@ -3,6 +3,7 @@
 ``samples``       one number per seed: the check that all are finite, and their moments
 ``intervals``     Student's t, Welch's, Wilson's, Clopper and Pearson's, the bootstrap's (BCa), the normal one
 ``t_tests``       Student's test and two one-sided tests (TOST) of equivalence
+``variances``     intervals and tests of standard deviations, and which of several is the largest
 ``sign_flips``    the exact test over seeds, and its map version
 ``many_samples``  both tests on thousands of samples at once, for simulations
 ``effects``       Hedges' g, interquartile mean, superiority, AUC, what pairing gained

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from kymograph.shapes import Shaped
 from kymograph.statistics.samples import Sample, moments
 
 
@@ -29,7 +32,11 @@ def sd_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def variance_ratio(left: Sample, right: Sample, level: float = 0.95) -> tuple[float, float, float]:
+def variance_ratio(
+    left: Shaped[np.ndarray, " n"] | Sequence[float],
+    right: Shaped[np.ndarray, " m"] | Sequence[float],
+    level: float = 0.95,
+) -> tuple[float, float, float]:
     """Returns left's variance over right's and its F interval (ratio, low, high), the two samples being independent.
 
     NaN if a sample has fewer than two values or if right does not vary.
@@ -48,7 +55,9 @@ def variance_ratio(left: Sample, right: Sample, level: float = 0.95) -> tuple[fl
     return ratio, ratio / float(fdtri(n - 1, m - 1, upper)), ratio * float(fdtri(m - 1, n - 1, upper))
 
 
-def larger_variance_p(left: Sample, right: Sample) -> float:
+def larger_variance_p(
+    left: Shaped[np.ndarray, " n"] | Sequence[float], right: Shaped[np.ndarray, " m"] | Sequence[float]
+) -> float:
     """Returns the p-value of the one-sided F test that left's variance is no larger than right's.
 
     NaN if a sample has fewer than two values, or if one of them does not vary: equal values come from rounding, from a

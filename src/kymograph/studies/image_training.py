@@ -247,7 +247,8 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
     }
     if fitted.feedback:
         law = {"feedback_law": rule.feedback_law} if rule.feedback_law else {}
-        marks = {**law, "feedback_seed": spec.seed, "feedback_hash": feedback_hash(fitted.feedback)}
+        of_feedback = seeds_by_source(spec.seed, config.vary).feedback
+        marks = {**law, "feedback_seed": of_feedback, "feedback_hash": feedback_hash(fitted.feedback)}
         of_embed = rule.feedback_of_embed()
         summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
         facts |= marks

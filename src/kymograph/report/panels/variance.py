@@ -1,0 +1,199 @@
+"""Sources of variance: the standard deviation of every headline number by source, with its 95 % interval.
+
+This kind of panel compares runs with different settings, so it is drawn once per study, from all its current runs. The
+display's ``facts`` name the numbers: ``{"headlines": {"final_loss": "final loss", ...}}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from markupsafe import Markup
+
+from kymograph.claims.ratios import compared_as_ratios, registered_claims
+from kymograph.report.chart import Chart, ChartRequest, Key, Panel, table_data
+from kymograph.report.svg import Frame, Scale, element, labels, number, picture
+from kymograph.report.variance_sources import (
+    ALL,
+    ORDER,
+    ArmSpread,
+    NumberSpread,
+    SourceSpread,
+    about_all,
+    arm_spreads,
+)
+
+PART = {"about": "the standard deviation of headline numbers by source of variance", "order": 60, "scope": "study"}
+LONGEST = 4.0
+"""The most that an axis extends, in largest standard deviations: with few seeds the intervals may be enormous."""
+LINE = 13
+"""Pixels between the arms of one source."""
+TITLE = "Sources of variance"
+COLUMNS = (
+    "arm", "number", "scale", "source", "n", "sd", "low", "high", "share of all", "share low", "share high",
+    "varies it most", "p",
+)  # fmt: skip
+
+
+def draw(request: ChartRequest) -> Chart | None:
+    """Returns one picture per headline number; None unless some arm was run with two sources or more."""
+    root, studies = request.store.root, request.store.studies
+    headlines = request.display.facts.get("headlines")
+    if not isinstance(headlines, Mapping) or len(studies) != 1:
+        return None
+    ratios = compared_as_ratios(registered_claims(root, studies[0])) if root is not None else frozenset()
+    arms = arm_spreads(request.store.finished, headlines, ratios)
+    if not arms:
+        return None
+    panels, cut = [], False
+    for key in headlines:
+        for group in request.groups([arm.name for arm in arms]):
+            here = {arm.name: one for arm in arms if arm.name in group.arms for one in arm.numbers if one.key == key}
+            if here:
+                x = _scale(here.values())
+                cut = cut or any(spread.high > x.high for one in here.values() for spread in one.sources)
+                title = ", ".join(filter(None, (headlines[key], group.title)))
+                panels.append(Panel(title, _picture(here, group.arms, x), _keys(here, group.arms)))
+    return Chart(request.id, TITLE, tuple(panels), _caption(arms, cut), table_data(COLUMNS, [*_rows(arms)]))
+
+
+def _frame(sources: int, arms: int) -> Frame:
+    return Frame(height=8 + sources * _row_height(arms) + 38, left=88, top=8)
+
+
+def _row_height(arms: int) -> int:
+    return LINE * arms + 12
+
+
+def _scale(numbers: Iterable[NumberSpread]) -> Scale:
+    """Returns the axis from 0 to the longest interval's end, or to `LONGEST` times the largest deviation."""
+    spreads = [spread for one in numbers for spread in one.sources]
+    largest = max(spread.sd for spread in spreads)
+    end = min(max(spread.high for spread in spreads), LONGEST * largest)
+    left, _, width, _ = _frame(1, 1).box
+    return Scale(0.0, 1.04 * end if end > 0 else 1.0, left, left + width)
+
+
+def _keys(here: Mapping[str, NumberSpread], arms: Sequence[str]) -> tuple[Key, ...]:
+    return tuple(
+        Key(arm, colour, f"n = {_range([spread.n for spread in here[arm].sources])}")
+        for colour, arm in enumerate(arms)
+        if arm in here
+    )
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
+
+
+def _picture(here: Mapping[str, NumberSpread], arms: Sequence[str], x: Scale) -> Markup:
+    """Returns the picture of one number: a row per source, in it a dot and an interval per arm.
+
+    An arm has its place and colour in every picture, also where others lack the number.
+    """
+    present = dict.fromkeys(spread.source for one in here.values() for spread in one.sources)
+    sources = [*(source for source in ORDER if source in present), *(one for one in present if one not in ORDER)]
+    frame, row = _frame(len(sources), len(arms)), _row_height(len(arms))
+    left, top, width, _ = frame.box
+    bottom = top + len(sources) * row
+    parts: list[object] = []
+    ticks = x.ticks(4)
+    for tick, text in zip(ticks, labels(ticks), strict=True):
+        parts.append(element("line", class_="grid", x1=x.at(tick), x2=x.at(tick), y1=top, y2=bottom))
+        parts.append(element("text", text, x=x.at(tick), y=bottom + 15, text_anchor="middle"))
+    parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
+    for place, source in enumerate(sources):
+        middle = top + (place + 0.5) * row
+        parts.append(element("text", source, class_="label", x=left - 8, y=middle + 4, text_anchor="end"))
+        if source == ALL and len(sources) > 1:  # the others are parts of it, or beside it
+            end = top + row
+            parts.append(element("line", class_="limit", x1=4, x2=left + width, y1=end, y2=end))
+        for colour, arm in enumerate(arms):
+            y = middle + (colour - (len(arms) - 1) / 2) * LINE
+            for spread in here[arm].sources if arm in here else ():
+                if spread.source == source:
+                    parts += _mark(arm, spread, x, y, colour)
+    title = f"sd of {next(iter(here.values())).title}"
+    axis = element("text", title, class_="label", x=left + width / 2, y=bottom + 33, text_anchor="middle")
+    return picture(frame, f"{TITLE}: {title} by source, {', '.join(here)}", *parts, axis)
+
+
+def _mark(arm: str, spread: SourceSpread, x: Scale, y: float, colour: int) -> list[object]:
+    """Returns a dot at the deviation, a line over its interval, and what the pointer meets."""
+    low, high = x.at(min(spread.low, x.high)), x.at(min(spread.high, x.high))
+    if spread.idle:
+        tip = f"{arm}, {spread.source}: does nothing, all {spread.n} runs agree"
+    else:
+        tip = (
+            f"{arm}, {spread.source}: sd {number(spread.sd, 3)} [{number(spread.low, 3)}, {number(spread.high, 3)}], "
+            f"n = {spread.n}"
+        )
+        if spread.share is not None:
+            share, least, most = (number(100 * part, 3) for part in spread.share)
+            tip += f"; {share} % [{least}, {most}] of the variance of all"
+    parts: list[object] = []
+    if high > low:
+        parts.append(element("line", class_=f"mean c{colour}", x1=low, x2=high, y1=y, y2=y))
+    parts.append(element("circle", class_=f"dot c{colour}", cx=x.at(spread.sd), cy=y, r=3.6))
+    if spread.idle:
+        parts.append(element("text", "does nothing", x=x.at(0.0) + 9, y=y + 4))
+    reach = max(high, x.at(spread.sd)) + 6
+    hit = element("rect", class_="hit", data_tip=tip, x=low - 6, y=y - LINE / 2, width=reach - low + 6, height=LINE)
+    return [*parts, hit]
+
+
+def _caption(arms: Sequence[ArmSpread], cut: bool) -> str:
+    logs = any(one.log for arm in arms for one in arm.numbers)
+    sentences = [
+        *_findings(arms),
+        "Dots: standard deviation over the n runs of a source, in which it alone is drawn by the run's seed and the "
+        "other sources by a fixed one; lines: its 95 % interval (chi-square, for normal values).",
+        about_all(arms),
+    ]
+    if logs:
+        sentences.append("A deviation of ln x of 0.1 is about 10 % of x; others are in the number's own unit.")
+    sentences.append(
+        "A source is said to vary a number most if F tests show that it exceeds every other source, at 5 %, corrected "
+        "for choosing the largest and, within an arm, for several numbers (Holm)."
+    )
+    if any(spread.missing for arm in arms for one in arm.numbers for spread in one.sources):
+        sentences.append("Runs without a finite number are left out.")
+    if cut:
+        sentences.append("Where an interval touches the frame, it extends beyond the axis.")
+    return " ".join(filter(None, sentences))
+
+
+def _findings(arms: Sequence[ArmSpread]) -> list[str]:
+    """Returns a sentence on what varies the numbers most, for all arms of which the same can be said."""
+    told: dict[str, list[str]] = {}
+    for arm in arms:
+        told.setdefault(_finding(arm), []).append(arm.name)
+    return [f"In {_listed(names)}, {words}." for words, names in told.items()]
+
+
+def _finding(arm: ArmSpread) -> str:
+    told: dict[str | None, list[str]] = {}
+    for one in arm.numbers:
+        told.setdefault(one.dominant, []).append(one.label)
+    open_ = told.pop(None, [])
+    parts = [f"{source} varies {_listed(labels)} most" for source, labels in told.items()]
+    if open_:
+        parts.append(f"it cannot be told which source varies {_listed(open_)} most")
+    idle = dict.fromkeys(spread.source for one in arm.numbers for spread in one.sources if spread.idle)
+    if idle:
+        parts.append(f"{_listed([*idle])} {'does' if len(idle) == 1 else 'do'} nothing")
+    return "; ".join(parts)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _rows(arms: Sequence[ArmSpread]) -> Iterable[tuple]:
+    for arm in arms:
+        for one in arm.numbers:
+            verdict = one.dominant or "cannot be told"
+            for spread in one.sources:
+                share = spread.share or (None, None, None)
+                numbers = (spread.n, spread.sd, spread.low, spread.high, *share)
+                yield arm.name, one.label, "ln" if one.log else "as it is", spread.source, *numbers, verdict, one.p
