@@ -9,6 +9,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+import kymograph
+from kymograph.lab.trained_networks import load
 from kymograph.runs.record import RunResult
 from kymograph.studies.image_training import fit, result
 from kymograph.studies.images import FIXED_SEED, ImageSettings, SourceSeeds, seeds_by_source
@@ -78,3 +80,14 @@ def test_each_source_is_drawn_as_it_is_when_all_vary() -> None:
     everything = trained("resmlp/dfa", "all", 7).summary
     assert trained("resmlp/dfa", "initialisation", 7).summary["initial_h_L"] == everything["initial_h_L"]
     assert trained("resmlp/dfa", "feedback", 7).summary["feedback_hash"] == everything["feedback_hash"]
+
+
+def test_a_network_of_another_split_is_measured_on_images_it_has_not_seen(tmp_path: Path) -> None:
+    """It used to be measured on the data set's own test images, most of which it was trained on."""
+    store = kymograph.run("snapshot", [7], arms=["resmlp/dfa"], out=tmp_path, quiet=True, epochs=1, width=8, depth=2,
+                          vary="split")  # fmt: skip
+    (run,) = store.finished
+    trained = load(run.directory / "checkpoint.safetensors")
+    task = trained.task(None, None)
+    assert task.digest() == run.summary["data_digest"]
+    assert trained.task("synthetic", None).name == "synthetic"

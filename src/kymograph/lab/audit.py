@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kymograph.data import load_task
 from kymograph.errors import KymographError
 from kymograph.lab.run import SweepOptions, sweep
 from kymograph.runs.files import make_directory, plain, write_atomically
@@ -98,7 +97,7 @@ def audit(
 
     chosen = choose_device(device)
     trained = load(path, need_feedback=False, data_dir=data_dir, device=chosen)
-    task = load_task(data or trained.data or "cifar10", data_dir)
+    task = trained.task(data, data_dir)
     batches = Batches(task, 128, chosen)
     x, y = batches.test(images)
     run = _run_of(Path(path))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kymograph.analysis.calibration import CreditCalibration, calibrate
 from kymograph.analysis.nulls import NULLS, REFERENCE
-from kymograph.data import load_task
 from kymograph.data.batches import Batches
 from kymograph.figures.save import save_figure
 from kymograph.lab.calibration_text import to_json
@@ -45,7 +44,7 @@ def calibrate_checkpoint(
     """
     chosen = choose_device(device)
     trained = load(checkpoint, data_dir=data_dir, device=chosen)
-    task = load_task(data or trained.data or "cifar10", data_dir)
+    task = trained.task(data, data_dir)
     x, y = Batches(task, BATCH, chosen).test(images)
     trained.check_images(x, task, checkpoint)
     found = calibrate(

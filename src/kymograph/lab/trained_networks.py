@@ -46,6 +46,14 @@ class Trained:
         feedback = [matrix.to(device) for matrix in self.feedback]
         return replace(self, net=self.net.to(device), feedback=feedback, untrained=untrained)
 
+    def task(self, data: str | None, data_dir: str | Path | None) -> ImageTask:
+        """Returns the images to measure it on: those named, or its own, divided as they were when it was trained."""
+        found = load_task(data or self.data or "cifar10", data_dir)
+        if self.config is None or self.seed is None or found.name != self.config.data:
+            return found
+        split = seeds_by_source(self.seed, self.config.vary).split
+        return found if split is None else found.resplit(split)
+
     def check_images(self, images: Tensor, task: ImageTask, path: str | Path) -> None:
         """Raises if the network does not take these images of ``task``, or does not know all of its classes.
 
