@@ -1,0 +1,236 @@
+"""Workers of a Dask cluster compute the stacks: one on this machine, or one that runs already, on any number of them.
+
+What Dask carries is a function by its name, an order as a JSON string and its outcomes as another. A worker that is
+lost costs its stack, which Dask gives to another one, as often as its setting ``distributed.scheduler.allowed-failures``
+says (3 times); then the runs are recorded as failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.sweep.carry_out import carry_out, environment
+from kymograph.sweep.compute import Follower, RunOutcome
+from kymograph.sweep.devices import accelerators
+from kymograph.sweep.engines.base import record_death
+from kymograph.sweep.follow_beats import EVERY, BeatProgress
+from kymograph.sweep.orders import Order
+from kymograph.sweep.worker import die_with_parent
+
+PART = {"about": "workers of a Dask cluster, on this machine or on others", "order": 3}
+MOST_WAITING = 1000
+"""Orders that are with the scheduler at a time: it keeps them in memory."""
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which Dask cluster computes."""
+
+    scheduler: str | None = field(
+        default=None,
+        metadata={"metavar": "ADDRESS", "default": "Dask's own setting scheduler-address; else a cluster made here"},
+    )
+    """A scheduler that runs already, e.g. tcp://node0:8786."""
+    dashboard: bool = False
+    """Serve the dashboard of a cluster on this machine, at 127.0.0.1 only."""
+
+    @property
+    def address(self) -> str | None:
+        """The scheduler that runs already; None: there is none, and the cluster is this sweep's own."""
+        return self.scheduler or _import_dask().config.get("scheduler-address", None)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the workers may be on other machines."""
+        return self.address is not None
+
+
+class Engine:
+    """Computes on a Dask cluster; ``workers`` is how many a cluster of its own has."""
+
+    options_type = Options
+
+    def __init__(self, workers: int, options: Options) -> None:
+        self.workers, self.options = workers, options
+
+    def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
+        """Yields each order's outcomes as it ends; closing the iterator stops what was not finished."""
+        if not orders:
+            return
+        _import_dask()
+        devices: list[str] = []
+        with contextlib.ExitStack() as stack:
+            if self.options.address is None:
+                devices = accelerators(orders[0].device) or ["cpu"]
+                client = _client(stack.enter_context(_own_cluster(self.workers, self.options.dashboard)))
+            else:
+                client = _client(self.options.address)
+            stack.callback(client.close)
+            yield from _computed(client, orders, devices, follower)
+
+
+def _computed(
+    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower
+) -> Iterator[list[RunOutcome]]:
+    """Yields each order's outcomes as a worker returns them."""
+    progress, ended = BeatProgress(orders, follower), queue.SimpleQueue[Any]()
+    futures: dict[Any, int] = {}
+    waiting = list(enumerate(orders))[::-1]
+    try:
+        while waiting or futures:
+            while waiting and len(futures) < MOST_WAITING:
+                number, order = waiting.pop()
+                text = json.dumps({"order": order.to_json(), "devices": devices})
+                future = client.submit(carry_out_json, text, key=f"{order.stack.id}-{os.urandom(4).hex()}")
+                futures[future] = number
+                future.add_done_callback(ended.put)
+            try:
+                future = ended.get(timeout=EVERY)
+            except queue.Empty:
+                progress.update()
+                continue
+            number = futures.pop(future)
+            outcomes = _outcomes(future, orders[number])
+            progress.ended(number)
+            yield outcomes
+    finally:
+        if futures:
+            with contextlib.suppress(Exception):  # a scheduler that is gone has nothing left to stop
+                client.cancel(list(futures), force=True)
+
+
+def _outcomes(future: Any, order: Order) -> list[RunOutcome]:
+    """Returns how the runs of an order ended; raises what its worker says is wrong."""
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        answer = json.loads(future.result())
+    except KilledWorker as error:
+        deaths = error.allowed_failures + 1
+        return record_death(order, f"{deaths} workers died while they computed it (KilledWorker); run again to retry")
+    except CancelledError:
+        raise KymographError("the Dask scheduler is gone; run the same command again to resume") from None
+    except ModuleNotFoundError as error:
+        raise KymographError(f"a Dask worker cannot compute: {error}; install kymograph there") from None
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or ["no message"])[0]
+        raise KymographError(f"a Dask worker could not take an order: {type(error).__name__}: {reason}") from None
+    if "error" in answer:
+        raise KymographError(answer["error"])
+    return [RunOutcome(**outcome) for outcome in answer["outcomes"]]
+
+
+def carry_out_json(text: str) -> str:
+    """Carries out an order in a Dask worker; both the order and what becomes of it are JSON."""
+    from distributed import get_worker
+
+    asked = json.loads(text)
+    order, devices, worker = Order.from_json(asked["order"]), asked["devices"], get_worker()
+    if devices:  # the workers of a cluster of our own are numbered
+        order = replace(order, device=devices[int(worker.name) % len(devices)])
+    with _one_at_a_time:  # a worker with several threads would mix up modules, variables and heartbeats
+        return json.dumps(carry_out(order, _Watch(worker, worker.get_current_task())))
+
+
+class _Watch:
+    """Stops the work when nobody waits for it any more: Dask itself cannot stop what runs."""
+
+    def __init__(self, worker: Any, key: Any) -> None:
+        self._worker, self._key, self._looked = worker, key, time.monotonic()
+
+    def tick(self, steps: int) -> None:
+        if time.monotonic() - self._looked > EVERY:
+            self._looked = time.monotonic()
+            task = self._worker.state.tasks.get(self._key)
+            if task is None or task.state == "cancelled":
+                raise _Cancelled
+
+    def say(self, text: str) -> None:
+        pass
+
+
+class _Cancelled(BaseException):
+    """Not an `Exception`: the runs did not fail, and nothing is recorded."""
+
+
+def _import_dask() -> Any:
+    """Returns dask; raises a sentence that names the extra if it is not installed."""
+    try:
+        import dask
+        import distributed  # noqa: F401
+    except ImportError:
+        raise KymographError("the engine 'dask' needs Dask; install it with pip install 'kymograph[dask]'") from None
+    return dask
+
+
+def _client(cluster: Any) -> Any:
+    """Returns a client of a cluster, or of the scheduler at an address, with the TLS settings of Dask's own files."""
+    from distributed import Client
+
+    try:
+        client = Client(cluster, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise KymographError(f"no Dask scheduler answers at {cluster}: {reason}") from None
+    if isinstance(cluster, str) and not client.nthreads():
+        print(f"note: the Dask scheduler at {cluster} has no worker yet; waiting for one", file=sys.stderr)
+    return client
+
+
+@contextlib.contextmanager
+def _own_cluster(workers: int, dashboard: bool) -> Iterator[Any]:
+    """Makes a cluster on this machine's loopback that ends with this process, however that ends.
+
+    The scheduler is a thread of this process. The workers are started as programs, which needs no main guard.
+    """
+    import dask
+    from distributed import Scheduler
+    from distributed.deploy.spec import SpecCluster
+    from distributed.deploy.subprocess import SubprocessWorker
+
+    host = "127.0.0.1"
+    protocol = "tls://" if dask.config.get("distributed.comm.require-encryption", None) else "tcp://"
+    settings = {"host": host, "protocol": protocol, "nthreads": 1, "memory_limit": 0, "dashboard": False,
+                "silence_logs": logging.CRITICAL}  # fmt: skip
+    programs = {
+        number: {
+            "cls": SubprocessWorker,
+            "options": {"worker_kwargs": {**settings, "name": number, "preload_nanny": [__name__]}},
+        }
+        for number in range(workers)
+    }
+    own = {"host": host, "protocol": protocol, "dashboard": dashboard, "dashboard_address": f"{host}:8787"}
+    # A worker holds one order, not one more to go on with: a stack that kills its worker must not take another along.
+    with (
+        environment({"DASK_LOGGING__DISTRIBUTED": "critical"}),  # what Dask logs while a worker starts
+        dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
+        SpecCluster(
+            workers=programs,
+            scheduler={"cls": Scheduler, "options": own},
+            name="kymograph",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
+        if dashboard:
+            print(f"note: Dask's dashboard is at {cluster.dashboard_link}", file=sys.stderr)
+        yield cluster
+
+
+def dask_setup(nanny: Any) -> None:
+    """Ties a process that keeps a worker of our own cluster to the sweep; Dask calls this when the process starts."""
+    die_with_parent()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)  # Ctrl-C is the sweep's to handle; it closes the cluster
