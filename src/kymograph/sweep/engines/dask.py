@@ -1,8 +1,8 @@
 """Workers of a Dask cluster compute the stacks: one on this machine, or one that runs already, on any number of them.
 
 What Dask carries is a function by its name, an order as a JSON string and its outcomes as another. A worker that is
-lost costs its stack, which Dask gives to another one, as often as its setting ``distributed.scheduler.allowed-failures``
-says (3 times); then the runs are recorded as failed.
+lost costs its stack, which Dask gives to another one, 3 times or as often as its own setting
+``distributed.scheduler.allowed-failures`` says; then the runs are recorded as failed.
 """
 
 from __future__ import annotations
