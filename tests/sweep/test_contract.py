@@ -25,8 +25,8 @@ ENGINES = ["serial", "processes", "dask", pytest.param("slurm", marks=pytest.mar
 @pytest.fixture(scope="module")
 def dask_cluster() -> Iterator[str]:
     """A cluster that runs before the sweeps and outlives them."""
-    with dask_engine._own_cluster(2, dashboard=False) as cluster:
-        yield cluster.scheduler_address
+    with dask_engine.own_cluster(2) as cluster:
+        yield cluster.address
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,17 @@ import json
 import logging
 import os
 import queue
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import IO, Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.carry_out import carry_out, environment
+from kymograph.sweep.carry_out import carry_out
 from kymograph.sweep.compute import Follower, RunOutcome
 from kymograph.sweep.devices import accelerators
 from kymograph.sweep.engines.base import record_death
@@ -31,6 +33,9 @@ from kymograph.sweep.worker import die_with_parent
 PART = {"about": "workers of a Dask cluster, on this machine or on others", "order": 3}
 MOST_WAITING = 1000
 """Orders that are with the scheduler at a time: it keeps them in memory."""
+_HOST = "127.0.0.1"
+_MOST_STARTS = 100
+"""How often the programs that keep workers are started again in one sweep."""
 _one_at_a_time = threading.Lock()
 
 
@@ -71,18 +76,18 @@ class Engine:
             return
         _import_dask()
         devices: list[str] = []
+        own: OwnCluster | None = None
         with contextlib.ExitStack() as stack:
             if self.options.address is None:
                 devices = accelerators(orders[0].device) or ["cpu"]
-                client = _client(stack.enter_context(_own_cluster(self.workers, self.options.dashboard)))
-            else:
-                client = _client(self.options.address)
+                own = stack.enter_context(own_cluster(self.workers, self.options.dashboard))
+            client = _client(own.address if own else str(self.options.address), known=own is not None)
             stack.callback(client.close)
-            yield from _computed(client, orders, devices, follower)
+            yield from _computed(client, orders, devices, follower, own.tend if own else lambda: None)
 
 
 def _computed(
-    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower
+    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower, tend: Callable[[], None]
 ) -> Iterator[list[RunOutcome]]:
     """Yields each order's outcomes as a worker returns them."""
     progress, ended = BeatProgress(orders, follower), queue.SimpleQueue[Any]()
@@ -100,6 +105,7 @@ def _computed(
                 future = ended.get(timeout=EVERY)
             except queue.Empty:
                 progress.update()
+                tend()
                 continue
             number = futures.pop(future)
             outcomes = _outcomes(future, orders[number])
@@ -175,22 +181,22 @@ def _import_dask() -> Any:
     return dask
 
 
-def _client(cluster: Any) -> Any:
-    """Returns a client of a cluster, or of the scheduler at an address, with the TLS settings of Dask's own files."""
+def _client(address: str, known: bool) -> Any:
+    """Returns a client of the scheduler at an address, with the TLS settings of Dask's own configuration."""
     from distributed import Client
 
     try:
-        client = Client(cluster, set_as_default=False)
+        client = Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise KymographError(f"no Dask scheduler answers at {cluster}: {reason}") from None
-    if isinstance(cluster, str) and not client.nthreads():
-        print(f"note: the Dask scheduler at {cluster} has no worker yet; waiting for one", file=sys.stderr)
+        raise KymographError(f"no Dask scheduler answers at {address}: {reason}") from None
+    if not known and not client.nthreads():
+        print(f"note: the Dask scheduler at {address} has no worker yet; waiting for one", file=sys.stderr)
     return client
 
 
 @contextlib.contextmanager
-def _own_cluster(workers: int, dashboard: bool) -> Iterator[Any]:
+def own_cluster(workers: int, dashboard: bool = False) -> Iterator[OwnCluster]:
     """Makes a cluster on this machine's loopback that ends with this process, however that ends.
 
     The scheduler is a thread of this process. The workers are started as programs, which needs no main guard.
@@ -198,39 +204,65 @@ def _own_cluster(workers: int, dashboard: bool) -> Iterator[Any]:
     import dask
     from distributed import Scheduler
     from distributed.deploy.spec import SpecCluster
-    from distributed.deploy.subprocess import SubprocessWorker
 
-    host = "127.0.0.1"
-    protocol = "tls://" if dask.config.get("distributed.comm.require-encryption", None) else "tcp://"
-    settings = {"host": host, "protocol": protocol, "nthreads": 1, "memory_limit": 0, "dashboard": False,
-                "silence_logs": logging.CRITICAL}  # fmt: skip
-    programs = {
-        number: {
-            "cls": SubprocessWorker,
-            "options": {"worker_kwargs": {**settings, "name": number, "preload_nanny": [__name__]}},
-        }
-        for number in range(workers)
-    }
-    own = {"host": host, "protocol": protocol, "dashboard": dashboard, "dashboard_address": f"{host}:8787"}
+    protocol = "tls" if dask.config.get("distributed.comm.require-encryption", None) else "tcp"
+    options = {"host": _HOST, "protocol": protocol, "dashboard": dashboard, "dashboard_address": f"{_HOST}:8787"}
     # A worker holds one order, not one more to go on with: a stack that kills its worker must not take another along.
     with (
-        environment({"DASK_LOGGING__DISTRIBUTED": "critical"}),  # what Dask logs while a worker starts
         dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
         SpecCluster(
-            workers=programs,
-            scheduler={"cls": Scheduler, "options": own},
-            name="kymograph",
-            silence_logs=logging.CRITICAL,
+            scheduler={"cls": Scheduler, "options": options}, name="kymograph", silence_logs=logging.CRITICAL
         ) as cluster,
+        tempfile.TemporaryFile("w+") as log,
     ):
         if dashboard:
             print(f"note: Dask's dashboard is at {cluster.dashboard_link}", file=sys.stderr)
-        yield cluster
+        own = OwnCluster(cluster.scheduler_address, workers, log)
+        try:
+            own.tend()
+            yield own
+        finally:
+            own.stop()
+
+
+class OwnCluster:
+    """The workers of a cluster on this machine: programs that start again the process that computes when it dies."""
+
+    def __init__(self, address: str, workers: int, log: IO[str]) -> None:
+        self.address, self._log = address, log
+        self._programs: list[subprocess.Popen | None] = [None] * workers
+        self._started = 0
+
+    def tend(self) -> None:
+        """Starts the programs that are not there, or no longer: one ends if its worker dies before it is known."""
+        for number, program in enumerate(self._programs):
+            if program is None or program.poll() is not None:
+                if self._started >= _MOST_STARTS + len(self._programs):
+                    self._log.seek(0)
+                    last = (self._log.read().strip().splitlines() or ["no message"])[-1]
+                    raise KymographError(f"the workers of Dask ended {_MOST_STARTS} times: {last}")
+                self._programs[number] = self._start(number)
+                self._started += 1
+
+    def _start(self, number: int) -> subprocess.Popen:
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--name", str(number), "--host", _HOST,
+                   "--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--preload-nanny", __name__]  # fmt: skip
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._log,
+            env={**os.environ, "DASK_LOGGING__DISTRIBUTED": "error"},
+            start_new_session=True,  # Ctrl-C is the sweep's to handle; it ends the programs
+        )
+
+    def stop(self) -> None:
+        """Ends the programs; the processes that they keep end with them."""
+        for program in filter(None, self._programs):
+            program.kill()
+            program.wait()
 
 
 def dask_setup(nanny: Any) -> None:
-    """Ties a process that keeps a worker of our own cluster to the sweep; Dask calls this when the process starts."""
+    """Ties a program that keeps a worker of our own cluster to the sweep; Dask calls this when it starts."""
     die_with_parent()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)  # Ctrl-C is the sweep's to handle; it closes the cluster
