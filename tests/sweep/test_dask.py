@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -140,3 +141,52 @@ def test_dasks_own_setting_names_a_scheduler(monkeypatch: pytest.MonkeyPatch) ->
     with dask.config.set({"scheduler-address": "tcp://node0:8786"}):
         assert engine.Options().elsewhere and engine.Options().address == "tcp://node0:8786"
         assert engine.Options("tcp://node1:8786").address == "tcp://node1:8786"
+
+
+@pytest.mark.slow
+def test_two_hundred_stacks_survive_a_worker_killed_every_five_seconds(study: Path, tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    ended, kills = threading.Event(), []
+
+    def kill_workers() -> None:
+        draw = random.Random(0)
+        while not ended.wait(5):
+            below = psutil.Process().children(recursive=True)
+            workers = [one for one in below if _computes(one)]
+            if workers:
+                draw.choice(workers).kill()
+                kills.append(time.monotonic())
+
+    killer = threading.Thread(target=kill_workers, daemon=True)
+    killer.start()
+    try:
+        done = Rig("dask").run(study, range(400), tmp_path / "out", fields={"seconds": 0.2})
+    finally:
+        ended.set()
+        killer.join()
+    assert len(kills) >= 3 and not done.failures and len(done.store.finished) == 400
+    Rig("serial").run(study, range(400), tmp_path / "other", fields={"seconds": 0.0})
+    numbers = [sorted(contents(tmp_path / name).values()) for name in ("out", "other")]
+    assert numbers[0] == numbers[1] and len(numbers[0]) == 800
+
+
+def _computes(process: Any) -> bool:
+    """Says whether a process is one that Dask's program started, and not the program itself."""
+    import psutil
+
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def test_a_cluster_of_its_own_listens_on_the_loopback_only(study: Path, tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    with engine.own_cluster(1) as cluster:
+        from distributed import Client
+
+        with Client(cluster.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=120)
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        ports = [port.laddr.ip for one in processes for port in one.net_connections("inet") if port.status == "LISTEN"]
+    assert len(ports) >= 4 and set(ports) == {"127.0.0.1"}

@@ -1,8 +1,7 @@
 """Workers of a Dask cluster compute the stacks: one on this machine, or one that runs already, on any number of them.
 
 What Dask carries is a function by its name, an order as a JSON string and its outcomes as another. A worker that is
-lost costs its stack, which Dask gives to another one, 3 times or as often as its own setting
-``distributed.scheduler.allowed-failures`` says; then the runs are recorded as failed.
+lost costs its stack, which Dask gives to another one, a stated number of times; then the runs are recorded as failed.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from kymograph.errors import KymographError
 from kymograph.sweep.carry_out import carry_out
 from kymograph.sweep.compute import Follower, RunOutcome
-from kymograph.sweep.devices import accelerators
+from kymograph.sweep.devices import accelerators, import_torch
 from kymograph.sweep.engines.base import record_death
 from kymograph.sweep.follow_beats import EVERY, BeatProgress
 from kymograph.sweep.orders import Order
@@ -34,8 +33,8 @@ PART = {"about": "workers of a Dask cluster, on this machine or on others", "ord
 MOST_WAITING = 1000
 """Orders that are with the scheduler at a time: it keeps them in memory."""
 _HOST = "127.0.0.1"
-_MOST_STARTS = 100
-"""How often the programs that keep workers are started again in one sweep."""
+_MOST_STARTS = 20
+"""How often a program that keeps a worker is started, without an order ending meanwhile, before that is an error."""
 _one_at_a_time = threading.Lock()
 
 
@@ -48,6 +47,9 @@ class Options:
         metadata={"metavar": "ADDRESS", "default": "Dask's own setting scheduler-address; else a cluster made here"},
     )
     """A scheduler that runs already, e.g. tcp://node0:8786."""
+    retries: int = field(default=5, metadata={"metavar": "N"})
+    """How often a cluster made here gives a stack whose worker died to another one; a scheduler that runs already
+    has a setting for that (distributed.scheduler.allowed-failures, 3)."""
     dashboard: bool = False
     """Serve the dashboard of a cluster on this machine, at 127.0.0.1 only."""
 
@@ -80,14 +82,14 @@ class Engine:
         with contextlib.ExitStack() as stack:
             if self.options.address is None:
                 devices = accelerators(orders[0].device) or ["cpu"]
-                own = stack.enter_context(own_cluster(self.workers, self.options.dashboard))
+                own = stack.enter_context(own_cluster(self.workers, self.options.retries, self.options.dashboard))
             client = _client(own.address if own else str(self.options.address), known=own is not None)
             stack.callback(client.close)
-            yield from _computed(client, orders, devices, follower, own.tend if own else lambda: None)
+            yield from _computed(client, orders, devices, follower, own)
 
 
 def _computed(
-    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower, tend: Callable[[], None]
+    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower, own: OwnCluster | None
 ) -> Iterator[list[RunOutcome]]:
     """Yields each order's outcomes as a worker returns them."""
     progress, ended = BeatProgress(orders, follower), queue.SimpleQueue[Any]()
@@ -105,8 +107,11 @@ def _computed(
                 future = ended.get(timeout=EVERY)
             except queue.Empty:
                 progress.update()
-                tend()
+                if own is not None:
+                    own.tend()
                 continue
+            if own is not None:
+                own.starts = 0
             number = futures.pop(future)
             outcomes = _outcomes(future, orders[number])
             progress.ended(number)
@@ -196,7 +201,7 @@ def _client(address: str, known: bool) -> Any:
 
 
 @contextlib.contextmanager
-def own_cluster(workers: int, dashboard: bool = False) -> Iterator[OwnCluster]:
+def own_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iterator[OwnCluster]:
     """Makes a cluster on this machine's loopback that ends with this process, however that ends.
 
     The scheduler is a thread of this process. The workers are started as programs, which needs no main guard.
@@ -206,7 +211,8 @@ def own_cluster(workers: int, dashboard: bool = False) -> Iterator[OwnCluster]:
     from distributed.deploy.spec import SpecCluster
 
     protocol = "tls" if dask.config.get("distributed.comm.require-encryption", None) else "tcp"
-    options = {"host": _HOST, "protocol": protocol, "dashboard": dashboard, "dashboard_address": f"{_HOST}:8787"}
+    options = {"host": _HOST, "protocol": protocol, "allowed_failures": retries, "dashboard": dashboard,
+               "dashboard_address": f"{_HOST}:{8787 if dashboard else 0}"}  # fmt: skip
     # A worker holds one order, not one more to go on with: a stack that kills its worker must not take another along.
     with (
         dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
@@ -231,22 +237,25 @@ class OwnCluster:
     def __init__(self, address: str, workers: int, log: IO[str]) -> None:
         self.address, self._log = address, log
         self._programs: list[subprocess.Popen | None] = [None] * workers
-        self._started = 0
+        self.starts = 0
+        """How many programs were started since an order ended."""
 
     def tend(self) -> None:
         """Starts the programs that are not there, or no longer: one ends if its worker dies before it is known."""
         for number, program in enumerate(self._programs):
             if program is None or program.poll() is not None:
-                if self._started >= _MOST_STARTS + len(self._programs):
+                if self.starts >= _MOST_STARTS * len(self._programs):
                     self._log.seek(0)
                     last = (self._log.read().strip().splitlines() or ["no message"])[-1]
-                    raise KymographError(f"the workers of Dask ended {_MOST_STARTS} times: {last}")
+                    raise KymographError(f"Dask's workers were started {self.starts} times and did nothing: {last}")
                 self._programs[number] = self._start(number)
-                self._started += 1
+                self.starts += 1
 
     def _start(self, number: int) -> subprocess.Popen:
         command = [sys.executable, "-m", "dask", "worker", self.address, "--name", str(number), "--host", _HOST,
-                   "--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--preload-nanny", __name__]  # fmt: skip
+                   "--nthreads", "1", "--memory-limit", "0", "--no-dashboard",
+                   "--dashboard-address", f"{_HOST}:0", "--preload-nanny", __name__,
+                   "--preload", __name__]  # fmt: skip
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -263,6 +272,11 @@ class OwnCluster:
             program.wait()
 
 
-def dask_setup(nanny: Any) -> None:
-    """Ties a program that keeps a worker of our own cluster to the sweep; Dask calls this when it starts."""
-    die_with_parent()
+def dask_setup(process: Any) -> None:
+    """Ties a program that keeps a worker to the sweep, and readies the worker; Dask calls this when either starts."""
+    from distributed import Nanny
+
+    if isinstance(process, Nanny):
+        die_with_parent()
+    else:
+        import_torch()  # takes seconds, in which the worker would have an order that dies with it
