@@ -9,10 +9,11 @@ demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
 
 test: .venv/installed-test
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cifar"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cifar and not slurm"
 
 test-all: .venv/installed-test
-	$(BIN)/pytest -n 2 -m "not cifar"
+	$(BIN)/pytest -n 2 -m "not cifar and not slurm"
+	$(BIN)/pytest -m slurm
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

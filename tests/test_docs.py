@@ -147,7 +147,7 @@ def csv_results(desk: Path) -> None:
         (desk / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", *GUIDES])
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/clusters.md", *GUIDES])
 def test_what_a_page_says_works(name: str, desk: Path) -> None:
     page = ROOT / name
     found = blocks(page)

@@ -32,3 +32,23 @@ def test_selected_runs_are_of_the_study_arms_and_settings_asked_for(depth_store:
     ):
         with pytest.raises(KymographError, match=message):
             options.open(root)
+
+
+def test_an_engine_brings_its_own_options(capsys: pytest.CaptureFixture) -> None:
+    from kymograph.cli.arguments import parse
+    from kymograph.cli.options import with_engine_options
+    from kymograph.cli.verbs.reproduce import Options
+
+    words = ["--engine", "slurm", "--partition", "gpu", "--sbatch", "mem=4G", "account=x", "--detach"]
+    options = parse(with_engine_options(Options, words), words, "kymograph reproduce")
+    made = options.compute.sweep_options("runs", options)
+    assert made.engine == "slurm" and made.engine_options["partition"] == "gpu" and made.engine_options["detach"]
+    assert made.engine_options["sbatch"] == ("mem=4G", "account=x")
+    plain = parse(with_engine_options(Options, []), [], "kymograph reproduce")
+    assert plain.compute.sweep_options("runs", plain).engine_options == {}
+    with pytest.raises(KymographError, match="no option '--partition'"):
+        parse(with_engine_options(Options, words[2:4]), words[2:4], "kymograph reproduce")
+    with pytest.raises(SystemExit):
+        parse(with_engine_options(Options, ["--engine=dask"]), ["--engine=dask", "--help"], "kymograph reproduce")
+    shown = capsys.readouterr().out
+    assert "dask options" in shown and "--scheduler ADDRESS" in shown

@@ -12,6 +12,7 @@ import torch
 
 from kymograph.errors import KymographError
 from kymograph.sweep import devices
+from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.devices import accelerators, check_device, choose_device
 from kymograph.sweep.engines import processes, serial
@@ -132,7 +133,8 @@ def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: st
 
     monkeypatch.setattr(processes._Hand, "_compute", compute)
     stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
-    orders = orders_for(None, stacks, Path(), device, None)  # type: ignore[arg-type]
+    code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+    orders = orders_for(code, stacks, Path(), device, None)
     assert list(processes.Engine(workers).run(orders, Nobody())) == [[]] * workers
     return sorted(found)
 

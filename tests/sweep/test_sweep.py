@@ -75,9 +75,9 @@ def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatc
     asked: list[int] = []
     choose = base.choose_engine
 
-    def note(name: str, stacks: int, workers: int | None, device: str) -> base.Engine:
+    def note(name: str, stacks: int, workers: int | None, device: str, options: dict) -> base.Engine:
         asked.append(stacks)
-        return choose("serial", stacks, workers, device)
+        return choose("serial", stacks, workers, device, options)
 
     monkeypatch.setattr(lab_run, "choose_engine", note)
     kymograph.run("depth", seeds=[1], out=tmp_path, quiet=True, **QUICK_DEPTH)

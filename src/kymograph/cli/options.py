@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from kymograph.cli.arguments import choice, settings_from, shown
 from kymograph.cli.choices import DATA_SETS, ENGINES
@@ -12,6 +16,8 @@ if TYPE_CHECKING:
     from kymograph.lab.run import SweepOptions
     from kymograph.runs.store import Store
     from kymograph.studies.base import Study
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,15 +54,46 @@ class EngineOptions(DeviceOptions):
     """Who computes the runs, and on what."""
 
     engine: Annotated[str, choice(ENGINES)] = "auto"
-    """What computes the runs; auto takes what suits the work."""
+    """What computes the runs; auto takes what suits the work. Some engines have options of their own, which
+    --engine NAME --help lists."""
     workers: Annotated[int | None, shown("N", default="one per core or accelerator")] = None
-    """Number of worker processes."""
+    """Number of worker processes, or of jobs that run at a time."""
 
-    def sweep_options(self, out: str, quiet: bool = False) -> SweepOptions:
-        """Returns how the runs in the directory ``out`` are computed."""
+    def sweep_options(self, out: str, options: Any, quiet: bool = False) -> SweepOptions:
+        """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
         from kymograph.lab.run import SweepOptions
 
-        return SweepOptions(out, self.engine, self.workers, self.device, self.data_dir, quiet)
+        own = getattr(options, _field(self.engine), None)
+        given = {} if own is None else {one.name: getattr(own, one.name) for one in dataclasses.fields(own)}
+        return SweepOptions(out, self.engine, self.workers, self.device, self.data_dir, quiet, given)
+
+
+def _field(engine: str) -> str:
+    """Returns the field of an engine's own options, which is also their heading in the help."""
+    return engine.replace("-", "_")
+
+
+def with_engine_options(kind: type[T], words: Sequence[str]) -> type[T]:
+    """Returns ``kind``, the options of a verb, with those of the engine that ``words`` name in a field of its name."""
+    from kymograph.sweep.engines.base import options_type
+
+    text = [part for word in words for part in (word.split("=", 1) if word.startswith("--engine=") else [word])]
+    names = [after for word, after in itertools.pairwise(text) if word == "--engine"]
+    own = options_type(names[-1]) if names and names[-1] in ENGINES.names() else None
+    if own is None:
+        return kind
+    hints = typing.get_type_hints(own)
+    # Subclasses, because tyro finds the help texts in the source of the classes below.
+    shown_fields = [
+        (one.name, Annotated[hints[one.name], shown(one.metadata.get("metavar"), default=one.metadata.get("default"))],
+         dataclasses.field(default=one.default))
+        for one in dataclasses.fields(own)
+    ]  # fmt: skip
+    mine = dataclasses.make_dataclass(names[-1], shown_fields, bases=(own,), frozen=True)
+    extra: list[Any] = [(_field(names[-1]), mine, dataclasses.field(default_factory=mine))]
+    made = dataclasses.make_dataclass(kind.__name__, extra, bases=(kind,), frozen=True)
+    made.__doc__ = kind.__doc__
+    return made
 
 
 @dataclass(frozen=True)

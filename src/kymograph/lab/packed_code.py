@@ -25,7 +25,7 @@ from kymograph.studies.base import Study
 from kymograph.studies.loading import STUDIES, registered_study
 from kymograph.sweep.code_reference import CodeReference, forget_directory
 from kymograph.sweep.part_hash import PartCode, part_code, part_key
-from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
+from kymograph.sweep.source_hash import importable_path, source_files, source_hash
 
 CODE, PARTS = "code", "parts"
 _OFFERED = "kymograph_bundle-0.dist-info"
@@ -128,10 +128,7 @@ def _copy(files: Mapping[str, Path], directory: Path) -> list[str]:
     """Copies modules to where they can be imported from ``directory``; returns where that is."""
     found = []
     for name, file in files.items():
-        # The longer name keeps a namespace package, and the package of a script that imports what lies beside it.
-        words = max(name, dotted_name(file)[0], key=len).split(".")
-        ending = ["__init__.py"] if file.name == "__init__.py" else [f"{words.pop()}.py"]
-        inside = PurePosixPath(*words, *ending)
+        inside = importable_path(name, file)
         target = directory.joinpath(*inside.parts)
         make_directory(target.parent)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
 from kymograph.studies.loading import load_with_reference
 from kymograph.sweep.code_reference import CodeReference
-from kymograph.sweep.compute import RunOutcome
+from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.devices import check_device
-from kymograph.sweep.engines.base import check_engine, choose_engine
+from kymograph.sweep.engines.base import check_engine, choose_engine, is_elsewhere, make_options
 from kymograph.sweep.orders import orders_for
 from kymograph.sweep.plan import Stack, plan
 from kymograph.sweep.progress import Progress
@@ -32,13 +32,15 @@ DEFAULT_SEEDS = 10
 
 @dataclass(frozen=True)
 class Sweep:
-    """What came of running a study: the runs asked for, those that failed, and how many were computed now."""
+    """What came of running a study: the runs asked for, those that failed, and how many ended now."""
 
     study: Study
     store: Store
     failures: tuple[RunOutcome, ...]
     computed: int
     found: int
+    submitted: int = 0
+    """How many runs were left in the queue of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class SweepOptions:
     data_dir: str | Path | None = None
     """Where data sets that are files lie; None: where the environment says."""
     quiet: bool = False
+    engine_options: Mapping[str, Any] = field(default_factory=dict)
+    """The options that the engine has of its own, e.g. ``{"partition": "gpu"}``."""
 
 
 def run(
@@ -68,6 +72,7 @@ def run(
     device: str = "auto",
     data_dir: str | Path | None = None,
     quiet: bool = False,
+    engine_options: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
@@ -77,16 +82,17 @@ def run(
         seeds: the seeds; or give ``n_seeds`` for the first so many of the fixed list (default 10).
         arms: names or patterns such as ``extreme/*``; default: the study's default arms.
         out: the directory that holds the runs.
-        engine: ``serial``, ``processes``, or ``auto``: processes if there is work for several.
+        engine: ``serial``, ``processes``, ``dask``, ``slurm``, or ``auto``: processes if there is work for several.
         workers: how many processes; default: one per core, or one per accelerator.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress.
+        engine_options: the options that the engine has of its own, e.g. ``{"scheduler": "tcp://node0:8786"}``.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
-    options = SweepOptions(out, engine, workers, device, data_dir, quiet)
+    options = SweepOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
     return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields).store
 
 
@@ -124,7 +130,7 @@ def sweep(
     root = Path(options.out)
     check_engine(options.engine, options.workers)
     check_device(options.device)
-    study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
+    _prepare(study, specs, options)
     make_directory(root)
     # Records that are damaged stop the sweep here, before anything is written.
     stacks = plan(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
@@ -136,11 +142,25 @@ def sweep(
     _declare(root, study, specs, fields or {}, part_sources)
     if not options.quiet:
         _note_other_settings(root, study, specs, fields or {})
-    failures = _compute(code, study.name, stacks, options) if missing else []
-    return Sweep(study, Store.of_specs(root, specs), tuple(failures), missing, len(specs) - missing)
+    outcomes = _compute(code, study.name, stacks, options) if missing else []
+    failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
+    submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
+    return Sweep(study, Store.of_specs(root, specs), failures, missing - submitted, len(specs) - missing, submitted)
 
 
 PartSources = Mapping[str, Mapping[str, str]]
+
+
+def _prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> None:
+    """Raises if something that the runs need is not here, or notes it if they are computed elsewhere."""
+    elsewhere = is_elsewhere(make_options(options.engine, options.engine_options))
+    try:
+        study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
+    except KymographError as error:
+        if not elsewhere:
+            raise
+        if not options.quiet:
+            print(f"note: on this machine, {error}; the workers need it", file=sys.stderr)
 
 
 def _note_changed_code(root: Path, study: Study, missing: int, part_sources: PartSources) -> None:
@@ -190,17 +210,19 @@ def _declare(
 
 
 def _compute(code: CodeReference, title: str, stacks: Sequence[Stack], options: SweepOptions) -> list[RunOutcome]:
-    """Computes the stacks that lack a run; returns how the runs ended that failed."""
+    """Computes the stacks that lack a run; returns how the missing runs ended, except for those that finished."""
     # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
-    engine = choose_engine(options.engine, len(stacks), options.workers, options.device)
+    engine = choose_engine(options.engine, len(stacks), options.workers, options.device, options.engine_options)
     left = [stack for stack in stacks if any(stack.missing)]
     orders = orders_for(code, left, Path(options.out), options.device, options.data_dir)
     wanted = {spec.id for stack in left for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent}
-    failures: list[RunOutcome] = []
+    unfinished: list[RunOutcome] = []
     with Progress(title, len(wanted), sum(stack.steps for stack in left), options.quiet) as progress:
         for outcomes in engine.run(orders, progress):
             mine = [outcome for outcome in outcomes if outcome.run in wanted]
-            failed = [outcome for outcome in mine if outcome.status == "failed"]
-            failures += failed
-            progress.ended(len(mine) - len(failed), len(failed))
-    return failures
+            unfinished += (outcome for outcome in mine if outcome.status != "finished")
+            failed = sum(outcome.status == "failed" for outcome in mine)
+            finished = sum(outcome.status == "finished" for outcome in mine)
+            if finished or failed:
+                progress.ended(finished, failed)
+    return unfinished

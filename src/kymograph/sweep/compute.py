@@ -75,12 +75,16 @@ class Trainer(Protocol):
         ...
 
 
+SUBMITTED = "submitted"
+
+
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one run ended."""
+    """How one run ended, or that it waits in the queue of a cluster."""
 
     run: str
     status: str
+    """``finished``, ``failed`` or `SUBMITTED`."""
     reason: str | None = None
 
 

@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from kymograph.registry import source_file
 
@@ -32,6 +32,14 @@ def dotted_name(path: Path) -> tuple[str, Path]:
         words.insert(0, root.name)
         root = root.parent
     return ".".join(words), root
+
+
+def importable_path(name: str, file: Path) -> PurePosixPath:
+    """Returns where below a directory a copy of ``file`` must lie to be imported from there as ``name``."""
+    # The longer name keeps a namespace package, and the package of a script that imports what lies beside it.
+    words = max(name, dotted_name(file)[0], key=len).split(".")
+    ending = ["__init__.py"] if file.name == "__init__.py" else [f"{words.pop()}.py"]
+    return PurePosixPath(*words, *ending)
 
 
 def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> dict[str, Path]:

@@ -7,20 +7,21 @@ notebook needs no main guard and nothing is pickled.
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import json
 import os
 import signal
 import sys
 from typing import Any
 
-from kymograph.errors import KymographError
 from kymograph.sweep.orders import Order
+
+SILENT = "--silent"
+"""Answers with outcomes only, not with progress: where the answers are a file on a shared disk."""
 
 
 def main() -> None:
     """Computes what comes on standard input until it ends."""
-    _die_with_parent()
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it closes or kills us
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not look like an answer
@@ -39,21 +40,24 @@ def main() -> None:
             """Passes a line on."""
             answer(say=text)
 
-    from kymograph.sweep.compute import compute
-    from kymograph.sweep.devices import choose_device, import_torch
-    from kymograph.sweep.engines.serial import workplace
+    from kymograph.sweep.carry_out import carry_out
 
-    import_torch().set_num_threads(1)
+    follower = Silence() if SILENT in sys.argv[1:] else Parent()
     for line in sys.stdin:
-        order = Order.from_json(json.loads(line))
-        try:
-            outcomes = compute(order.load_study(), order.stack, workplace(order, choose_device(order.device), Parent()))
-            answer(outcomes=[dataclasses.asdict(outcome) for outcome in outcomes])
-        except KymographError as error:
-            answer(error=str(error))
+        answer(**carry_out(Order.from_json(json.loads(line)), follower))
 
 
-def _die_with_parent() -> None:
+class Silence:
+    """Follows nothing, for whoever reads progress from the heartbeats."""
+
+    def tick(self, steps: int) -> None:
+        """Passes nothing on."""
+
+    def say(self, text: str) -> None:
+        """Passes nothing on."""
+
+
+def die_with_parent() -> None:
     """Asks Linux to end this process when its parent ends, so that a killed sweep leaves nothing running."""
     if sys.platform != "linux":
         return

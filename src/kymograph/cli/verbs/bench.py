@@ -15,7 +15,7 @@ class Options:
     """This package next to the scripts' way of working, interleaved, as ratios with their spread."""
 
     names: Annotated[tuple[str, ...], positional(), shown("[NAME ...]", default="all")] = ()
-    """Which comparisons."""
+    """Which comparisons; or engines: what each engine costs per sweep and per stack."""
     repeats: int = 3
     """How often each side is timed."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None
@@ -27,6 +27,10 @@ class Options:
 def main(words: list[str]) -> int:
     """Times the comparisons asked for and prints the table."""
     options = parse(Options, words, "kymograph bench")
+    if options.names == ("engines",):
+        from kymograph.bench.engines import bench_engines
+
+        return bench_engines()
     from kymograph.bench.compare import bench
 
     return bench(options.names, options.repeats, options.markdown, options.readme)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kymograph.cli.arguments import choice, parse, shown
 from kymograph.cli.choices import DATA_SETS
-from kymograph.cli.options import EngineOptions
+from kymograph.cli.options import EngineOptions, with_engine_options
 
 PART = {"about": "run every study, judge every claim, draw the figures, write the report", "order": 30}
 
@@ -33,11 +33,11 @@ class Options:
 
 def main(words: list[str]) -> int:
     """Runs all studies, judges their claims, draws their figures and writes the report."""
-    options = parse(Options, words, "kymograph reproduce")
+    options = parse(with_engine_options(Options, words), words, "kymograph reproduce")
     from kymograph.lab.reproduce import reproduce
 
     return reproduce(
-        options.compute.sweep_options(options.out),
+        options.compute.sweep_options(options.out, options),
         options.n_seeds,
         data=options.data,
         quick=options.quick,

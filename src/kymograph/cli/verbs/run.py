@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from kymograph.cli.arguments import given, parse_with_settings, seeds_from, shown
-from kymograph.cli.options import EngineOptions
+from kymograph.cli.options import EngineOptions, with_engine_options
 from kymograph.errors import KymographError
 
 PART = {
@@ -44,7 +44,8 @@ def main(words: list[str]) -> int:
         print("`kymograph run STUDY --help` lists the options and every setting of the study.")
         return 0 if words else 2
     study = load_study(words[0])
-    options, fields = parse_with_settings(Options, study.config_type, words[1:], f"kymograph run {words[0]}")
+    kind = with_engine_options(Options, words[1:])
+    options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(Options, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
     from kymograph.lab.headline_table import headline_table
@@ -54,7 +55,7 @@ def main(words: list[str]) -> int:
     done = sweep(
         words[0],
         choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
-        options.compute.sweep_options(options.out, options.quiet),
+        options.compute.sweep_options(options.out, options, options.quiet),
         arms=options.arms or None,
         fields=fields,
     )
@@ -64,7 +65,8 @@ def main(words: list[str]) -> int:
     failed = len(done.failures)
     computed = done.computed - failed
     runs = "run" if computed == 1 else "runs"
-    print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed; in {options.out}")
+    queued = f", {done.submitted} in the queue" if done.submitted else ""
+    print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed{queued}; in {options.out}")
     if done.store.finished.runs and not options.quiet:
         print(headline_table(study, done.store.finished))
     names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}

@@ -1,11 +1,22 @@
-"""The seam of an engine: it takes orders and yields, for each, how its runs ended. Results travel by disk only."""
+"""The seam of an engine: it takes orders and yields, for each, how its runs ended. Results travel by disk only.
+
+An engine with options of its own names a frozen dataclass of them, whose docstrings are the help texts:
+
+    class Engine:
+        options_type = Options
+
+        def __init__(self, workers: int, options: Options) -> None: ...
+
+The command line offers them with ``--engine NAME``; nothing else needs to know them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
@@ -20,9 +31,7 @@ AUTO = "auto"
 
 
 class Engine(Protocol):
-    """Computes stacks of runs; made with the number of workers it may use."""
-
-    def __init__(self, workers: int) -> None: ...
+    """Computes stacks of runs; made with the number of workers it may use, and its options if it has any."""
 
     def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
         """Yields the outcomes of each order's runs as it ends, in any order; stops all work when it is closed."""
@@ -38,17 +47,43 @@ def check_engine(name: str, workers: int | None) -> None:
         raise KymographError(f"workers must be at least 1, not {workers}")
 
 
-def choose_engine(name: str, stacks: int, workers: int | None, device: str) -> Engine:
+def options_type(name: str) -> type | None:
+    """Returns the dataclass of the options that the engine called ``name`` has of its own; None if it has none."""
+    return None if name == AUTO else getattr(ENGINES.load(name), "options_type", None)
+
+
+def make_options(name: str, given: Mapping[str, Any]) -> Any:
+    """Returns the options of the engine called ``name`` with those ``given`` set; None if it has none."""
+    kind = options_type(name)
+    known = [field.name for field in dataclasses.fields(kind)] if kind is not None else []
+    for option in given:
+        if option not in known:
+            raise KymographError(f"the engine {name!r} has no option {option!r}{did_you_mean(option, known)}")
+    return None if kind is None else kind(**given)
+
+
+def is_elsewhere(options: Any) -> bool:
+    """Says whether an engine with these options computes on other machines than this one."""
+    return bool(getattr(options, "elsewhere", False))
+
+
+def choose_engine(
+    name: str, stacks: int, workers: int | None, device: str, options: Mapping[str, Any] | None = None
+) -> Engine:
     """Returns the engine called ``name`` with a worker per core, or one per accelerator if there are any.
 
-    ``auto`` computes in this process if there is work for one worker only, and otherwise in several.
+    ``auto`` computes in this process if there is work for one worker only, and otherwise in several. An engine that
+    computes elsewhere gets a worker per stack: what this machine has does not matter there.
     """
     check_engine(name, workers)
-    usable = workers or len(accelerators(device)) or os.cpu_count() or 1
-    count = min(usable, max(stacks, 1))
+    own = make_options(name, options or {})
+    here = not is_elsewhere(own)
+    usable = workers or ((len(accelerators(device)) or os.cpu_count() or 1) if here else stacks)
+    count = max(min(usable, stacks), 1)
     if name == AUTO:
         name = "processes" if count > 1 else "serial"
-    return ENGINES.load(name)(count)
+    made = ENGINES.load(name)
+    return made(count) if own is None else made(count, own)
 
 
 def record_death(order: Order, reason: str) -> list[RunOutcome]:

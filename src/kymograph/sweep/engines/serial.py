@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from kymograph.sweep.compute import Follower, RunOutcome, Workplace, compute
+from kymograph.sweep.carry_out import check_here, workplace
+from kymograph.sweep.compute import Follower, RunOutcome, compute
 from kymograph.sweep.devices import choose_device, import_torch
 from kymograph.sweep.orders import Order
 
@@ -24,14 +24,9 @@ class Engine:
         before = torch.get_num_threads()
         try:
             for order in orders:
+                check_here(order)
                 study = order.load_study()
                 torch.set_num_threads(study.threads or before)
                 yield compute(study, order.stack, workplace(order, choose_device(order.device), follower))
         finally:
             torch.set_num_threads(before)
-
-
-def workplace(order: Order, device: str, follower: Follower) -> Workplace:
-    """Returns where an order is computed."""
-    data_dir = None if order.data_dir is None else Path(order.data_dir)
-    return Workplace(device, follower, Path(order.directory), data_dir, order.log)

@@ -1,0 +1,282 @@
+"""Workers of a Dask cluster compute the stacks: one on this machine, or one that runs already, on any number of them.
+
+What Dask carries is a function by its name, an order as a JSON string and its outcomes as another. A worker that is
+lost costs its stack, which Dask gives to another one, a stated number of times; then the runs are recorded as failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, Any
+
+from kymograph.errors import KymographError
+from kymograph.sweep.carry_out import carry_out
+from kymograph.sweep.compute import Follower, RunOutcome
+from kymograph.sweep.devices import accelerators, import_torch
+from kymograph.sweep.engines.base import record_death
+from kymograph.sweep.follow_beats import EVERY, BeatProgress
+from kymograph.sweep.orders import Order
+from kymograph.sweep.worker import die_with_parent
+
+PART = {"about": "workers of a Dask cluster, on this machine or on others", "order": 3}
+MOST_WAITING = 1000
+"""Orders that are with the scheduler at a time: it keeps them in memory."""
+_HOST = "127.0.0.1"
+_MOST_STARTS = 20
+"""How often a program that keeps a worker is started, without an order ending meanwhile, before that is an error."""
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which Dask cluster computes."""
+
+    scheduler: str | None = field(
+        default=None,
+        metadata={"metavar": "ADDRESS", "default": "Dask's own setting scheduler-address; else a cluster made here"},
+    )
+    """A scheduler that runs already, e.g. tcp://node0:8786."""
+    retries: int = field(default=5, metadata={"metavar": "N"})
+    """How often a cluster made here gives a stack whose worker died to another one; a scheduler that runs already
+    has a setting for that (distributed.scheduler.allowed-failures, 3)."""
+    dashboard: bool = False
+    """Serve the dashboard of a cluster on this machine, at 127.0.0.1 only."""
+
+    @property
+    def address(self) -> str | None:
+        """The scheduler that runs already; None: there is none, and the cluster is this sweep's own."""
+        return self.scheduler or _import_dask().config.get("scheduler-address", None)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the workers may be on other machines."""
+        return self.address is not None
+
+
+class Engine:
+    """Computes on a Dask cluster; ``workers`` is how many a cluster of its own has."""
+
+    options_type = Options
+
+    def __init__(self, workers: int, options: Options) -> None:
+        self.workers, self.options = workers, options
+
+    def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
+        """Yields each order's outcomes as it ends; closing the iterator stops what was not finished."""
+        if not orders:
+            return
+        _import_dask()
+        devices: list[str] = []
+        own: OwnCluster | None = None
+        with contextlib.ExitStack() as stack:
+            if self.options.address is None:
+                devices = accelerators(orders[0].device) or ["cpu"]
+                own = stack.enter_context(own_cluster(self.workers, self.options.retries, self.options.dashboard))
+            client = _client(own.address if own else str(self.options.address), known=own is not None)
+            stack.callback(client.close)
+            yield from _computed(client, orders, devices, follower, own)
+
+
+def _computed(
+    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower, own: OwnCluster | None
+) -> Iterator[list[RunOutcome]]:
+    """Yields each order's outcomes as a worker returns them."""
+    progress, ended = BeatProgress(orders, follower), queue.SimpleQueue[Any]()
+    futures: dict[Any, int] = {}
+    waiting = list(enumerate(orders))[::-1]
+    try:
+        while waiting or futures:
+            while waiting and len(futures) < MOST_WAITING:
+                number, order = waiting.pop()
+                text = json.dumps({"order": order.to_json(), "devices": devices})
+                future = client.submit(carry_out_json, text, key=f"{order.stack.id}-{os.urandom(4).hex()}")
+                futures[future] = number
+                future.add_done_callback(ended.put)
+            try:
+                future = ended.get(timeout=EVERY)
+            except queue.Empty:
+                progress.update()
+                if own is not None:
+                    own.tend()
+                continue
+            if own is not None:
+                own.starts = 0
+            number = futures.pop(future)
+            outcomes = _outcomes(future, orders[number])
+            progress.ended(number)
+            yield outcomes
+    finally:
+        if futures:
+            with contextlib.suppress(Exception):  # a scheduler that is gone has nothing left to stop
+                client.cancel(list(futures), force=True)
+
+
+def _outcomes(future: Any, order: Order) -> list[RunOutcome]:
+    """Returns how the runs of an order ended; raises what its worker says is wrong."""
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        answer = json.loads(future.result())
+    except KilledWorker as error:
+        deaths = error.allowed_failures + 1
+        return record_death(order, f"{deaths} workers died while they computed it (KilledWorker); run again to retry")
+    except CancelledError:
+        raise KymographError("the Dask scheduler is gone; run the same command again to resume") from None
+    except ModuleNotFoundError as error:
+        raise KymographError(f"a Dask worker cannot compute: {error}; install kymograph there") from None
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or ["no message"])[0]
+        raise KymographError(f"a Dask worker could not take an order: {type(error).__name__}: {reason}") from None
+    if "error" in answer:
+        raise KymographError(answer["error"])
+    return [RunOutcome(**outcome) for outcome in answer["outcomes"]]
+
+
+def carry_out_json(text: str) -> str:
+    """Carries out an order in a Dask worker; both the order and what becomes of it are JSON."""
+    from distributed import get_worker
+
+    asked = json.loads(text)
+    order, devices, worker = Order.from_json(asked["order"]), asked["devices"], get_worker()
+    if devices:  # the workers of a cluster of our own are numbered
+        order = replace(order, device=devices[int(worker.name) % len(devices)])
+    with _one_at_a_time:  # a worker with several threads would mix up modules, variables and heartbeats
+        return json.dumps(carry_out(order, _Watch(worker, worker.get_current_task())))
+
+
+class _Watch:
+    """Stops the work when nobody waits for it any more: Dask itself cannot stop what runs."""
+
+    def __init__(self, worker: Any, key: Any) -> None:
+        self._worker, self._key, self._looked = worker, key, time.monotonic()
+
+    def tick(self, steps: int) -> None:
+        if time.monotonic() - self._looked > EVERY:
+            self._looked = time.monotonic()
+            task = self._worker.state.tasks.get(self._key)
+            if task is None or task.state == "cancelled":
+                raise _Cancelled
+
+    def say(self, text: str) -> None:
+        pass
+
+
+class _Cancelled(BaseException):
+    """Not an `Exception`: the runs did not fail, and nothing is recorded."""
+
+
+def _import_dask() -> Any:
+    """Returns dask; raises a sentence that names the extra if it is not installed."""
+    try:
+        import dask
+        import distributed  # noqa: F401
+    except ImportError:
+        raise KymographError("the engine 'dask' needs Dask; install it with pip install 'kymograph[dask]'") from None
+    return dask
+
+
+def _client(address: str, known: bool) -> Any:
+    """Returns a client of the scheduler at an address, with the TLS settings of Dask's own configuration."""
+    from distributed import Client
+
+    try:
+        client = Client(address, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise KymographError(f"no Dask scheduler answers at {address}: {reason}") from None
+    if not known and not client.nthreads():
+        print(f"note: the Dask scheduler at {address} has no worker yet; waiting for one", file=sys.stderr)
+    return client
+
+
+@contextlib.contextmanager
+def own_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iterator[OwnCluster]:
+    """Makes a cluster on this machine's loopback that ends with this process, however that ends.
+
+    The scheduler is a thread of this process. The workers are started as programs, which needs no main guard.
+    """
+    import dask
+    from distributed import Scheduler
+    from distributed.deploy.spec import SpecCluster
+
+    protocol = "tls" if dask.config.get("distributed.comm.require-encryption", None) else "tcp"
+    options = {"host": _HOST, "protocol": protocol, "allowed_failures": retries, "dashboard": dashboard,
+               "dashboard_address": f"{_HOST}:{8787 if dashboard else 0}"}  # fmt: skip
+    # A worker holds one order, not one more to go on with: a stack that kills its worker must not take another along.
+    with (
+        dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
+        SpecCluster(
+            scheduler={"cls": Scheduler, "options": options}, name="kymograph", silence_logs=logging.CRITICAL
+        ) as cluster,
+        tempfile.TemporaryFile("w+") as log,
+    ):
+        if dashboard:
+            print(f"note: Dask's dashboard is at {cluster.dashboard_link}", file=sys.stderr)
+        own = OwnCluster(cluster.scheduler_address, workers, log)
+        try:
+            own.tend()
+            yield own
+        finally:
+            own.stop()
+
+
+class OwnCluster:
+    """The workers of a cluster on this machine: programs that start again the process that computes when it dies."""
+
+    def __init__(self, address: str, workers: int, log: IO[str]) -> None:
+        self.address, self._log = address, log
+        self._programs: list[subprocess.Popen | None] = [None] * workers
+        self.starts = 0
+        """How many programs were started since an order ended."""
+
+    def tend(self) -> None:
+        """Starts the programs that are not there, or no longer: one ends if its worker dies before it is known."""
+        for number, program in enumerate(self._programs):
+            if program is None or program.poll() is not None:
+                if self.starts >= _MOST_STARTS * len(self._programs):
+                    self._log.seek(0)
+                    last = (self._log.read().strip().splitlines() or ["no message"])[-1]
+                    raise KymographError(f"Dask's workers were started {self.starts} times and did nothing: {last}")
+                self._programs[number] = self._start(number)
+                self.starts += 1
+
+    def _start(self, number: int) -> subprocess.Popen:
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--name", str(number), "--host", _HOST,
+                   "--nthreads", "1", "--memory-limit", "0", "--no-dashboard",
+                   "--dashboard-address", f"{_HOST}:0", "--preload-nanny", __name__,
+                   "--preload", __name__]  # fmt: skip
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._log,
+            env={**os.environ, "DASK_LOGGING__DISTRIBUTED": "error"},
+            start_new_session=True,  # Ctrl-C is the sweep's to handle; it ends the programs
+        )
+
+    def stop(self) -> None:
+        """Ends the programs; the processes that they keep end with them."""
+        for program in filter(None, self._programs):
+            program.kill()
+            program.wait()
+
+
+def dask_setup(process: Any) -> None:
+    """Ties a program that keeps a worker to the sweep, and readies the worker; Dask calls this when either starts."""
+    from distributed import Nanny
+
+    if isinstance(process, Nanny):
+        die_with_parent()
+    else:
+        import_torch()  # takes seconds, in which the worker would have an order that dies with it

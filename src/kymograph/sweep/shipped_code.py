@@ -1,0 +1,67 @@
+"""A user-defined study's code inside an order, for a worker that does not have its files, or has other ones."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs.files import make_directory, write_atomically
+from kymograph.sweep.code_reference import CodeReference
+from kymograph.sweep.source_hash import importable_path, source_hash
+
+_unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}
+"""The directories in which this process keeps code that came with orders, by the code's hash; they go when it ends."""
+
+
+@dataclass(frozen=True)
+class ShippedCode:
+    """The text of every file of a study's code, by its path below a directory that it can be imported from."""
+
+    source: str
+    """The hash of the files, as `source_hash` computes it."""
+    main: str
+    """Which of the files defines the study."""
+    files: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the code as JSON can hold it."""
+        return asdict(self)
+
+    def unpacked(self, code: CodeReference) -> CodeReference:
+        """Returns where ``code`` is after its files were written to a directory of this process."""
+        if self.source not in _unpacked:
+            if any({"..", "/"} & {*PurePosixPath(name).parts} for name in (self.main, *self.files)):
+                raise KymographError("an order names a file outside of its own directory; it was not computed")
+            _unpacked[self.source] = tempfile.TemporaryDirectory(prefix="kymograph-", ignore_cleanup_errors=True)
+        home = Path(_unpacked[self.source].name)
+        for name, text in self.files.items():
+            make_directory((home / name).parent)
+            write_atomically(home / name, text.encode("utf-8", "surrogateescape"))
+        if code.file:
+            return CodeReference(code.name, file=str(home / self.main))
+        return CodeReference(code.name, code.module, search=(str(home),))
+
+
+def ship(code: CodeReference) -> ShippedCode | None:
+    """Returns the code that ``code`` names, as it is now; None if it is built in or in no file."""
+    path = code.path() if code.user_defined and code.module != "__main__" else None
+    if path is None:
+        return None
+    files = code.files()
+    inside = {file: str(importable_path(name, file)) for name, file in files.items()}
+    texts = {name: file.read_bytes().decode("utf-8", "surrogateescape") for file, name in inside.items()}
+    return ShippedCode(source_hash(files), inside[path.resolve()], texts)
+
+
+def is_here(code: CodeReference, shipped: ShippedCode | None, *, exactly: bool) -> bool:
+    """Says whether a worker finds the code where the order says, and, if asked, whether it is what was ordered."""
+    if shipped is None:
+        return True
+    path = code.path()
+    if path is None or not path.is_file():
+        return False
+    return not exactly or source_hash(code.files()) == shipped.source

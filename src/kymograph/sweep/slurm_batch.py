@@ -1,0 +1,162 @@
+"""A job array on disk: its script, the orders of each task, and what the tasks answered.
+
+``STUDY/.slurm/NAME/`` holds ``batch.sh``, and for each task ``INDEX.orders``, ``INDEX.answers`` and ``INDEX.log``. The
+name is the array's name in the queue too, so that a sweep finds the jobs of an earlier one, whatever became of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs.files import make_directory, write_atomically
+from kymograph.sweep.follow_beats import missing_runs
+from kymograph.sweep.orders import Order
+from kymograph.sweep.worker import SILENT
+
+SLURM = ".slurm"
+_JOB, _FOLLOWED = "job", "followed"
+_UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
+"""Seconds after which the files of an array that was not submitted, or is not followed, belong to nobody."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A job array that was submitted, or is about to be."""
+
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        """What the array is called in the queue."""
+        return self.directory.name
+
+    @property
+    def job(self) -> str | None:
+        """The number of the job; None if the sweep that submitted it was killed before it wrote that down."""
+        try:
+            return (self.directory / _JOB).read_text()
+        except OSError:
+            return None
+
+    def submitted(self, job: str) -> None:
+        """Writes the number of the job down."""
+        write_atomically(self.directory / _JOB, job.encode())
+
+    def runs(self) -> dict[str, int]:
+        """Returns the ids of the runs that the array computes, each with the index of its task."""
+        found: dict[str, int] = {}
+        for path in self.directory.glob("*.runs"):
+            try:
+                found |= dict.fromkeys(path.read_text().split(), int(path.stem))
+            except (OSError, ValueError):
+                continue  # removed meanwhile, by another sweep that saw the array end
+        return found
+
+    def answers(self, index: int) -> list[dict[str, Any]]:
+        """Returns what a task answered, an entry per order that it carried out."""
+        try:
+            lines = (self.directory / f"{index}.answers").read_text().splitlines()
+        except OSError:
+            return []
+        found = []
+        for line in lines:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break  # the task was killed while it wrote this
+        return found
+
+    def last_words(self, index: int) -> str:
+        """Returns the last line that a task wrote to its log."""
+        try:
+            lines = (self.directory / f"{index}.log").read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1][:200] if lines else ""
+
+    def remove(self) -> None:
+        """Removes the files; nothing else needs them once the array has ended."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.directory.parent.rmdir()  # fails, as it should, while another array's files are there
+
+    def follow(self) -> None:
+        """Leaves a sign for other sweeps in this directory that somebody waits for the array's answers."""
+        with contextlib.suppress(OSError):
+            (self.directory / _FOLLOWED).touch()
+
+    def is_followed(self) -> bool:
+        """Says whether another sweep waits for the answers, or is about to submit the array."""
+        try:
+            if self.job is None:
+                return time.time() - self.directory.stat().st_mtime < _UNSUBMITTED
+            return time.time() - (self.directory / _FOLLOWED).stat().st_mtime < _UNFOLLOWED
+        except OSError:
+            return False
+
+
+def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines: Sequence[str]) -> Batch:
+    """Writes the files of a new job array below a study's directory.
+
+    Args:
+        study: the directory of the study's runs.
+        tasks: the orders of each task.
+        limit: how many tasks may run at a time; as many as there are: all.
+        lines: further options of sbatch, e.g. ``--partition=gpu``.
+    """
+    batch = Batch(study / SLURM / f"kymograph-{os.urandom(6).hex()}")
+    make_directory(batch.directory)
+    for index, orders in enumerate(tasks):
+        text = "".join(json.dumps(order.to_json()) + "\n" for order in orders)
+        write_atomically(batch.directory / f"{index}.orders", text.encode())
+        runs = [run for order in orders for run in missing_runs(order.stack)]
+        write_atomically(batch.directory / f"{index}.runs", "\n".join(runs).encode())
+        # Made here: on a network disk, a file that was asked for too early can stay invisible for a minute.
+        write_atomically(batch.directory / f"{index}.answers", b"")
+    at_a_time = f"%{limit}" if limit < len(tasks) else ""
+    options = [f"--job-name={batch.name}", f"--array=0-{len(tasks) - 1}{at_a_time}", "--ntasks=1",
+               "--output=/dev/null", *lines]  # fmt: skip
+    script = [
+        "#!/bin/bash",
+        *(f"#SBATCH {option}" for option in options),
+        f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
+        'exec 2> "$task.log"',  # not by --output, in whose value Slurm replaces every %
+        "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
+        f'exec {shlex.quote(sys.executable)} -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
+    ]
+    write_atomically(batch.directory / "batch.sh", ("\n".join(script) + "\n").encode())
+    return batch
+
+
+def batches_in(study: Path) -> Iterator[Batch]:
+    """Yields the job arrays whose files are below a study's directory."""
+    try:
+        names = sorted(os.listdir(study / SLURM))
+    except OSError:
+        return
+    yield from (Batch(study / SLURM / name) for name in names if name.startswith("kymograph-"))
+
+
+def error_in(answers: Sequence[Mapping[str, Any]]) -> str | None:
+    """Returns what a task said is wrong; None if nothing is."""
+    return next((str(answer["error"]) for answer in answers if "error" in answer), None)
+
+
+def check_line(option: str) -> str:
+    """Returns an option of sbatch as a script has it, e.g. ``--mem=4G`` for ``mem=4G``; raises if it is none."""
+    line = option.removeprefix("#SBATCH").strip()
+    line = line if line.startswith("-") else f"--{line}"
+    if not line.strip("-") or "\n" in line:
+        raise KymographError(f"--sbatch takes options such as mem=4G, not {option!r}")
+    return line
