@@ -324,7 +324,13 @@ def refused(runs: Path, match: str) -> None:
 def test_a_link_is_refused_by_name(runs: Path, tmp_path: Path, what: str) -> None:
     """A linked run used to be left out without a word."""
     run = next(path for path in (runs / "tossing").iterdir() if path.is_dir())
-    link = run if what == "a run" else runs / "claims.json" if what == "a file" else runs / "tossing" / "nothing"
+    link = (
+        run
+        if what == "a run"
+        else runs / "tossing" / "study.json"
+        if what == "a file"
+        else runs / "tossing" / "nothing"
+    )
     if link.exists():
         link.rename(tmp_path / "aside")
     link.symlink_to(tmp_path / "aside")
@@ -356,22 +362,22 @@ def test_a_file_that_cannot_be_read_is_named(runs: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("change", ["longer", "shorter", "as long as before", "a new file", "gone"])
 def test_what_changes_while_it_is_packed_is_named(runs: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = runs / "tossing" / "plan.json"
-    content = plan.read_bytes()
+    (changed,) = (runs / "log").glob("*.jsonl")
+    content = changed.read_bytes()
     report = bundling._report
 
     def meddle(*arguments: object) -> str:
         match change:
             case "longer":
-                plan.write_bytes(content + b"\n")
+                changed.write_bytes(content + b"\n")
             case "shorter":
-                plan.write_bytes(content[:-1])
+                changed.write_bytes(content[:-1])
             case "as long as before":
-                plan.write_bytes(content.replace(b"tails", b"heads"))
+                changed.write_bytes(content.replace(b"tails", b"heads"))
             case "a new file":
                 (runs / "tossing" / "new.json").write_text("{}")
             case "gone":
-                plan.unlink()
+                changed.unlink()
         return report(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bundling, "_report", meddle)

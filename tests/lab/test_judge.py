@@ -208,7 +208,8 @@ def test_every_finding_has_a_claim_in_the_scripts_own_set_up_and_in_the_repaired
         assert (claim.left.arm in arms[claim.study] and "script 00" in claim.origin) or "scripts 00" in claim.origin
 
 
-def test_a_damaged_registration_is_named(runs: Path) -> None:
+def test_a_damaged_registration_from_before_the_log_is_named(runs: Path) -> None:
+    shutil.rmtree(runs / "log")
     (runs / "claims.json").write_text('{"schema": 1, "claims": [1]}')
     assert call("judge", str(runs)) == 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -15,15 +14,26 @@ from typing import Any
 import numpy as np
 
 from kymograph.runs.declaration import Declaration, write_declaration
+from kymograph.runs.history import log_sweep
+from kymograph.runs.processes import Process, born
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.heartbeat import RUNNING
-from kymograph.sweep.heartbeat import _born as born
 
 
 def specs(count: int, arm: str = "a", study: str = "warmup", **config: Any) -> list[RunSpec]:
     """Returns planned runs of one arm at seeds 0, 1, ..."""
     return [RunSpec(study, arm, seed, {"lr": 0.1, **config}, 1) for seed in range(count)]
+
+
+def plan(root: Path, runs: Sequence[RunSpec]) -> None:
+    """Logs that ``runs`` were asked for, as sweeps of them would."""
+    sweeps: dict[tuple[str, int], list[RunSpec]] = {}
+    for run in runs:
+        sweeps.setdefault((run.study, run.version), []).append(run)
+    for (study, _), members in sweeps.items():
+        (root / slug(study)).mkdir(parents=True, exist_ok=True)
+        log_sweep(root, members)
 
 
 def finish(root: Path, spec: RunSpec, summary: dict[str, Any] | None = None, seconds: float = 2.0) -> None:
@@ -49,8 +59,10 @@ def fail(root: Path, spec: RunSpec, reason: str = "RuntimeError: cursed") -> Non
 def beat(root: Path, runs: Sequence[RunSpec], pid: int | None = None, **facts: Any) -> Path:
     """Writes the heartbeat of a process, by default of this one, that is at ``runs``."""
     pid = os.getpid() if pid is None else pid
+    process = Process.this()
     content = {
-        "schema": 1, "pid": pid, "born": born(pid), "host": platform.node(), "runs": [spec.id for spec in runs],
+        "schema": 1, "pid": pid, "born": born(pid), "host": process.host, "table": process.table,
+        "runs": [spec.id for spec in runs],
         "done": 25, "steps": 100, "words": "loss 0.3", "started": time.time() - 5, "updated": time.time(), **facts,
     }  # fmt: skip
     path = root / slug(runs[0].study) / RUNNING / f"{pid}.json"

@@ -15,10 +15,9 @@ from kymograph.live.reading import read_state
 from kymograph.live.state import RunCounts
 from kymograph.live.terminal import watch
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
-from kymograph.runs.plan_file import record_plan
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
-from tests.live.stage import beat, declare, fail, finish, specs
+from tests.live.stage import beat, declare, fail, finish, plan, specs
 
 
 def shown(root: Path) -> str:
@@ -36,7 +35,7 @@ def test_headlines_and_the_traced_names_are_those_that_study_json_declares(tmp_p
     )
     declare(tmp_path, headlines={"gain": "gain of warmup"}, series=series, arms=(Arm("a"),))
     runs = specs(2)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     for run in runs:
         steps = np.arange(10)
         values = {name: RunSeries(steps, np.linspace(0, run.seed + 1, 10)) for name in ("accuracy", "loss", "speed")}
@@ -63,7 +62,7 @@ def test_a_study_that_declares_nothing_shows_its_first_numbers_and_its_loss(tmp_
 def test_studies_come_in_the_declared_order_with_unfinished_ones_first(tmp_path: Path) -> None:
     for name, order, run_all in (("b", 2, True), ("c", 1, True), ("d", 9, False), ("a", 3, True)):
         runs = specs(2, study=name)
-        record_plan(tmp_path, runs)
+        plan(tmp_path, runs)
         write_declaration(tmp_path / name, Declaration(name, version=1, order=order))
         for run in runs[: 2 if run_all else 1]:
             finish(tmp_path, run)
@@ -75,7 +74,7 @@ def test_superseded_runs_are_shown_apart_and_count_nowhere(tmp_path: Path, old: 
     declare(tmp_path, version=2, source="new", headlines={"gain": "gain"})
     earlier = [RunSpec("warmup", "a", seed, {"lr": 0.1}, **{"source": None, **old}) for seed in range(4)]
     current = [RunSpec("warmup", "a", seed, {"lr": 0.1}, 2, "new") for seed in range(3)]
-    record_plan(tmp_path, [*earlier, *current])
+    plan(tmp_path, [*earlier, *current])
     for run in earlier[:2]:
         finish(tmp_path, run, {"gain": 1000.0})
     fail(tmp_path, earlier[2])  # and the last one was never computed
@@ -91,7 +90,7 @@ def test_superseded_runs_are_shown_apart_and_count_nowhere(tmp_path: Path, old: 
 
 def test_a_new_declaration_is_read_when_it_replaces_the_old_one(tmp_path: Path) -> None:
     (run,) = specs(1)
-    record_plan(tmp_path, [run])
+    plan(tmp_path, [run])
     finish(tmp_path, run, {"gain": 1.0, "loss": 2.0})
     declare(tmp_path, headlines={"gain": "first"})
     assert read_state(tmp_path, 0.0).studies[0].arms[0].headlines[0].label == "first"
@@ -101,7 +100,7 @@ def test_a_new_declaration_is_read_when_it_replaces_the_old_one(tmp_path: Path) 
 
 def test_a_record_is_read_once_until_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = specs(3)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     for run in runs:
         finish(tmp_path, run)
     first = read_state(tmp_path, 0.0)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.plan_file import record_plan
 from tests.live.server import served
-from tests.live.stage import beat, fail, finish, specs
+from tests.live.stage import beat, fail, finish, plan, specs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -28,7 +27,7 @@ def browser() -> Iterator:
 
 def dress(root: Path) -> list:
     runs = [*specs(4), *specs(2, arm="<script>alert(1)</script>")]
-    record_plan(root, runs)
+    plan(root, runs)
     finish(root, runs[0])
     finish(root, runs[1])
     beat(root, runs[2:3], words="<b>loss</b> 0.3")

@@ -16,10 +16,11 @@ from kymograph.errors import KymographError
 from kymograph.live.reading import read_state
 from kymograph.live.state import LiveState, RunCounts, StudyState
 from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.plan_file import PLAN, record_plan
+from kymograph.runs.log import DIRECTORY
+from kymograph.runs.planned import PLAN
 from kymograph.runs.record import ARRAYS, STATUS, SUMMARY
 from kymograph.runs.store import Store
-from tests.live.stage import beat, dead_process, fail, finish, specs
+from tests.live.stage import beat, dead_process, fail, finish, plan, specs
 from tests.studies.gated import GATE
 
 
@@ -34,7 +35,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 def test_every_condition_is_distinguished(tmp_path: Path) -> None:
     runs = specs(7)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     for spec in runs[:2]:
         finish(tmp_path, spec)
     fail(tmp_path, runs[2])
@@ -62,7 +63,7 @@ def test_every_condition_is_distinguished(tmp_path: Path) -> None:
 
 def test_a_run_that_failed_under_this_very_process_has_failed(tmp_path: Path) -> None:
     runs = specs(2)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     beat(tmp_path, runs, started=time.time() - 10)
     fail(tmp_path, runs[0])
     assert only(read_state(tmp_path, time.time())).counts == RunCounts(failed=1, running=1)
@@ -71,7 +72,7 @@ def test_a_run_that_failed_under_this_very_process_has_failed(tmp_path: Path) ->
 def test_all_ended_is_ended_and_nothing_planned_is_not(tmp_path: Path) -> None:
     assert read_state(tmp_path, 0.0) == LiveState(str(tmp_path), ()) and not read_state(tmp_path, 0.0).ended
     runs = specs(2)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     finish(tmp_path, runs[0])
     assert not read_state(tmp_path, 0.0).ended
     fail(tmp_path, runs[1])
@@ -84,7 +85,8 @@ def test_runs_without_a_plan_are_shown_and_so_is_a_studys_own_directory(clipping
     assert clipping_store.root is not None
     shutil.copytree(clipping_store.root, tmp_path, dirs_exist_ok=True)
     whole = read_state(tmp_path, 0.0)
-    (tmp_path / "clipping" / PLAN).unlink()
+    assert read_state(tmp_path / "clipping", 0.0).studies == whole.studies, "the log beside it says what was planned"
+    shutil.rmtree(tmp_path / DIRECTORY)
     bare = read_state(tmp_path, 0.0)
     assert bare.ended and only(bare).counts.finished == len(clipping_store)
     assert {arm.name: arm for arm in only(bare).arms} == {arm.name: arm for arm in only(whole).arms}
@@ -104,7 +106,7 @@ def test_headlines_are_the_stores_means(clipping_store: Store) -> None:
 
 def test_one_arm_at_two_settings_is_two_rows(tmp_path: Path) -> None:
     runs = [*specs(2), *specs(2, lr=0.2), *specs(1, arm="b")]
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     finish(tmp_path, runs[0], {"spike_ratio": 1.0})
     finish(tmp_path, runs[2], {"spike_ratio": 100.0})
     arms = {arm.name: arm for arm in only(read_state(tmp_path, 0.0)).arms}
@@ -114,7 +116,7 @@ def test_one_arm_at_two_settings_is_two_rows(tmp_path: Path) -> None:
 
 def test_damaged_records_are_named_and_never_counted_as_done(tmp_path: Path) -> None:
     runs = specs(4)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     for spec in runs[:3]:
         finish(tmp_path, spec)
     finish(tmp_path, runs[3])
@@ -148,7 +150,7 @@ def test_a_damaged_record_that_was_not_planned_is_named_after_its_directory(tmp_
 @pytest.mark.parametrize("name", [PLAN, DECLARATION])
 def test_a_damaged_plan_or_declaration_is_noted_and_hides_nothing_else(tmp_path: Path, name: str) -> None:
     runs = specs(2)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     finish(tmp_path, runs[0])
     (tmp_path / "warmup" / name).write_text("{")
     state = read_state(tmp_path, 0.0)
@@ -158,7 +160,7 @@ def test_a_damaged_plan_or_declaration_is_noted_and_hides_nothing_else(tmp_path:
 
 def test_leftovers_are_no_runs(tmp_path: Path) -> None:
     runs = specs(1)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     finish(tmp_path, runs[0])
     directory = tmp_path / runs[0].directory
     for name in (f".{directory.name}.new.1", f"{directory.name}.part"):
@@ -169,7 +171,7 @@ def test_leftovers_are_no_runs(tmp_path: Path) -> None:
 
 def test_a_study_named_in_a_file_is_never_imported(tmp_path: Path) -> None:
     (run,) = specs(1, study="antigravity:fly")
-    record_plan(tmp_path, [run])
+    plan(tmp_path, [run])
     finish(tmp_path, run, {"height": 3.0, "word": "up", "sure": True, "missing": None})
     study = only(read_state(tmp_path, 0.0))
     assert "antigravity" not in sys.modules

@@ -15,9 +15,8 @@ from kymograph.errors import KymographError
 from kymograph.figures.style import COLOURS
 from kymograph.live import web
 from kymograph.live.reading import read_state
-from kymograph.runs.plan_file import record_plan
 from tests.live.server import commanded, served
-from tests.live.stage import beat, fail, finish, specs
+from tests.live.stage import beat, fail, finish, plan, specs
 
 TEMPLATE = Path(web.__file__).parent / "templates" / "live.html"
 
@@ -27,7 +26,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with runs in several conditions, hostile names among them."""
     root = tmp_path_factory.mktemp("watched") / "runs"
     runs = [*specs(3), *specs(2, arm="<script>alert(1)</script>"), *specs(1, study="</script><b>")]
-    record_plan(root, runs)
+    plan(root, runs)
     finish(root, runs[0])
     finish(root, runs[3])
     fail(root, runs[1], "<img src=x onerror=alert(2)>")
@@ -172,7 +171,7 @@ def test_events_come_when_something_changes_and_not_otherwise(tmp_path: Path, mo
     monkeypatch.setattr(web, "INTERVAL", 0.02)
     monkeypatch.setattr(web, "KEEP_ALIVE", 0.2)
     runs = specs(2)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     with served(tmp_path) as port:
         link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         link.request("GET", "/events")
@@ -198,7 +197,7 @@ def test_events_come_when_something_changes_and_not_otherwise(tmp_path: Path, mo
 
 
 def test_the_command_serves_until_control_c_though_a_browser_listens(tmp_path: Path) -> None:
-    record_plan(tmp_path, specs(1))
+    plan(tmp_path, specs(1))
     with commanded(tmp_path) as address:
         port = int(address.split(":")[2].rstrip("/"))
         link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)

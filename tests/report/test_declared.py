@@ -16,8 +16,8 @@ from kymograph.cli.main import main
 from kymograph.report.page import build_page
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, read_declaration, write_declaration
-from kymograph.runs.plan_file import record_plan
 from kymograph.studies.loading import STUDIES
+from tests.live.stage import plan
 from tests.report.pages import NOW, Outline, environment, make_runs
 
 PACKAGE = Path(kymograph.__file__).parent
@@ -84,7 +84,7 @@ def test_studies_come_in_their_declared_order(tmp_path: Path) -> None:
 def test_every_file_is_read_once_when_a_report_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = make_runs(tmp_path / "runs", study="warmup")
     write_declaration(tmp_path / "runs" / "warmup", WARMUP)
-    record_plan(tmp_path / "runs", [run.spec for run in store])
+    plan(tmp_path / "runs", [run.spec for run in store])
     reads: Counter[str] = Counter()
     plain = Path.read_bytes
 

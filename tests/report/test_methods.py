@@ -10,9 +10,9 @@ from kymograph.report.methods import methods, missing
 from kymograph.report.page import build_page
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.plan_file import record_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.loading import list_studies
+from tests.live.stage import plan
 from tests.report.pages import NOW, make_runs
 
 
@@ -37,7 +37,7 @@ def test_the_plan_handed_in_is_used_and_no_other_is_read(tmp_path: Path) -> None
     store = make_runs(tmp_path)
     assert "had not ended" not in build_page(store, Verdicts(()), now=NOW)
     assert "1 planned run had not ended" in build_page(store, Verdicts(()), planned=[planned(7)], now=NOW)
-    record_plan(tmp_path, [planned(7), planned(8)])
+    plan(tmp_path, [planned(7), planned(8)])
     assert "2 planned runs had not ended" in build_page(store, Verdicts(()), now=NOW)
     assert "had not ended" not in build_page(store, Verdicts(()), planned=[], now=NOW)
 
@@ -56,7 +56,7 @@ def test_runs_that_had_not_ended_and_damaged_records_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_runs(tmp_path)
-    record_plan(tmp_path, [planned(seed) for seed in (42, 7, 8)])
+    plan(tmp_path, [planned(seed) for seed in (42, 7, 8)])
     next(tmp_path.glob("own/wild-s42-*/summary.json")).write_text("{}")
     with pytest.raises(SystemExit) as exit_:
         main(["report", str(tmp_path), "-o", str(tmp_path / "r.html")])

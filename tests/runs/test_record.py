@@ -198,15 +198,6 @@ def test_a_crash_between_any_two_writes_leaves_what_was_there_or_the_whole_recor
     assert len(Store.open(tmp_path)) == 1, "what a crash left behind is no run"
 
 
-def test_leftovers_of_processes_that_are_gone_are_swept_up(tmp_path: Path) -> None:
-    directory = tmp_path / SPEC.directory
-    gone, alive = (directory.with_name(f".{directory.name}.new.{pid}") for pid in (2**22 + 1, os.getppid()))
-    for leftover in (gone, alive):
-        leftover.mkdir(parents=True)
-    stored(tmp_path)
-    assert not gone.exists() and alive.exists()
-
-
 def test_a_finished_run_is_not_overwritten_by_a_failure(tmp_path: Path) -> None:
     stored(tmp_path)
     record.write_failure(tmp_path, SPEC, "RuntimeError: a rival process failed", {})

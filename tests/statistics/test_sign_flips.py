@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from kymograph.statistics import sign_flips
 from kymograph.statistics.alternatives import ALTERNATIVES, Alternative
 from kymograph.statistics.sign_flips import max_t, sign_flip_p, smallest_p
 from kymograph.statistics.t_tests import t_test
@@ -208,3 +209,12 @@ def test_a_map_keeps_its_family_wise_level() -> None:
     draw = np.random.default_rng(7)
     worlds = draw.normal(0.0, 1.0, (400, 8, 1)) + draw.normal(0.0, 1.0, (400, 8, 12))
     assert np.mean([max_t(world).min() <= 0.05 for world in worlds]) < 0.05 + 0.04
+
+
+@pytest.mark.parametrize("n", [21, 24, 37, 300])
+def test_sums_that_are_looked_up_are_those_of_the_drawn_signs(n: int) -> None:
+    """With 2,000 seeds a verdict's tests used to draw the same 200 million signs anew, half a minute per claim."""
+    differences = np.sort(np.random.default_rng(n).normal(size=n))
+    plain = np.concatenate([signs @ differences for signs in sign_flips._drawn_signs(n, 5_000, 0, 2**20 // n)])
+    looked_up = sign_flips._drawn_sums(differences, 5_000, 0)
+    np.testing.assert_allclose(looked_up, plain, rtol=0, atol=1e-13 * np.abs(differences).sum())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 import kymograph
+from kymograph.runs import processes
+from kymograph.runs.processes import Process
 from kymograph.sweep import compute as computing
 from kymograph.sweep import heartbeat as module
 from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
@@ -112,9 +115,31 @@ def test_a_process_that_is_gone_is_not_alive(tmp_path: Path) -> None:
 
 
 def test_a_process_of_another_machine_is_judged_by_its_silence(tmp_path: Path) -> None:
-    beat(tmp_path, specs(1), 1, host="elsewhere", updated=1000.0)
-    assert [one.alive for one in read_beats(tmp_path / "warmup", 1030.0)] == [True]
-    assert [one.alive for one in read_beats(tmp_path / "warmup", 1100.0)] == [False]
+    path = beat(tmp_path, specs(1), 1, host="elsewhere")
+    now = path.stat().st_mtime
+    assert [one.alive for one in read_beats(tmp_path / "warmup", now + 30)] == [True]
+    assert [one.alive for one in read_beats(tmp_path / "warmup", now + 100)] == [False]
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name], "asking for the time leaves no file"
+
+
+def test_clocks_of_other_machines_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer whose clock was ten minutes behind used to be gone as soon as it started."""
+    path = beat(tmp_path, specs(1), 1, host="elsewhere", updated=time.time() - 600)
+    assert [one.alive for one in read_beats(tmp_path / "warmup", time.time())] == [True]
+    monkeypatch.setattr(processes, "_offsets", {})
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + 600)  # this machine's is ahead of the file system's
+    assert [one.alive for one in read_beats(tmp_path / "warmup", time.time())] == [True]
+    os.utime(path, (clock() - 90, clock() - 90))
+    assert [one.alive for one in read_beats(tmp_path / "warmup", time.time())] == [False]
+
+
+def test_a_beat_from_before_there_were_tables_is_judged_by_its_silence(tmp_path: Path) -> None:
+    path = beat(tmp_path, specs(1))
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "table"}))
+    now = path.stat().st_mtime
+    assert [one.alive for one in read_beats(tmp_path / "warmup", now)] == [True]
+    assert [one.alive for one in read_beats(tmp_path / "warmup", now + 100)] == [False]
 
 
 def test_what_is_no_beat_is_passed_over(tmp_path: Path) -> None:
@@ -144,7 +169,7 @@ def test_a_directory_that_goes_while_it_is_read_holds_no_beat(tmp_path: Path, mo
 def test_the_next_process_buries_the_dead_and_spares_the_living(tmp_path: Path) -> None:
     runs = specs(2)
     dead = beat(tmp_path, runs[:1], dead_process())
-    leftover = dead.with_name(f".{dead.name}.half")
+    leftover = dead.with_name(f".{dead.name}.0.{dataclasses.replace(Process.this(), pid=2**22 + 1).mark}")
     leftover.write_text("")
     living = beat(tmp_path, runs[1:], os.getppid())
     with Heartbeat(tmp_path, Stack(tuple(runs[:1]), (True,), 1), Listener()):

@@ -6,7 +6,7 @@ from typing import Any
 
 from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.estimands import Run
-from kymograph.claims.world import World, differing, quantities
+from kymograph.claims.world import World, differing, distinct, quantities
 
 TRANSFER, ALTERED = "transfer", "altered"
 """What a script's claim is called on other data than the script's, and with other settings."""
@@ -48,4 +48,5 @@ def setup_label(claim: Claim, world: World) -> str:
 
 
 def _runs(claim: Claim, world: World) -> list[tuple[Run, Quantity]]:
-    return [(run, quantity) for quantity in quantities(claim) for run in world.selected(quantity).runs]
+    """Returns one run of each setting, since seeds have none, and what it is asked for."""
+    return [(run, quantity) for quantity in quantities(claim) for run in distinct(world.selected(quantity).runs)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from kymograph.claims.design import Design
 from kymograph.claims.estimands import Run
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import plain
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.spec import RunSpec, canonical_json
 
 
 class Invalid(Protocol):
@@ -101,25 +102,66 @@ class World:
 
         Whoever narrows the runs by their settings gets those that are left, whatever was registered.
         """
-        runs, planned, invalid = ([run for run in group if fits(run, quantity)] for group in self._groups())
+        key = (quantity.arm, canonical_json(plain(quantity.where)))
+        if key not in self._selections:
+            self._selections[key] = self._select(quantity)
+        return self._selections[key]
+
+    @functools.cached_property
+    def _selections(self) -> dict[tuple[str, str], Selected]:
+        return {}  # a claim asks for the same runs half a dozen times, and many claims are about the same arms
+
+    def _select(self, quantity: Quantity) -> Selected:
+        runs, planned, invalid = ([run for run in group if fits(run, quantity)] for group in self.of_arm(quantity.arm))
         expected = self.registered.of(quantity.arm)
         if not expected:
             return Selected(runs, planned, invalid)
         expected |= quantity.where
+        known: dict[str, bool] = {}
 
         def conforms(run: Run | RunSpec | Invalid) -> bool:
-            return run.config is None or not differing(_settings(run), expected)
+            text = settings_text(run)
+            if text is None:
+                return run.config is None or not differing(_settings(run), expected)
+            if text not in known:
+                known[text] = not differing(_settings(run), expected)
+            return known[text]
 
         kept = [[run for run in group if conforms(run)] for group in (runs, planned, invalid)]
         if self.narrowed or not any(kept):
             odd = next((run for run in (*runs, *planned, *invalid) if not conforms(run)), None)
             return Selected(runs, planned, invalid, "" if odd is None else _departure(_settings(odd), expected))
         others = [run for run in runs if not conforms(run)]
-        names = dict.fromkeys(name for run in others for name in differing(run.config, expected))
+        names = dict.fromkeys(name for run in distinct(others) for name in differing(run.config, expected))
         return Selected(kept[0], kept[1], kept[2], unused=len(others), unused_for=tuple(names))
 
-    def _groups(self) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        return self.runs, self.planned, self.invalid
+    def of_arm(self, arm: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Returns the runs of an arm that finished, were planned, and do not count."""
+        first, second, third = (group.get(arm, ()) for group in self._by_arm)
+        return first, second, third
+
+    @functools.cached_property
+    def _by_arm(self) -> list[dict[str, list[Any]]]:
+        found: list[dict[str, list[Any]]] = [{}, {}, {}]
+        groups: tuple[Sequence[Any], ...] = (self.runs, self.planned, self.invalid)
+        for by_arm, group in zip(found, groups, strict=True):
+            for run in group:
+                by_arm.setdefault(run.arm, []).append(run)
+        return found
+
+
+def settings_text(run: Any) -> str | None:
+    """Returns a run's settings as one text, which runs with the same settings share; None if nobody worked it out."""
+    return getattr(getattr(run, "spec", run), "settings_text", None)
+
+
+def distinct(runs: Iterable[Run]) -> list[Run]:
+    """Returns the first run of each arm and settings; seeds differ in neither."""
+    found: dict[Any, Run] = {}
+    for run in runs:
+        text = settings_text(run)
+        found.setdefault((run.arm, id(run) if text is None else text), run)
+    return list(found.values())
 
 
 def quantities(claim: Claim) -> list[Quantity]:
@@ -129,9 +171,12 @@ def quantities(claim: Claim) -> list[Quantity]:
 
 def asked(claim: Claim, world: World) -> bool:
     """Says whether everything that the claim compares was ever set out to run."""
-    there: list[Run | RunSpec | Invalid] = [*world.runs, *world.planned, *world.invalid, *world.abandoned]
     unused = {*world.superseded, *world.further_seeds}
-    return all(quantity.arm in unused or any(fits(run, quantity) for run in there) for quantity in quantities(claim))
+    return all(
+        quantity.arm in unused
+        or any(fits(run, quantity) for group in (*world.of_arm(quantity.arm), world.abandoned) for run in group)
+        for quantity in quantities(claim)
+    )
 
 
 def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:

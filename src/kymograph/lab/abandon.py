@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kymograph.errors import KymographError
 from kymograph.runs.history import abandon
-from kymograph.runs.plan_file import read_plan
+from kymograph.runs.planned import read_plan
 
 
 def abandon_runs(

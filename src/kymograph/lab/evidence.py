@@ -13,7 +13,7 @@ from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.history import History
 from kymograph.runs.log import Log
-from kymograph.runs.plan_file import read_plan
+from kymograph.runs.planned import read_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
@@ -30,8 +30,6 @@ class JudgedRuns:
     invalid: Sequence[StoredRun | Damaged]
     declarations: Mapping[str, Declaration]
     log: Log
-    listed: frozenset[str]
-    """The ids of all runs in the plans, whatever was chosen since."""
     whole: bool
     only: str | None = None
     """The one study that is looked at; None: all."""
@@ -60,14 +58,10 @@ def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
     if isinstance(runs, Store):
         planned = read_plan(runs.root) if runs.root is not None else []
         history = Log() if runs.root is None else Log.read(runs.root)
-        listed = frozenset(run.id for run in planned)
-        return JudgedRuns(
-            runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, listed, whole=False
-        )
+        return JudgedRuns(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, whole=False)
     archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
     store = archive.store
     invalid = [*store.failed, *archive.damaged]
-    listed = frozenset(run.id for run in archive.planned)
     return JudgedRuns(
         archive.root,
         [*store.finished],
@@ -75,7 +69,6 @@ def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
         invalid,
         archive.declarations,
         archive.log,
-        listed,
         whole=True,
         only=archive.only,
     )

@@ -57,7 +57,9 @@ def judge(
     where = dict(where or {})
     evidence = choose(evidence, where, only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
-    registered = registration.read(evidence.root) if evidence.root is not None else {}
+    # Directories from before the log have nothing but what is stored beside the runs.
+    before_log = evidence.root is not None and not evidence.log.entries
+    registered = registration.read(evidence.root) if before_log and evidence.root is not None else {}
     shared = registrations(evidence.log, OWN_STUDY)
     named = {study.name: study for study in studies}
     verdicts: list[Verdict] = []
@@ -66,7 +68,7 @@ def judge(
         name = declaration.name
         study = named.get(name) or registered_study(name)
         known = [*registrations(evidence.log, name), *shared]
-        world = _world(declaration, evidence, known, registered)
+        world = _world(declaration, evidence, known)
         mine = [] if study is None else list(study.claims())
         old = logged.no_longer_made(mine, _registered_claims(name, known, registered, evidence))
         if own is not None:
@@ -170,9 +172,7 @@ def _look(world: World, there: set[int]) -> str:
     return f", look {len(looks)} of {len(world.design.sizes)} ({looks[-1].seeds} of {len(world.seeds)} seeds)"
 
 
-def _changed_records(
-    study: str, evidence: JudgedRuns, registered: Mapping[str, Mapping[str, Any]], known: Sequence[Registration]
-) -> list[str]:
+def _changed_records(study: str, evidence: JudgedRuns, known: Sequence[Registration]) -> list[str]:
     """Returns what was deleted or edited since it was logged."""
     history, found = evidence.log, [*evidence.log.problems, *logged.conflicts(known, study, evidence.log)]
     gone = [run for run in evidence.finished if set(run.log_heads or ()) - set(history.entries)]
@@ -180,32 +180,13 @@ def _changed_records(
         found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
     if evidence.root is None:
         return found
-    unlisted = [
-        run for run in evidence.history.planned.values() if run.study == study and run.id not in evidence.listed
-    ]
-    if unlisted:
-        found.append(f"the plan of {study} was deleted or shortened: {len(unlisted)} planned runs are not in it")
     declared = logged_declarations(history, study)
     if declared and declaration_digest(evidence.root / slug(study)) not in declared:
         found.append(f"what {study} declares was changed since it was logged")
-    for name, content in {name: content for one in known for name, content in one.claims.items()}.items():
-        if name not in registered:
-            found.append(f"the registered claim {name!r} was removed from {registration.FILE}")
-        elif registered[name].get("claim") not in (content, *_all_statements(name, known)):
-            found.append(f"the registered text of {name!r} was changed since it was logged")
     return found
 
 
-def _all_statements(name: str, known: Sequence[Registration]) -> list[Mapping[str, Any]]:
-    return [one.claims[name] for one in known if name in one.claims]
-
-
-def _world(
-    declaration: Declaration,
-    evidence: JudgedRuns,
-    known: Sequence[Registration],
-    registered: Mapping[str, Mapping[str, Any]],
-) -> World:
+def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Registration]) -> World:
     """Returns what is known about one study's runs; those of its earlier code are only counted."""
     name = declaration.name
     given_up = evidence.history.abandoned
@@ -255,7 +236,7 @@ def _world(
         unjudged,
         superseded,
         "",
-        _changed_records(name, evidence, registered, known),
+        _changed_records(name, evidence, known),
         seeds,
         plan.design if plan is not None else None,
         further,

@@ -19,9 +19,6 @@ from kymograph.errors import KymographError
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import make_directory
 from kymograph.runs.log import Log
-from kymograph.runs.plan_file import read_plan
-from kymograph.runs.record import STATUS
-from kymograph.runs.spec import slug
 from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
 from kymograph.streams import fixed_seeds
 from kymograph.studies.base import Study
@@ -132,7 +129,6 @@ def _register(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Re
     history = Log.read(root)
     binding = binding_plan(history, study) or plan
     _check_family(study, claims, binding, history)
-    registration.register(root, claims, {study: _begun(root, study)})
     return log_registration(root, study, claims, binding)
 
 
@@ -191,11 +187,3 @@ def planning_note(study: Study, arms: Collection[str], seeds: int) -> str | None
             f"the exact test reaches no p below {smallest_p(seeds):.2g}"
         )
     return None
-
-
-def _begun(root: Path, study: str) -> int:
-    """Counts the runs of a study (or of all, for claims of no study) that were planned or have ended below ``root``."""
-    every = study == OWN_STUDY
-    ended = sum(1 for _ in root.glob(f"{'*' if every else slug(study)}/*/{STATUS}"))
-    planned = sum(1 for run in read_plan(root) if every or run.study == study)
-    return max(ended, planned)

@@ -11,9 +11,8 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
-from kymograph.runs.files import make_directory
+from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
-from kymograph.runs.plan_file import mend_plan, record_plan
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
@@ -139,7 +138,7 @@ def sweep(
     part_sources = study.part_sources(specs)
     if not options.quiet:
         _note_changed_code(root, study, missing, part_sources)
-    _declare(root, study, specs, fields or {}, part_sources)
+    declare_sweep(root, study, specs, fields or {}, part_sources)
     if not options.quiet:
         _note_other_settings(root, study, specs, fields or {})
     outcomes = _compute(code, study.name, stacks, options) if missing else []
@@ -196,17 +195,17 @@ def _note_other_settings(root: Path, study: Study, specs: Sequence[RunSpec], fie
         )
 
 
-def _declare(
+def declare_sweep(
     root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any], part_sources: PartSources
 ) -> None:
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
-    mend_plan(root, study.name)
-    register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields)
-    record_plan(root, specs)
-    write_declaration(directory, study.declaration().with_part_sources(part_sources, read_declaration(directory)))
-    log_sweep(root, specs)
+    # One after the other, so that a sweep started in the same instant, on any host, finds what this one registers.
+    with one_at_a_time(root):
+        register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields)
+        write_declaration(directory, study.declaration(), part_sources)
+        log_sweep(root, specs)
 
 
 def _compute(code: CodeReference, title: str, stacks: Sequence[Stack], options: SweepOptions) -> list[RunOutcome]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kymograph.claims import registration
 from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.logged import REGISTRATION, Registration, binding, conflicts, family, registrations
 from kymograph.claims.world import differing
@@ -40,7 +39,7 @@ def verify(
         raise KymographError(f"{root} holds no run; name a directory of runs")
     history = History(archive.log)
     findings = [_log(archive), *_records(archive), _heads(archive), *_plans(archive, history)]
-    findings += [*_declarations(archive, history), _registered(archive), *_designs(archive, history)]
+    findings += [*_declarations(archive, history), *_designs(archive, history)]
     if anchor is not None:
         findings.append(_anchored(archive, anchor))
     if rerun:
@@ -72,7 +71,9 @@ def _log(archive: Archive) -> Finding:
     if not log.entries and not log.problems:
         return Finding("the log", False, "there is none: these runs are from before the log, or it was deleted")
     heads = ", ".join(head[:SHORT] for head in log.heads)
-    return Finding("the log", not log.problems, "; ".join(log.problems) or f"{len(log.entries)} entries, head {heads}")
+    claims = {name for entry in log.of_kind(REGISTRATION) for name in entry.content.get("claims") or ()}
+    detail = f"{len(log.entries)} entries, {len(claims)} registered claims, head {heads}"
+    return Finding("the log", not log.problems, "; ".join(log.problems) or detail)
 
 
 def _records(archive: Archive) -> list[Finding]:
@@ -91,7 +92,6 @@ def _heads(archive: Archive) -> Finding:
 
 def _plans(archive: Archive, history: History) -> list[Finding]:
     listed, ended = {run.id for run in archive.planned}, {run.id for run in archive.store}
-    unlisted = [run for run in history.planned.values() if run.id not in listed]
     absent = [run for run in archive.planned if run.id not in ended and run.id not in history.abandoned]
     codes = current_code(
         [*(run.spec for run in archive.store), *archive.planned, *history.planned.values()], archive.declarations
@@ -99,7 +99,6 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
     missing = [run for run in absent if run.study not in codes or codes[run.study].made(run)]
     unplanned = [run for run in archive.store if run.id not in listed]
     return [
-        Finding("the plan", not unlisted, f"{len(unlisted)} logged runs are not in it" if unlisted else ""),
         Finding("planned runs", not missing, f"{len(missing)} have not ended" if missing else ""),
         Finding("unplanned runs", not unplanned, f"{len(unplanned)} runs were never planned" if unplanned else ""),
         *_notes(
@@ -125,26 +124,6 @@ def _declarations(archive: Archive, history: History) -> list[Finding]:
         same = not logged or declaration_digest(archive.root / slug(study)) in logged
         found.append(Finding(f"what {study} declares", same, "" if same else "changed or deleted since it was logged"))
     return found
-
-
-def _registered(archive: Archive) -> Finding:
-    every = [
-        (name, content)
-        for entry in archive.log.of_kind(REGISTRATION)
-        for name, content in dict(entry.content.get("claims") or {}).items()
-    ]
-    logged = dict(every)
-    stored = registration.read(archive.root)
-    wrong = [name for name in stored if name in logged and (name, stored[name].get("claim")) not in every]
-    if archive.log.entries:
-        wrong += [name for name in stored if name not in logged]
-    gone = [name for name in logged if name not in stored]
-    detail = f"{len(logged)} claims"
-    if wrong:
-        detail = f"{wrong[0]!r} is not as it was logged"
-    elif gone:
-        detail = f"{len(gone)} were removed from {registration.FILE}, {gone[0]!r} for one"
-    return Finding("the registered claims", not wrong and not gone, detail)
 
 
 def _designs(archive: Archive, history: History) -> list[Finding]:

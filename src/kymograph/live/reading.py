@@ -20,7 +20,9 @@ from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, P
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.plan_file import PLAN, read_plan_file
+from kymograph.runs.history import History
+from kymograph.runs.log import DIRECTORY as LOG
+from kymograph.runs.planned import PLAN, is_output, log_of, read_plan_file
 from kymograph.runs.record import ARRAYS, CONFIG, STATUS, SUMMARY
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
@@ -56,8 +58,9 @@ def read_state(directory: str | Path, now: float) -> LiveState:
     root = Path(directory)
     if not root.is_dir():
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
-    paths = [root] if _is_study(root) else [path for path in _directories(root) if _is_study(path)]
-    studies = [_read_study(path, now) for path in paths]
+    logged = _logged(root)
+    paths = [root] if _is_study(root, logged) else [path for path in _directories(root) if _is_study(path, logged)]
+    studies = [_read_study(path, logged.get(path.resolve().name, {}), now) for path in paths]
     # Unfinished ones first.
     return LiveState(str(directory), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
 
@@ -70,13 +73,13 @@ def reread_state(directory: str | Path, now: float) -> LiveState:
         return LiveState(str(directory), ())
 
 
-def _read_study(directory: Path, now: float) -> StudyState:
+def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> StudyState:
     notes: list[str] = []
-    planned: Mapping[str, RunSpec] = {}
+    planned = logged
     try:
-        planned = _plan(directory / PLAN, _stamp(directory / PLAN))
+        planned = {**_plan(directory / PLAN, _stamp(directory / PLAN)), **logged}
     except FileNotFoundError:
-        pass  # runs from before there were plans, or a plan that was just deleted
+        pass  # only directories from before the log have a plan file
     except KymographError as error:
         notes.append(str(error))
     beats = read_beats(directory, now)
@@ -207,9 +210,9 @@ def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Seq
     return None if seconds is None else round(seconds)
 
 
-def _is_study(path: Path) -> bool:
-    """Says whether a directory holds a plan, a heartbeat, or runs."""
-    if (path / PLAN).exists() or (path / RUNNING).is_dir():
+def _is_study(path: Path, logged: Mapping[str, Any]) -> bool:
+    """Says whether a directory has planned runs, a heartbeat, or runs."""
+    if path.resolve().name in logged or (path / PLAN).exists() or (path / RUNNING).is_dir():
         return True
     return any((run / STATUS).exists() for run in _directories(path))
 
@@ -248,11 +251,29 @@ def _checked_record(directory: Path, stamps: tuple[Stamp | None, ...]) -> Stored
     """Returns a run whose every file matches its checksum, or why it cannot be read."""
     try:
         run = StoredRun(directory)
-        _ = run.summary, run.series
-        run.__dict__.pop("series", None)  # megabytes that the view does not need
+        run.check(keep=False)
     except KymographError as error:
         return KymographError(str(error))  # a fresh one, which keeps nothing else alive
     return run
+
+
+def _logged(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
+    """Returns the runs that the log lists, by study's directory and run's directory."""
+    directory = (root if is_output(root) else root.resolve().parent) / LOG
+    try:
+        segments = sorted(entry.path for entry in os.scandir(directory))
+        return _read_log(root, tuple((path, _stamp(Path(path))) for path in segments))
+    except OSError:
+        return {}  # a directory from before the log, or a segment that is being replaced
+
+
+@functools.lru_cache(maxsize=8)
+def _read_log(root: Path, segments: tuple[tuple[str, Stamp], ...]) -> Mapping[str, Mapping[str, RunSpec]]:
+    found: dict[str, dict[str, RunSpec]] = {}
+    for run in History(log_of(root)).planned.values():
+        study, name = run.directory.split("/")
+        found.setdefault(study, {})[name] = run
+    return found
 
 
 @functools.lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from kymograph.report.sections import section_of
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.files import make_directory, write_atomically
-from kymograph.runs.plan_file import read_plan
+from kymograph.runs.planned import read_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.loading import declaration_of

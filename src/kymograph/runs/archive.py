@@ -13,8 +13,9 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Declaration
+from kymograph.runs.history import History
 from kymograph.runs.log import Log
-from kymograph.runs.plan_file import read_plan
+from kymograph.runs.planned import is_output, log_of, planned_runs
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store, read_declarations
 from kymograph.runs.stored import StoredRun
@@ -61,7 +62,8 @@ class Archive:
     def open(root: str | Path) -> Archive:
         """Reads the directory; the runs' series and summaries are read, and their checksums checked, when asked for."""
         path = Path(root)
-        planned = {run.id: run for run in read_plan(path)}
+        history = Log.read(path)
+        planned = {run.id: run for run in planned_runs(path, History(history if is_output(path) else log_of(path)))}
         runs: list[StoredRun] = []
         damaged: list[Damaged] = []
         for directory in Store.directories(path):
@@ -69,7 +71,6 @@ class Archive:
                 runs.append(StoredRun(directory))
             except KymographError as error:
                 damaged.append(_as_planned(damaged_run(directory, error), planned))
-        history = Log.read(path)
         return Archive(
             path, _ordered(runs, path), tuple(damaged), tuple(planned.values()), read_declarations(path), history
         )
@@ -80,7 +81,7 @@ class Archive:
         damaged = list(self.damaged)
         for run in self.store:
             try:
-                _ = run.summary, run.series  # reading them checks their checksums
+                run.check()
                 whole.append(run)
             except KymographError as error:
                 found = damaged_run(run.directory, error)

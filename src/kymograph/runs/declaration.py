@@ -189,12 +189,19 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
     return found[:MOST_UNDECLARED]
 
 
-def write_declaration(directory: Path, declaration: Declaration) -> None:
-    """Stores the declaration in a study's directory, in place of what was there, if it differs."""
-    # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
-    content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
+def write_declaration(
+    directory: Path, declaration: Declaration, part_sources: Mapping[str, Mapping[str, str]] | None = None
+) -> None:
+    """Stores the declaration in a study's directory, in place of what was there, if it differs.
+
+    ``part_sources`` are added to those that were declared before, which are read while nobody else writes.
+    """
     path = directory / FILE
     with one_at_a_time(directory):
+        if part_sources is not None:
+            declaration = declaration.with_part_sources(part_sources, read_declaration(directory))
+        # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
+        content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
         if not path.exists() or path.read_bytes() != content:
             write_atomically(path, content)
 

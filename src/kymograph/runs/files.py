@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
-import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.runs.processes import Process, silence, temporary_name
 
+AnyPath = str | Path
 SCHEMA = 1
 """The layout of every file of ours; a file with a higher number was written by a newer program."""
 _MAX_JSON_BYTES = 64 * 2**20
+_numbers = itertools.count()
 
 
 def plain(value: Any) -> Any:
@@ -39,17 +43,23 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes ``content`` to ``path`` by rename, so that the file is either as it was or whole."""
+def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
+    """Writes ``content`` to ``path`` by rename, so that the file is either as it was or whole.
+
+    ``durably`` waits until it is on the disk.
+    """
+    temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 file.write(content)
+                if durably:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise KymographError(f"cannot write {path}: {error.strerror}; choose another place") from None
@@ -63,16 +73,16 @@ def make_directory(path: Path) -> None:
         raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
 
 
-def read_json(path: Path, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
+def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
     """Reads a JSON object of ours, checking its checksum where ``facts`` gives one, and its schema number.
 
     ``remedy`` is what to do about a damaged file; default: delete the run that the file belongs to.
     """
     content = read_bytes(path, facts)
     try:
-        value = json.loads(content)
+        value = json.loads(content.decode())
     except (ValueError, RecursionError):
-        advice = remedy or f"delete {path.parent} to compute the run again"
+        advice = remedy or f"delete {os.path.dirname(path)} to compute the run again"
         raise KymographError(f"{path} is cut off or not JSON; {advice}") from None
     if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
         raise KymographError(f"{path} carries no schema number, so it is not a kymograph record")
@@ -80,7 +90,7 @@ def read_json(path: Path, facts: Mapping[str, Any] | None = None, remedy: str = 
     return value
 
 
-def check_schema(schema: int, path: Path) -> None:
+def check_schema(schema: int, path: AnyPath) -> None:
     """Raises if ``path`` was written by a newer program than this one."""
     if schema > SCHEMA:
         raise KymographError(
@@ -88,31 +98,63 @@ def check_schema(schema: int, path: Path) -> None:
         )
 
 
-def read_bytes(path: Path, facts: Mapping[str, Any] | None, limit: int | None = _MAX_JSON_BYTES) -> bytes:
+def read_bytes(path: AnyPath, facts: Mapping[str, Any] | None, limit: int | None = _MAX_JSON_BYTES) -> bytes:
     """Reads a file of at most ``limit`` bytes, checking its checksum where ``facts`` gives one."""
     try:
-        if limit is not None and path.stat().st_size > limit:
-            raise KymographError(f"{path} is larger than any record of ours; it was not read")
-        content = path.read_bytes()
+        # Plain system calls: a directory of ten thousand runs has forty thousand files.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            size = os.fstat(handle).st_size
+            if limit is not None and size > limit:
+                raise KymographError(f"{path} is larger than any record of ours; it was not read")
+            content = os.read(handle, size + 1)
+            while len(content) != size and (more := os.read(handle, 2**30)):  # a part of it, or a file that grows
+                content += more
+        finally:
+            os.close(handle)
     except OSError as error:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
     if facts is not None and hashlib.sha256(content).hexdigest() != facts.get("sha256"):
-        raise KymographError(f"{path} was cut off or edited after the run; delete {path.parent} to compute it again")
+        run = os.path.dirname(path)
+        raise KymographError(f"{path} was cut off or edited after the run; delete {run} to compute it again")
     return content
 
 
 @contextlib.contextmanager
 def one_at_a_time(directory: Path) -> Iterator[None]:
-    """Lets one process at a time change what a directory lists, so that two sweeps started together both stay."""
+    """Lets one process at a time, on any host, change a file in ``directory``.
+
+    The lock is a symbolic link that names its owner: making one is atomic on network file systems too, where advisory
+    locks may do nothing. A lock whose owner is gone is taken away.
+    """
+    lock, mine = directory / ".lock", Process.this().mark
+    while True:
+        try:
+            os.symlink(mine, lock)
+        except FileExistsError:
+            _take_away(lock)
+            time.sleep(0.01)
+        except OSError:  # no symbolic links here: two sweeps started in the same instant are left to luck
+            yield
+            return
+        else:
+            break
     try:
-        import fcntl
-    except ImportError:  # Windows: two sweeps started in the same instant are left to luck there
-        yield
-        return
-    handle = os.open(directory, os.O_RDONLY)  # the directory itself is the lock: it leaves no file behind
-    try:
-        with contextlib.suppress(OSError):  # some network file systems know no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        lock.unlink(missing_ok=True)
+
+
+def _take_away(lock: Path) -> None:
+    """Removes a lock whose owner is gone; by rename, so that of several who find it only one does."""
+    with contextlib.suppress(OSError):
+        holder = os.readlink(lock)
+        owner = Process.of_mark(holder)
+        if owner is None or owner.is_alive(silence(lock)):
+            return
+        aside = temporary_name(lock.parent, "lock", str(next(_numbers)))
+        os.rename(lock, aside)
+        taken = os.readlink(aside)
+        aside.unlink()
+        if taken != holder:  # somebody else was faster, and this is the lock of whoever came next
+            os.symlink(taken, lock)

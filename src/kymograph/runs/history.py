@@ -16,7 +16,7 @@ from kymograph.errors import KymographError
 from kymograph.runs import log
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.log import Log
-from kymograph.runs.spec import RunSpec, canonical_json, slug
+from kymograph.runs.spec import RunSpec, slug
 
 SWEEP, ABANDONED = "sweep", "abandoned"
 
@@ -31,12 +31,13 @@ def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
     if not fresh and declared in logged_declarations(history, study):
         return
     first = specs[0]
-    groups: dict[str, dict[str, Any]] = {}
+    groups: dict[tuple[str, str, str | None], dict[str, Any]] = {}
     for spec in fresh:
-        key = canonical_json([spec.arm, spec.settings, spec.source])
-        own = {} if spec.source == first.source else {"source": spec.source}  # users' parts that only some arms have
-        group = groups.setdefault(key, {"arm": spec.arm, "config": spec.settings, "seeds": [], **own})
-        group["seeds"].append(spec.seed)
+        key = (spec.arm, spec.settings_text, spec.source)
+        if key not in groups:
+            own = {} if spec.source == first.source else {"source": spec.source}  # only some arms have users' parts
+            groups[key] = {"arm": spec.arm, "config": spec.settings, "seeds": [], **own}
+        groups[key]["seeds"].append(spec.seed)
     content = {"study": study, "version": first.version, "source": first.source, "declaration": declared,
                "runs": list(groups.values())}  # fmt: skip
     log.append(root, SWEEP, content)
@@ -53,7 +54,7 @@ def logged_runs(history: Log) -> list[RunSpec]:
 
 def occasion(spec: RunSpec) -> tuple[str, str, int, str]:
     """Returns what a run is a replication of, whatever code computes it: study, arm, seed and settings."""
-    return spec.study, spec.arm, spec.seed, canonical_json(spec.settings)
+    return spec.study, spec.arm, spec.seed, spec.settings_text
 
 
 class History:
@@ -117,17 +118,11 @@ def abandoned_runs(history: Log) -> dict[str, str]:
 
 def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
     try:
-        return [
-            RunSpec(
-                content["study"],
-                group["arm"],
-                seed,
-                dict(group["config"]),
-                content["version"],
-                group.get("source", content["source"]),
-            )
-            for group in content["runs"]
-            for seed in group["seeds"]
-        ]
+        found: list[RunSpec] = []
+        for group in content["runs"]:
+            source = group.get("source", content["source"])
+            first = RunSpec(content["study"], group["arm"], 0, dict(group["config"]), content["version"], source)
+            found += first.at_seeds(group["seeds"])
+        return found
     except (KeyError, TypeError):
         return []

@@ -1,6 +1,6 @@
 """The log of a directory of runs: what was registered, planned, abandoned and declared, and in which order.
 
-``OUT/log/`` holds one file per writing process, a JSON entry per line, only ever appended to. Every entry names its
+``OUT/log/`` holds one file per writing process, a JSON entry per line, which only ever grows. Every entry names its
 parents, the entries that nothing followed when it was written, and its hash covers them: the entries of many processes
 and hosts form one graph, without a lock, and none can be changed without changing all that follow. Order in the graph
 is evidence of order in time; the clock is only noted.
@@ -11,11 +11,13 @@ did not, wherever its files were in between.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
 import os
 import platform
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.files import SCHEMA, make_directory, plain
-from kymograph.runs.spec import canonical_json, slug
+from kymograph.runs.files import SCHEMA, make_directory, plain, write_atomically
+from kymograph.runs.processes import Process
+from kymograph.runs.spec import canonical_json
 
 DIRECTORY = "log"
 SHORT = 16
@@ -110,28 +113,32 @@ class Log:
 
 
 def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
-    """Adds an entry that follows all that are in the log now; returns it."""
+    """Adds an entry that follows all that are in the log now; returns it.
+
+    The process's own segment is replaced by a longer one, so that nobody, on any host, reads half an entry, and a kill
+    leaves none.
+    """
     directory = root / DIRECTORY
     make_directory(directory)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     writer = f"{platform.node()}:{os.getpid()}"
-    entry = Entry(kind, plain(dict(content)), Log.read(root).heads, now, writer)
-    path = directory / f"{slug(platform.node())}-{os.getpid()}-{_process_mark(os.getpid())}.jsonl"
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    path = directory / f"{Process.this().mark}-{_process_mark(os.getpid())}.jsonl"
+    with _appending:
+        entry = Entry(kind, plain(dict(content)), Log.read(root).heads, now, writer)
         try:
-            os.write(handle, entry.line())
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise KymographError(f"cannot write {path}: {error.strerror}; choose another directory") from None
+            before = path.read_bytes() if path.exists() else b""
+        except OSError as error:
+            raise KymographError(f"cannot read {path}: {error.strerror}") from None
+        write_atomically(path, before + entry.line(), durably=True)
     return entry
+
+
+_appending = threading.Lock()
 
 
 @functools.cache
 def _process_mark(process: int) -> str:
-    """Returns what distinguishes this process from another of the same number; a forked one gets its own."""
+    """Returns what distinguishes this process from any other, should its host count processes in another way."""
     return uuid.uuid4().hex[:8]
 
 
@@ -140,7 +147,7 @@ def _segment(path: Path) -> tuple[list[Entry], list[str]]:
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return [], [f"{DIRECTORY}/{path.name} is not a segment of the log"]
-        content = path.read_bytes()
+        content = _read(path)
     except OSError as error:
         return [], [f"{DIRECTORY}/{path.name} cannot be read: {error.strerror}"]
     entries, problems = [], []
@@ -154,6 +161,15 @@ def _segment(path: Path) -> tuple[list[Entry], list[str]]:
     if lines[-1]:  # a process was killed while it wrote, or the end was cut off
         problems.append(f"{DIRECTORY}/{path.name} ends in the middle of an entry")
     return entries, problems
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return path.read_bytes()  # its writer replaced it, on another host, while it was being read
 
 
 def _entry(line: bytes) -> Entry | None:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.runs.files import SCHEMA, check_schema, make_directory, plain, read_bytes, read_json
+from kymograph.runs.files import SCHEMA, AnyPath, check_schema, make_directory, plain, read_bytes, read_json
+from kymograph.runs.processes import temporary_name
 from kymograph.runs.spec import RunSpec
 
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
@@ -101,66 +102,83 @@ def write_failure(
 
 def is_finished(root: Path, spec: RunSpec) -> bool:
     """Says whether the run is stored whole; raises if its record is damaged or newer than this program."""
-    directory = root / spec.directory
-    if not (directory / STATUS).exists():
+    directory = f"{root}/{spec.directory}"
+    if not os.path.exists(f"{directory}/{STATUS}"):
         return False
     status = read_status(directory)
     if status.status != "finished":
         return False
-    for name in (CONFIG, ARRAYS, SUMMARY):
-        _check_size(directory / name, status.files.get(name, {}))
+    check_sizes(directory, status)
     return True
 
 
-def read_status(directory: Path) -> RunStatus:
+def check_sizes(directory: AnyPath, status: RunStatus) -> None:
+    """Raises unless the files that a finished run must have are as long as its status says."""
+    for name in (CONFIG, ARRAYS, SUMMARY):
+        _check_size(f"{directory}/{name}", status.files.get(name, {}))
+
+
+def read_status(directory: AnyPath) -> RunStatus:
     """Reads how the run in ``directory`` ended."""
-    content = read_json(directory / STATUS)
+    path = f"{directory}/{STATUS}"
+    content = read_json(path)
     status = content.get("status")
     files = content.get("files", {})
     if status not in ("finished", "failed") or not isinstance(files, dict):
-        raise KymographError(f"{directory / STATUS} is not a status file; delete {directory} to compute the run again")
-    if any(
-        name not in (CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK) or not isinstance(facts, dict)
-        for name, facts in files.items()
-    ):
-        raise KymographError(f"{directory / STATUS} names foreign files; delete {directory} to compute the run again")
+        raise KymographError(f"{path} is not a status file; delete {directory} to compute the run again")
+    if not files.keys() <= _FILES or not all(isinstance(facts, dict) for facts in files.values()):
+        raise KymographError(f"{path} names foreign files; delete {directory} to compute the run again")
     return RunStatus(status, content.get("reason"), content.get("seconds"), files)
 
 
-def read_arrays(path: Path, facts: Mapping[str, Any] | None = None) -> dict[str, RunSeries]:
+def read_arrays(path: AnyPath, facts: Mapping[str, Any] | None = None) -> dict[str, RunSeries]:
     """Reads every series of a run from its ``arrays.safetensors``."""
-    from safetensors import SafetensorError, deserialize
+    return unpack_arrays(read_bytes(path, facts, limit=None), path)
 
-    content = read_bytes(path, facts, limit=None)
-    damaged = KymographError(f"{path} is cut off or damaged; delete {path.parent} to compute the run again")
+
+def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
+    """Returns every series in the bytes of an ``arrays.safetensors``; ``path`` is named if they are damaged.
+
+    The format is eight bytes that say how long the header is, the header as JSON, and the numbers of one array after
+    those of another. They are not copied: the arrays cannot be written to.
+    """
     try:
-        header_length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]
-        layout = json.loads(metadata["kymograph"])
+        start = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:start].decode())
+        layout = json.loads(header["__metadata__"]["kymograph"])
         check_schema(layout["schema"], path)
-        arrays = {
-            name: np.frombuffer(item["data"], dtype=_DTYPES[item["dtype"]]).reshape(item["shape"])
-            for name, item in deserialize(content)
-        }
+
+        def array(name: str) -> np.ndarray:
+            entry = header[name]
+            first, last = entry["data_offsets"]
+            dtype = _DTYPES[entry["dtype"]]
+            if not 0 <= first <= last <= len(content) - start:
+                raise ValueError("beyond the end")
+            count = (last - first) // dtype.itemsize
+            return np.frombuffer(content, dtype, count, start + first).reshape(entry["shape"])
+
+        steps = {grid: array(f"step/{grid}") for grid in {entry["grid"] for entry in layout["series"].values()}}
         return {
             name: RunSeries(
-                step=arrays[f"step/{entry['grid']}"],
-                value=arrays[f"value/{name}"],
+                step=steps[entry["grid"]],
+                value=array(f"value/{name}"),
                 sites=None if entry["sites"] is None else tuple(entry["sites"]),
             )
             for name, entry in layout["series"].items()
         }
-    except (SafetensorError, KeyError, ValueError, TypeError, UnicodeDecodeError):
-        raise damaged from None
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        run = os.path.dirname(path)
+        raise KymographError(f"{path} is cut off or damaged; delete {run} to compute the run again") from None
 
 
-_DTYPES = {
-    "F32": np.float32,
-    "F64": np.float64,
-    "I32": np.int32,
-    "I64": np.int64,
-    "U8": np.uint8,
-    "BOOL": np.bool_,
+_FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
+_DTYPES: Mapping[str, np.dtype] = {
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+    "I32": np.dtype(np.int32),
+    "I64": np.dtype(np.int64),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
 }
 
 
@@ -190,7 +208,6 @@ def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: Run
     """Writes the files under a hidden name, then puts the directory in its place by rename."""
     directory = root / spec.directory
     make_directory(directory.parent)
-    _sweep_up(directory)
     files = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in contents.items()
@@ -204,8 +221,9 @@ def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: Run
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "files": files,
     }
-    fresh, old = (directory.with_name(f".{directory.name}.{kind}.{os.getpid()}") for kind in ("new", "old"))
+    fresh, old = (temporary_name(directory.parent, spec.id, kind) for kind in ("new", "old"))
     try:
+        shutil.rmtree(fresh, ignore_errors=True)  # an earlier try of ours that was interrupted
         fresh.mkdir()
         for name, content in {**contents, STATUS: _json_bytes(facts)}.items():
             (fresh / name).write_bytes(content)
@@ -221,30 +239,11 @@ def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: Run
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _sweep_up(directory: Path) -> None:
-    """Removes what processes that are gone, or an earlier try of this one, left behind while they wrote this run."""
-    for leftover in directory.parent.glob(f".{directory.name}.*"):
-        owner = leftover.name.rsplit(".", 1)[1]
-        if not owner.isdecimal() or int(owner) == os.getpid() or not _alive(int(owner)):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
+def _check_size(path: str, facts: Mapping[str, Any]) -> None:
+    run = os.path.dirname(path)
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
+        size = os.stat(path).st_size
     except OSError:
-        return True
-    return True
-
-
-def _check_size(path: Path, facts: Mapping[str, Any]) -> None:
-    try:
-        size = path.stat().st_size
-    except OSError:
-        raise KymographError(
-            f"{path} is missing from a finished run; delete {path.parent} to compute it again"
-        ) from None
+        raise KymographError(f"{path} is missing from a finished run; delete {run} to compute it again") from None
     if size != facts.get("bytes"):
-        raise KymographError(f"{path} is cut off or edited; delete {path.parent} to compute the run again")
+        raise KymographError(f"{path} is cut off or edited; delete {run} to compute the run again")

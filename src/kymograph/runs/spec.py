@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -67,8 +67,17 @@ class RunSpec(Generic[Config]):
     @property
     def settings(self) -> dict[str, Any]:
         """The configuration as a dictionary."""
+        return dict(self._settings)
+
+    @functools.cached_property
+    def _settings(self) -> Mapping[str, Any]:
         config: Any = self.config
-        return dict(config) if isinstance(config, Mapping) else settings_of(config)
+        return config if isinstance(config, Mapping) else settings_of(config)
+
+    @functools.cached_property
+    def settings_text(self) -> str:
+        """The configuration as one text, which runs with the same settings share."""
+        return canonical_json(self._settings)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -86,12 +95,27 @@ class RunSpec(Generic[Config]):
     @functools.cached_property
     def id(self) -> str:
         """Sixteen hex digits that name this run and no other."""
-        return digest(self.identity)
+        return hashlib.sha256(canonical_json(self.seed).join(self._around_seed).encode()).hexdigest()[:16]
+
+    @functools.cached_property
+    def _around_seed(self) -> tuple[str, str]:
+        """The canonical JSON of the identity before and after its seed; keys are sorted."""
+        code = {} if self.source is None else {"source": self.source}
+        rest = canonical_json({**code, "study": self.study, "version": self.version})
+        return f'{{"arm":{canonical_json(self.arm)},"config":{self.settings_text},"seed":', f",{rest[1:]}"
 
     @property
     def directory(self) -> str:
         """The run's directory below the output directory: readable first, unique last."""
         return f"{slug(self.study)}/{slug(self.arm)}-s{self.seed}-{self.id}"
+
+    def at_seeds(self, seeds: Iterable[int]) -> list[RunSpec[Config]]:
+        """Returns this run at other seeds; what does not depend on the seed is worked out once."""
+        shared = {name: getattr(self, name) for name in ("_settings", "settings_text", "_around_seed")}
+        found = [RunSpec(self.study, self.arm, seed, self.config, self.version, self.source) for seed in seeds]
+        for spec in found:
+            spec.__dict__.update(shared)
+        return found
 
     @staticmethod
     def from_identity(identity: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ grad_norm.sel(arm="extreme/clip").values       # (seed, step)
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,19 +48,20 @@ class Store:
         if not root.is_dir():
             raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
         # STUDY/RUN below an output directory; RUN below a study's own directory; the run's own directory.
-        found = {
-            *root.glob(f"*/*/{record.STATUS}"),
-            *root.glob(f"*/{record.STATUS}"),
-            *root.glob(record.STATUS),
-        }
-        # A hidden directory is a record that a process is still writing, or left behind when it was killed.
-        return [status.parent for status in sorted(found) if not status.parent.name.startswith(".")]
+        found: list[tuple[str, ...]] = [()] if _has_ended(str(root)) else []
+        for name in _visible_directories(str(root)):
+            if _has_ended(f"{root}/{name}"):
+                found.append((name,))
+                continue
+            runs = _visible_directories(f"{root}/{name}")
+            found += [(name, run) for run in runs if _has_ended(f"{root}/{name}/{run}")]
+        return [root.joinpath(*parts) for parts in sorted(found)]
 
     @staticmethod
     def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:
         """Reads the runs named by ``specs`` below ``root``, in that order, leaving out those that never ended."""
         directories = (root / spec.directory for spec in specs)
-        return Store((StoredRun(path) for path in directories if (path / record.STATUS).exists()), root)
+        return Store((StoredRun(path) for path in directories if os.path.exists(f"{path}/{record.STATUS}")), root)
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -248,6 +250,16 @@ class Store:
                 f"choose one with store.where({name}={_setting(run, name)!r}) or --where {name}={_setting(run, name)}"
             )
         return grid
+
+
+def _has_ended(directory: str) -> bool:
+    return os.path.exists(f"{directory}/{record.STATUS}")
+
+
+def _visible_directories(path: str) -> list[str]:
+    """Returns the directories in ``path``; a hidden one is a record being written, or left behind by a kill."""
+    with os.scandir(path) as entries:
+        return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
 
 
 def _setting(run: StoredRun, name: str) -> Any:

@@ -20,11 +20,13 @@ class StoredRun:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._status = record.read_status(directory)
-        content = read_json(directory / record.CONFIG, self._status.files.get(record.CONFIG))
+        self._path = path = str(directory)
+        self._arrays: bytes | None = None  # checked, and not looked into yet
+        self._status = record.read_status(path)
+        content = read_json(f"{path}/{record.CONFIG}", self._status.files.get(record.CONFIG))
         self.spec = RunSpec.from_identity(content)
         self.provenance: Mapping[str, Any] = content.get("provenance", {})
-        if content.get("id") != self.spec.id or not directory.name.endswith(self.spec.id):
+        if content.get("id") != self.spec.id or not path.endswith(self.spec.id):
             raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
 
     @property
@@ -91,15 +93,29 @@ class StoredRun:
         """Every series of the run by name; empty for a failed run."""
         if self.status != "finished":
             return {}
-        return record.read_arrays(self.directory / record.ARRAYS, self._status.files.get(record.ARRAYS))
+        self.check()
+        content, self._arrays = self._arrays, None
+        assert content is not None
+        return record.unpack_arrays(content, f"{self._path}/{record.ARRAYS}")
+
+    def check(self, keep: bool = True) -> None:
+        """Reads summary and series to the last byte; raises unless they match their checksums.
+
+        ``keep``: whether the bytes of the series are kept until somebody asks for numbers; they may be megabytes.
+        """
+        if self.status == "finished":
+            _ = self.summary
+            if self._arrays is None and "series" not in self.__dict__:
+                facts = self._status.files.get(record.ARRAYS)
+                content = read_bytes(f"{self._path}/{record.ARRAYS}", facts, limit=None)
+                self._arrays = content if keep else None
 
     @functools.cached_property
     def summary(self) -> Mapping[str, Any]:
         """One number, or None for missing, per key; empty for a failed run."""
         if self.status != "finished":
             return {}
-        path = self.directory / record.SUMMARY
-        return read_json(path, self._status.files.get(record.SUMMARY))["summary"]
+        return read_json(f"{self._path}/{record.SUMMARY}", self._status.files.get(record.SUMMARY))["summary"]
 
     def __repr__(self) -> str:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"

@@ -160,7 +160,7 @@ class Study(ABC, Generic[Config]):
         """Returns the runs of the named arms (default: the default arms) at ``seeds``, with ``fields`` set."""
         fields = dict(fields or {})
         chosen = self.choose_arms(arms)
-        return [self._spec(arm, seed, fields) for arm in chosen for seed in seeds]
+        return [spec for arm in chosen for spec in self._spec(arm, 0, fields).at_seeds(seeds)]
 
     def choose_arms(self, names: Sequence[str] | None) -> list[Arm]:
         """Returns the arms named, which may be patterns such as ``extreme/*``, in the study's order."""

@@ -1,4 +1,4 @@
-"""The heartbeat of a running process: ``STUDY/.running/PID.json`` says what it computes and how far it is.
+"""The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it is.
 
 The training thread only adds up steps; a thread of its own writes them down once a second. Nothing here draws random
 numbers or touches a tensor, so training is the same to the bit with and without it, and a beat that cannot be written
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import platform
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
 from kymograph.runs.files import make_directory, write_atomically
+from kymograph.runs.processes import Process, silence, sweep_up
 from kymograph.runs.spec import slug
 from kymograph.sweep.plan import Stack
 
@@ -33,8 +32,6 @@ EVERY = 1.0
 """Seconds between two beats at the least."""
 PROOF_OF_LIFE = 10.0
 """Seconds after which a beat is written even if nothing changed, for watchers on other machines."""
-SILENCE = 60.0
-"""Seconds of silence after which a process of another machine, which cannot be asked, counts as gone."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,7 @@ class Beat:
     started: float
     updated: float
     alive: bool
+    host: str = ""
 
 
 class Heartbeat:
@@ -58,7 +56,7 @@ class Heartbeat:
         self._follower, self._steps = follower, stack.steps
         self._runs = [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]
         self._directory = root / slug(stack.specs[0].study) / RUNNING
-        self._path = self._directory / f"{os.getpid()}.json"
+        self._path = self._directory / f"{Process.this().mark}.json"
         self._done, self._words = 0, ""
         self._started = time.time()
         self._ended = threading.Event()
@@ -100,9 +98,7 @@ class Heartbeat:
     def _beat(self) -> None:
         facts = {
             "schema": SCHEMA,
-            "pid": os.getpid(),
-            "born": _born(os.getpid()),
-            "host": platform.node(),
+            **asdict(Process.this()),
             "runs": self._runs,
             "done": self._done,
             "steps": self._steps,
@@ -125,7 +121,7 @@ def read_beats(directory: Path, now: float) -> list[Beat]:
 
 def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
     try:
-        paths = sorted(directory.glob("[0-9]*.json"))
+        paths = sorted(directory.glob("*.json"))
     except OSError:  # the last process to end takes the directory with it, perhaps while it is being read
         return
     for path in paths:
@@ -139,42 +135,23 @@ def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
                 words=str(facts["words"]),
                 started=float(facts["started"]),
                 updated=float(facts["updated"]),
-                alive=_alive(facts, now),
+                alive=_alive(path, facts, now),
+                host=str(facts["host"]),
             )
             yield path, beat
 
 
 def _bury(directory: Path) -> None:
     """Removes what processes that are gone left behind; their runs are about to be computed again, or wait."""
+    sweep_up(directory)
     with contextlib.suppress(OSError):
         for path, beat in _beats(directory, time.time()):
             if not beat.alive:
                 path.unlink(missing_ok=True)
-                for leftover in directory.glob(f".{path.name}.*"):
-                    leftover.unlink(missing_ok=True)
 
 
-def _alive(facts: dict[str, Any], now: float) -> bool:
+def _alive(path: Path, facts: dict[str, Any], now: float) -> bool:
     """Says whether the process that wrote ``facts`` is still there, and is not another one of the same number."""
-    if facts.get("host") != platform.node():
-        return now - float(facts["updated"]) < SILENCE
-    pid = int(facts["pid"])
-    if pid < 1:
-        return False  # 0 and below would ask after process groups
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass  # it is there, and belongs to somebody else
-    return _born(pid) == facts.get("born")
-
-
-def _born(pid: int) -> str | None:
-    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or the system does not say."""
-    try:
-        # The name, which may hold anything, stands in brackets; the state follows, and the start 19 fields later.
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return None if fields[0] in "ZX" else fields[19]
-    except (OSError, IndexError):
-        return None
+    # A beat from before there were tables is nobody's here: its age decides.
+    process = Process(str(facts["host"]), str(facts.get("table")), int(facts["pid"]), str(facts.get("born")))
+    return process.is_alive(silence(path, now))

@@ -1,0 +1,81 @@
+"""Which runs were ever asked for: those that the log's sweeps set out to make.
+
+Every sweep is logged before its first run starts, so that a planned seed that is missing can be distinguished from one
+that nobody asked for. Directories from before the log have a ``STUDY/plan.json`` instead, and others have both: the
+plan is then what either lists. Nothing writes such a file any more, because keeping it in step with the log took a lock
+that not every shared file system has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.runs import log
+from kymograph.runs.files import check_schema
+from kymograph.runs.history import History
+from kymograph.runs.log import Log
+from kymograph.runs.spec import RunSpec, slug
+
+PLAN = "plan.json"
+
+
+def read_plan(root: Path) -> list[RunSpec]:
+    """Returns every run ever planned below ``root``, an output directory or a study's own."""
+    return planned_runs(root, History(log_of(root)))
+
+
+def planned_runs(root: Path, history: History) -> list[RunSpec]:
+    """Returns every run ever planned below ``root``: those that plan files list, then those of the log."""
+    listed = [run for path in sorted([*root.glob(PLAN), *root.glob(f"*/{PLAN}")]) for run in read_plan_file(path)]
+    own = None if is_output(root) else root.resolve().name
+    logged = (
+        history.planned if own is None else {i: run for i, run in history.planned.items() if slug(run.study) == own}
+    )
+    return list(({run.id: run for run in listed} | logged).values()) if listed else list(logged.values())
+
+
+def is_output(root: Path) -> bool:
+    """Says whether ``root`` is an output directory, and not a study's own directory inside one that has a log."""
+    return (root / log.DIRECTORY).is_dir() or not (root.resolve().parent / log.DIRECTORY).is_dir()
+
+
+def log_of(root: Path) -> Log:
+    """Returns the log that speaks for ``root``; that of a study's own directory is beside it."""
+    return Log.read(root if is_output(root) else root.resolve().parent)
+
+
+def read_plan_file(path: Path) -> list[RunSpec]:
+    """Returns the runs of one plan file, in the order they were planned; raises if it is damaged, edited or newer."""
+    try:
+        content = json.loads(path.read_bytes())
+        schema, entries = content["schema"], content["runs"]
+        if not isinstance(schema, int):
+            raise TypeError("schema")
+        check_schema(schema, path)
+        return [_entry(entry) for entry in entries]
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise KymographError(f"{path} is cut off or edited; {_remedy(path)}") from None
+
+
+def _remedy(path: Path) -> str:
+    """Returns what to do about a damaged plan; deleting it would lose what only it says."""
+    if (path.resolve().parent.parent / log.DIRECTORY).is_dir():
+        return "restore it from a copy, or rename it: the log has what was planned since there is one"
+    return "restore it from a copy, since nothing else says what was planned"
+
+
+def _entry(entry: Mapping[str, Any]) -> RunSpec:
+    """Returns one entry; raises ValueError unless its id is the hash of the rest."""
+    try:
+        run = RunSpec.from_identity({**entry, "config": dict(entry["config"])})
+    except KymographError as error:
+        raise ValueError(str(error)) from None
+    if type(run.seed) is not int or run.id != entry["id"]:
+        raise ValueError("not the run that its id names")
+    return run

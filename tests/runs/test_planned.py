@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kymograph
+from kymograph.errors import KymographError
+from kymograph.lab.verify import all_hold, verify
+from kymograph.runs.planned import PLAN, read_plan
+from kymograph.runs.spec import RunSpec, slug
+from tests.conftest import QUICK_CLIPPING
+from tests.live.stage import plan
+from tests.studies.tossing import REFERENCE
+
+runs = st.lists(
+    st.builds(
+        RunSpec, st.sampled_from(["one", "two/2"]), st.text(max_size=5), st.integers(0, 9), st.just({"lr": 0.1}),
+        st.just(1),
+    )
+)  # fmt: skip
+
+
+def write_old(root: Path, specs: list[RunSpec]) -> Path:
+    """Writes the plan file that a sweep from before the log left."""
+    path = root / slug(specs[0].study) / PLAN
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"schema": 1, "runs": [{"id": run.id, **run.identity} for run in specs]}
+    path.write_text(json.dumps(content))
+    return path
+
+
+@settings(max_examples=20, deadline=None)
+@given(sweeps=st.lists(runs, max_size=4))
+def test_the_plan_is_the_union_of_all_sweeps(tmp_path_factory: pytest.TempPathFactory, sweeps: list) -> None:
+    root = tmp_path_factory.mktemp("plan")
+    for specs in sweeps:
+        plan(root, specs)
+    planned = read_plan(root)
+    assert sorted(run.id for run in planned) == sorted({spec.id for specs in sweeps for spec in specs})
+    assert {run.id: run for run in planned} == {spec.id: spec for specs in sweeps for spec in specs}
+
+
+def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(tmp_path: Path) -> None:
+    options = {"arms": ["extreme/clip"], "out": tmp_path, "quiet": True, **QUICK_CLIPPING}
+    kymograph.run("clipping", seeds=[1, 2], **options)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()}
+    kymograph.run("clipping", seeds=[2], **options)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()} == before
+    kymograph.run("clipping", seeds=[3], **options)
+    for place in (tmp_path, tmp_path / "clipping"):
+        assert [(run.study, run.arm, run.seed) for run in read_plan(place)] == [
+            ("clipping", "extreme/clip", seed) for seed in (1, 2, 3)
+        ]
+    assert {run.directory for run in read_plan(tmp_path)} == {
+        f"{run.directory.parent.name}/{run.directory.name}" for run in kymograph.Store.open(tmp_path)
+    }
+    assert not (tmp_path / "clipping" / PLAN).exists()
+
+
+WITHOUT_LOCKS = """
+import fcntl, sys
+from pathlib import Path
+def refuse(*arguments): raise OSError(95, "Operation not supported")
+fcntl.flock = fcntl.lockf = refuse
+import kymograph
+from kymograph.runs import declaration
+from kymograph.runs.files import one_at_a_time
+root, name = Path(sys.argv[1]), sys.argv[2]
+"""
+
+
+def test_sweeps_started_at_once_are_all_listed_where_there_are_no_locks(tmp_path: Path) -> None:
+    """Advisory locks fail on some shared file systems; a sweep then used to overwrite what another one had listed."""
+    code = f"""{WITHOUT_LOCKS}
+for seed in range(4):
+    kymograph.run({REFERENCE!r}, seeds=[ord(name) * 10 + seed], out=root, quiet=True)
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "abc"]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert len(read_plan(tmp_path)) == 24 and all_hold(verify(tmp_path))
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_what_a_study_declares_is_merged_where_there_are_no_locks(tmp_path: Path) -> None:
+    code = f"""{WITHOUT_LOCKS}
+for number in range(25):
+    one = declaration.Declaration("s", version=1)
+    declaration.write_declaration(root, one, {{f"{{name}}{{number}}": {{f"rule {{name}}{{number}}": "hash"}}}})
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    declared = kymograph.Store([], tmp_path).declarations["s"]
+    assert set(declared.part_sources) == {f"{name}{number}" for name in "ab" for number in range(25)}
+
+
+def test_directories_from_before_the_log_are_read(tmp_path: Path) -> None:
+    old = [RunSpec("s", "a", seed, {}, 1) for seed in range(3)]
+    write_old(tmp_path, old)
+    assert read_plan(tmp_path) == read_plan(tmp_path / "s") == old
+    plan(tmp_path, [*old[:1], RunSpec("s", "a", 7, {}, 1)])
+    assert [run.seed for run in read_plan(tmp_path)] == [run.seed for run in read_plan(tmp_path / "s")] == [0, 1, 2, 7]
+
+
+def harmed(text: str) -> dict[str, str]:
+    content = json.loads(text)
+    return {
+        "cut off": text[:30],
+        "another seed": text.replace('"seed": 1', '"seed": 2'),
+        "no runs": json.dumps({"schema": 1}),
+        "no object": "[]",
+        "no schema": json.dumps({"runs": content["runs"]}),
+        "runs of numbers": json.dumps({"schema": 1, "runs": [1]}),
+        "nested": "[" * 100_000,
+        "not text": "\udcff",
+    }
+
+
+@pytest.mark.parametrize("harm", list(harmed('{"runs": []}')))
+def test_a_damaged_old_plan_is_one_sentence_and_stays_as_it_was(tmp_path: Path, harm: str) -> None:
+    path = write_old(tmp_path, [RunSpec("clipping", "a", 1, {}, 1)])
+    content = harmed(path.read_text())[harm].encode(errors="surrogateescape")
+    path.write_bytes(content)
+    with pytest.raises(KymographError, match=r"plan\.json is cut off or edited; restore it from a copy") as error:
+        read_plan(tmp_path)
+    assert "\n" not in str(error.value) and path.read_bytes() == content
+    (tmp_path / "log").mkdir()
+    with pytest.raises(KymographError, match="or rename it: the log has what was planned"):
+        read_plan(tmp_path)
+
+
+def test_a_newer_plan_asks_for_an_upgrade(tmp_path: Path) -> None:
+    path = write_old(tmp_path, [RunSpec("s", "a", 1, {}, 1)])
+    path.write_text(path.read_text().replace('"schema": 1', '"schema": 9'))
+    with pytest.raises(KymographError, match="schema 9, newer"):
+        read_plan(tmp_path)
