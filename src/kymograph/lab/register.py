@@ -18,6 +18,7 @@ from kymograph.claims.world import differing, quantities
 from kymograph.errors import KymographError
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import make_directory
+from kymograph.runs.history import SWEEP
 from kymograph.runs.log import Log
 from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
 from kymograph.streams import fixed_seeds
@@ -42,7 +43,9 @@ def register_study(root: Path, study: Study, seeds: Sequence[int], fields: Mappi
     """Registers the study's claims with the directory, before any of its runs is computed."""
     claims = list(study.claims())
     # Claims that were changed since the first sweep are judged, and marked; registering them now would say nothing.
-    late = bool(registrations(Log.read(root), study.name)) and _begun(root, study.name) > 0
+    history = Log.read(root)
+    begun = any(entry.content.get("study") == study.name for entry in history.of_kind(SWEEP))
+    late = begun and bool(registrations(history, study.name))
     if claims and not late:
         chosen = registered_seeds(seeds)
         _register(root, study.name, claims, Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields)))
