@@ -19,10 +19,10 @@ ROOMS = [
     "analysis", "runs", "sweep", "claims", "figures", "studies", "report", "live", "lab", "bench", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = (
-    "statistics", "runs.archive", "runs.export", "sweep.engines.base", "sweep.engines.processes", "sweep.engines.dask", "sweep.engines.slurm",
-    "claims.judge",
-    "claims.selftest", "figures.curves", "figures.kymograph", "studies.loading", "studies.clipping.figures",
-    "studies.depth.figures", "studies.snapshot.figures", "studies.calibration.figures", "studies.audit.figures",
+    "statistics", "runs.archive", "runs.export", "sweep.engines.base", "sweep.engines.processes",
+    "sweep.engines.dask", "sweep.engines.slurm", "claims.judge", "claims.selftest", "figures.curves",
+    "figures.kymograph", "studies.loading", "studies.clipping.figures", "studies.depth.figures",
+    "studies.snapshot.figures", "studies.calibration.figures", "studies.audit.figures",
     "report.page", "live.terminal", "live.web", "lab.run", "lab.judge", "lab.audit", "lab.figures", "lab.report",
     "lab.reproduce", "cli.main",
 )  # fmt: skip
