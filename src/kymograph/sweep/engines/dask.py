@@ -193,7 +193,7 @@ def _client(address: str, known: bool) -> Any:
 
     if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
         raise KymographError(
-            f"{address} wants TLS, and Dask's configuration here names no certificates; see docs/clusters.md"
+            f"{address} wants TLS, and Dask's configuration names no certificates; see docs/clusters.md"
         )
     try:
         client = Client(address, set_as_default=False)
