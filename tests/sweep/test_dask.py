@@ -122,11 +122,16 @@ def test_closing_stops_what_a_cluster_that_goes_on_computes(study: Path, tmp_pat
 
 
 def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, study: Path, tmp_path: Path) -> None:
-    with pytest.raises(KymographError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9: "):
-        import dask
+    import dask
+    import distributed  # noqa: F401  (its settings must be there before one of them is changed)
 
-        with dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}):
-            Rig("dask", {"scheduler": "tcp://127.0.0.1:9"}).compute(orders_of(study, (1,), tmp_path / "out"))
+    with (
+        pytest.raises(KymographError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9: "),
+        dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
+    ):
+        Rig("dask", {"scheduler": "tcp://127.0.0.1:9"}).compute(orders_of(study, (1,), tmp_path / "out"))
+    with pytest.raises(KymographError, match="wants TLS, and Dask's configuration names no certificates"):
+        Rig("dask", {"scheduler": "tls://127.0.0.1:9"}).compute(orders_of(study, (1,), tmp_path / "out"))
     with pytest.raises(KymographError, match="the engine 'dask' has no option 'schedular'; did you mean 'scheduler'"):
         make_options("dask", {"schedular": "x"})
     monkeypatch.setitem(sys.modules, "distributed", None)

@@ -86,10 +86,14 @@ def reproduce(
     seeds = choose_seeds(None, SEEDS if n_seeds is None else n_seeds)
     failed = 0
     ids: set[str] = set()
+    submitted = 0
     for stage in stages(data, quick, epochs):
         chosen = seeds[: stage.most_seeds]
         done = sweep(stage.study, chosen, options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
+        submitted += done.submitted
+        if done.submitted:
+            continue
         ids |= {spec.id for spec in done.study.specs(chosen, stage.arms, stage.fields)}
         setting = " ".join(
             [*(stage.arms or ["default arms"]), *(f"{name}={value}" for name, value in stage.fields.items())]
@@ -98,6 +102,9 @@ def reproduce(
         print(headline_table(done.study, done.store.finished))
         if stage.draw:
             _draw(done.study, done.store, root / "figures" / stage.name)
+    if submitted:
+        print(f"{submitted} runs are in the queue; run the same command again when they have ended")
+        return 1 if failed else 0
     # The directory may hold runs of other settings, of an earlier `--quick` say; these are the ones to be judged.
     archive = Archive.open(root).checked()
     verdicts = judge(archive, only=ids)

@@ -189,7 +189,12 @@ def _import_dask() -> Any:
 def _client(address: str, known: bool) -> Any:
     """Returns a client of the scheduler at an address, with the TLS settings of Dask's own configuration."""
     from distributed import Client
+    from distributed.security import Security
 
+    if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise KymographError(
+            f"{address} wants TLS, and Dask's configuration names no certificates; see docs/clusters.md"
+        )
     try:
         client = Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
