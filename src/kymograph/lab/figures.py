@@ -42,8 +42,9 @@ def figure(
         raise KymographError(f"{owners} each have a figure {name!r}; select the runs of one study")
     study, draw = found[0]
     runs = store.select(study)
+    current = runs.current()
     with drawing_in(look):
-        return draw(runs.current() if runs.current().runs else runs)  # whoever chose superseded runs gets them drawn
+        return draw(current if current.runs else runs)  # whoever chose superseded runs gets them drawn
 
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kymograph.runs.declaration import Declaration
@@ -31,6 +31,8 @@ class SettingGroup:
     title: str
     """The settings that distinguish these runs from the study's others; empty if there are no others."""
     store: Store
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those settings."""
 
 
 def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:
@@ -65,7 +67,9 @@ def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> lis
     code = current_code((run.spec for run in store), declarations)
     parts = ([run for run in store if code[run.study].made(run.spec) is current] for current in (True, False))
     return [
-        SettingGroup(", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]), Store(runs, store.root))
+        SettingGroup(
+            ", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]), Store(runs, store.root), settings
+        )
         for superseded, part in enumerate(parts)
         for settings, runs in _by_settings(part, _CODE if superseded else ())
     ]
@@ -77,18 +81,25 @@ def _texts(settings: Mapping[str, Any]) -> list[str]:
 
 def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tuple[dict[str, Any], list[StoredRun]]]:
     """Returns groups of runs, each with the settings that differ within some arm, and those of ``always``."""
-    by_arm: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
-        by_arm.setdefault(run.arm, []).append(_settings(run))
+    by_arm: dict[str, dict[Any, dict[str, Any]]] = {}
+    for run in runs:  # seeds have no settings: one run of each is compared
+        code = (run.spec.settings_text, run.spec.version, run.spec.source)
+        if code not in by_arm.setdefault(run.arm, {}):
+            by_arm[run.arm][code] = _settings(run)
     varied = set(always)
-    for members in by_arm.values():
+    for members in (list(found.values()) for found in by_arm.values()):
         names = {name for settings in members for name in settings}
         varied |= {name for name in names if len({repr(settings.get(name)) for settings in members}) > 1}
     groups: dict[tuple[str, ...], tuple[dict[str, Any], list[StoredRun]]] = {}
+    own: dict[Any, tuple[tuple[str, ...], dict[str, Any]]] = {}
     for run in runs:
-        settings = _settings(run)
-        own = {name: settings.get(name) for name in sorted(varied)}
-        groups.setdefault(tuple(map(repr, own.values())), (own, []))[1].append(run)
+        code = (run.spec.settings_text, run.spec.version, run.spec.source)
+        if code not in own:
+            settings = _settings(run)
+            chosen = {name: settings.get(name) for name in sorted(varied)}
+            own[code] = tuple(map(repr, chosen.values())), chosen
+        key, chosen = own[code]
+        groups.setdefault(key, (chosen, []))[1].append(run)
     return [groups[key] for key in sorted(groups)]
 
 
