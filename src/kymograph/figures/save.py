@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from kymograph.errors import KymographError
 from kymograph.figures.looks import FILES, NOTEBOOK
@@ -35,7 +36,7 @@ def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[st
     title = getattr(figure, "caption", "") or name
     make_directory(directory)
     paths = []
-    with _laid_out(figure):
+    with _laid_out(figure) as box:
         for kind in formats:
             buffer = io.BytesIO()
             figure.savefig(
@@ -43,7 +44,7 @@ def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[st
                 format=kind,
                 dpi=look.dpi,
                 metadata={"Title": title, **_NO_DATES.get(kind, {})},
-                bbox_inches=None if look.fixed else "tight",
+                bbox_inches=None if look.fixed else box,
             )
             paths.append(directory / f"{name}.{kind}")
             write_atomically(paths[-1], buffer.getvalue())
@@ -58,14 +59,17 @@ def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[st
 
 
 @contextlib.contextmanager
-def _laid_out(figure: Figure) -> Iterator[None]:
-    """Lays the figure out once for all formats: it takes as long as drawing, and they then agree to the point."""
+def _laid_out(figure: Figure) -> Iterator[Bbox]:
+    """Lays the figure out once for all formats: it takes as long as drawing, and they then agree to the point.
+
+    Yields the box around everything that is drawn, in inches, with a margin.
+    """
     engine = figure.get_layout_engine()
     with settings(figure.look) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         try:
-            yield
+            yield figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
         finally:
             figure.set_layout_engine(engine)
 

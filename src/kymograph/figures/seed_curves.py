@@ -1,4 +1,4 @@
-"""Curves over seeds: the mean, a band around it (by default its 95 % interval), and a thin line for every seed."""
+"""Curves over seeds: the mean, a band around it, and a thin line for every seed, or the range of very many."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from kymograph.figures.style import LabFigure, dot, stroke
 COLUMNS = ("panel", "curve", "seed", "x", "value")
 _ALPHA = 0.2  # of a band
 Bin = Literal["mean", "max"]
+MOST_LINES = 100
+"""The most seeds that get a line each; thousands are one grey surface, and take minutes to draw."""
 
 
 def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -49,6 +51,8 @@ def seed_curves(
 ) -> None:
     """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
 
+    Of more than `MOST_LINES` seeds the range is shaded instead.
+
     ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
     """
     values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
@@ -64,7 +68,12 @@ def seed_curves(
         _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)))
         return
     shown = np.where(values > 0, values, np.nan) if log else values
-    if len(seeds) > 1:
+    if len(seeds) > MOST_LINES:
+        with warnings.catch_warnings():  # a step without any value has no range
+            warnings.simplefilter("ignore", RuntimeWarning)
+            lowest, highest = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
+        axes.fill_between(x, lowest, highest, color=colour, alpha=0.12, linewidth=0)
+    elif len(seeds) > 1:
         axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=0.35, rasterized=True)
     mean, low, high = spread.of(values, log)
     axes.plot(

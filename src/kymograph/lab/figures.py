@@ -50,9 +50,9 @@ def figure(
     study, draw = found[0]
     options = _options(name, draw, spread)
     runs = store.select(study)
+    current = runs.current()
     with drawing_in(look):
-        # Whoever chose superseded runs gets them drawn.
-        return draw(runs.current() if runs.current().runs else runs, **options)
+        return draw(current if current.runs else runs, **options)  # whoever chose superseded runs gets them drawn
 
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:

@@ -44,11 +44,13 @@ class TracedSeries:
 
 def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) -> tuple[Headline, ...]:
     """Returns the headline numbers over the ``summaries`` of an arm's finished runs, in the order of their seeds."""
-    known = dict.fromkeys(key for summary in summaries for key, value in summary.items() if _may_be_number(value))
+    known: dict[str, None] = {}
+    for summary in summaries:
+        known |= dict.fromkeys(key for key, value in summary.items() if key not in known and _may_be_number(value))
     labels = {key: label for key, label in declaration.headlines.items() if key in known}
     found = []
     for key, label in (labels or {key: key for key in list(known)[:SHOWN]}).items():
-        number = headline_number(summary.get(key) for summary in summaries)
+        number = headline_number((summary.get(key) for summary in summaries), interval=False)
         found.append(Headline(key, label, number.mean if number.n else None, number.values))
     return tuple(found)
 

@@ -7,7 +7,6 @@ the state, so that a view goes on showing everything else. What a file held is r
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +15,20 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
+from kymograph.live.remembered import (
+    checked_record,
+    listed_runs,
+    logged_runs,
+    record_stamps,
+    stamp,
+    stored_declaration,
+)
 from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.history import History
-from kymograph.runs.log import DIRECTORY as LOG
-from kymograph.runs.planned import PLAN, is_output, log_of, read_plan_file
-from kymograph.runs.record import ARRAYS, CONFIG, STATUS, SUMMARY
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.planned import PLAN
+from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
@@ -55,14 +60,21 @@ class RunState:
 
 def read_state(directory: str | Path, now: float) -> LiveState:
     """Returns the state of ``directory``, an output directory or a study's own, at the time ``now``."""
+    check_directory(directory)
     root = Path(directory)
-    if not root.is_dir():
-        raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
-    logged = _logged(root)
+    logged = logged_runs(root)
     paths = [root] if _is_study(root, logged) else [path for path in _directories(root) if _is_study(path, logged)]
     studies = [_read_study(path, logged.get(path.resolve().name, {}), now) for path in paths]
     # Unfinished ones first.
     return LiveState(str(directory), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
+
+
+def check_directory(directory: str | Path) -> None:
+    """Raises if there is no such directory."""
+    if not Path(directory).is_dir():
+        raise KymographError(
+            f"there is no directory {directory}; make one with `kymograph run STUDY --out {directory}`"
+        )
 
 
 def reread_state(directory: str | Path, now: float) -> LiveState:
@@ -77,7 +89,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
     notes: list[str] = []
     planned = logged
     try:
-        planned = {**_plan(directory / PLAN, _stamp(directory / PLAN)), **logged}
+        planned = {**listed_runs(directory / PLAN, stamp(directory / PLAN)), **logged}
     except FileNotFoundError:
         pass  # only directories from before the log have a plan file
     except KymographError as error:
@@ -111,7 +123,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
 def _declaration_of(directory: Path, name: str, notes: list[str]) -> Declaration:
     """Returns what the study in ``directory`` declares; if its file is damaged, a note says so."""
     try:
-        stored = _stored_declaration(directory, _stamp(directory / DECLARATION))
+        stored = stored_declaration(directory, stamp(directory / DECLARATION))
     except OSError:
         stored = None  # a directory from before there were declarations
     except KymographError as error:
@@ -122,11 +134,11 @@ def _declaration_of(directory: Path, name: str, notes: list[str]) -> Declaration
 
 def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
     """Returns the state of one run; None for a directory that is not a run."""
-    try:
-        written = _stamp(directory / STATUS)[0] / 1e9
-    except OSError:
+    stamps = record_stamps(directory)
+    if stamps[0] is None:
         return None if planned is None else _without_record(directory.name, planned, beats)
-    stored = _checked_record(directory, tuple(map(_stamp_or_none, _files(directory))))
+    written = stamps[0][0] / 1e9
+    stored = checked_record(directory, stamps, planned)
     if isinstance(stored, KymographError):
         damaged = damaged_run(directory, stored)
         arm, seed = (damaged.arm, damaged.seed) if planned is None else (planned.arm, planned.seed)
@@ -157,15 +169,19 @@ def _count(runs: Sequence[RunState]) -> RunCounts:
 
 def _by_arm_and_settings(runs: Sequence[RunState]) -> dict[str, list[RunState]]:
     """Returns the runs by arm, and by the settings of which an arm was run with several: those are never averaged."""
-    settings = [run.settings for run in runs]
+    members: dict[tuple[str, str, str | None], list[RunState]] = {}
+    for run in runs:  # seeds have no settings of their own
+        text, source = ("", None) if run.spec is None else (run.spec.settings_text, run.spec.source)
+        members.setdefault((run.arm, text, source), []).append(run)
     values: dict[tuple[str, str], set[str]] = {}
-    for run, own in zip(runs, settings, strict=True):
-        for name, value in own.items():
-            values.setdefault((run.arm, name), set()).add(str(value))
+    for (arm, *_), group in members.items():
+        for name, value in group[0].settings.items():
+            values.setdefault((arm, name), set()).add(str(value))
     groups: dict[str, list[RunState]] = {}
-    for run, own in zip(runs, settings, strict=True):
-        differing = [f"{name}={value}" for name, value in own.items() if len(values[run.arm, name]) > 1]
-        groups.setdefault(f"{run.arm} ({', '.join(differing)})" if differing else run.arm, []).append(run)
+    for (arm, *_), group in members.items():
+        settings = group[0].settings.items()
+        differing = [f"{name}={value}" for name, value in settings if len(values[arm, name]) > 1]
+        groups.setdefault(f"{arm} ({', '.join(differing)})" if differing else arm, []).extend(group)
     return groups
 
 
@@ -224,64 +240,3 @@ def _directories(path: Path) -> Iterator[Path]:
     except OSError:
         return
     yield from (path / name for name in names if not name.startswith(".") and not name.endswith(".part"))
-
-
-def _files(directory: Path) -> list[Path]:
-    return [directory / name for name in (STATUS, CONFIG, SUMMARY, ARRAYS)]
-
-
-Stamp = tuple[int, int, int]
-
-
-def _stamp(path: Path) -> Stamp:
-    """Returns what changes whenever a file is replaced or edited."""
-    facts = path.stat()
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
-
-
-def _stamp_or_none(path: Path) -> Stamp | None:
-    try:
-        return _stamp(path)
-    except OSError:
-        return None
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _checked_record(directory: Path, stamps: tuple[Stamp | None, ...]) -> StoredRun | KymographError:
-    """Returns a run whose every file matches its checksum, or why it cannot be read."""
-    try:
-        run = StoredRun(directory)
-        run.check(keep=False)
-    except KymographError as error:
-        return KymographError(str(error))  # a fresh one, which keeps nothing else alive
-    return run
-
-
-def _logged(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
-    """Returns the runs that the log lists, by study's directory and run's directory."""
-    directory = (root if is_output(root) else root.resolve().parent) / LOG
-    try:
-        segments = sorted(entry.path for entry in os.scandir(directory))
-        return _read_log(root, tuple((path, _stamp(Path(path))) for path in segments))
-    except OSError:
-        return {}  # a directory from before the log, or a segment that is being replaced
-
-
-@functools.lru_cache(maxsize=8)
-def _read_log(root: Path, segments: tuple[tuple[str, Stamp], ...]) -> Mapping[str, Mapping[str, RunSpec]]:
-    found: dict[str, dict[str, RunSpec]] = {}
-    for run in History(log_of(root)).planned.values():
-        study, name = run.directory.split("/")
-        found.setdefault(study, {})[name] = run
-    return found
-
-
-@functools.lru_cache(maxsize=64)
-def _plan(path: Path, stamp: Stamp) -> Mapping[str, RunSpec]:
-    """Returns the planned runs by the names of their directories."""
-    return {run.directory.split("/")[-1]: run for run in read_plan_file(path)}
-
-
-@functools.lru_cache(maxsize=64)
-def _stored_declaration(directory: Path, stamp: Stamp) -> Declaration | None:
-    return read_declaration(directory)

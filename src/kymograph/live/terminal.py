@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.live.numbers import format_duration
-from kymograph.live.reading import read_state, reread_state
+from kymograph.live.reading import check_directory
 from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
+from kymograph.live.watcher import Watcher
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -43,16 +44,18 @@ def watch(
     from rich.console import Console
 
     console = console or Console(highlight=False)
-    state = read_state(directory, clock())
+    check_directory(directory)
+    watcher = Watcher(directory)
+    state = watcher.state(clock())
     try:
         if once or (state.ended and not follow):
             if not console.is_terminal:
                 console.width = _FILE_WIDTH  # a file need not be cut at a terminal's edge
             console.print(_picture(state, clock(), console.width))
         elif console.is_terminal:
-            state = _show_live(console, directory, state, follow, clock)
+            state = _show_live(console, watcher, state, follow, clock)
         else:
-            state = _print_changes(console, directory, state, follow, clock)
+            state = _print_changes(console, watcher, state, follow, clock)
     except KeyboardInterrupt:
         return 0 if follow else 130
     return 1 if state.damaged else 0
@@ -100,21 +103,23 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def _show_live(
-    console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]
+    console: Console, watcher: Watcher, state: LiveState, follow: bool, clock: Callable[[], float]
 ) -> LiveState:
     from rich.live import Live
 
-    with Live(_picture(state, clock(), console.width), console=console, refresh_per_second=4) as live:
+    with Live(_picture(state, clock(), console.width), console=console, auto_refresh=False) as live:
         while follow or not state.ended:
             time.sleep(INTERVAL)
-            state = reread_state(directory, clock())
-            live.update(_picture(state, clock(), console.width))
+            before, state = state, watcher.state(clock())
+            # Only the time that a process has taken changes by itself.
+            if state is not before or any(study.processes for study in state.studies):
+                live.update(_picture(state, clock(), console.width), refresh=True)
         live.vertical_overflow = "visible"  # the whole picture stays on the screen
     return state
 
 
 def _print_changes(
-    console: Console, directory: str, state: LiveState, follow: bool, clock: Callable[[], float]
+    console: Console, watcher: Watcher, state: LiveState, follow: bool, clock: Callable[[], float]
 ) -> LiveState:
     """Prints a line per study whenever its counts change, and every other message once."""
     shown: dict[str, RunCounts] = {}
@@ -133,7 +138,7 @@ def _print_changes(
         if state.ended and not follow:
             return state
         time.sleep(INTERVAL)
-        state = reread_state(directory, clock())
+        state = watcher.state(clock())
 
 
 def _print_line(console: Console, text: str) -> None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
 from kymograph.live.numbers import format_duration
-from kymograph.live.reading import read_state, reread_state
+from kymograph.live.reading import check_directory
+from kymograph.live.watcher import Watcher
 
 if TYPE_CHECKING:
     import jinja2
@@ -53,7 +54,7 @@ def serve(directory: str, port: int) -> int:
         raise KymographError(
             "the page needs starlette and uvicorn; install them with `pip install 'kymograph[serve]'`"
         ) from None
-    read_state(directory, time.time())  # a missing directory is reported before the server starts
+    check_directory(directory)  # before the server starts
     listener = bind(port)
     app = make_app(directory, lambda: server.should_exit)
     server = uvicorn.Server(
@@ -127,7 +128,7 @@ class _StateCache:
     """The state of the directory as JSON, read at most once every `INTERVAL` seconds however many ask."""
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self._watcher = Watcher(directory)
         self._text, self._at = "", 0.0
         self._lock = asyncio.Lock()
 
@@ -139,7 +140,7 @@ class _StateCache:
             return self._text
 
     def _read(self) -> str:
-        return json.dumps(reread_state(self._directory, time.time()).to_json(), allow_nan=False)
+        return json.dumps(self._watcher.state(time.time()).to_json(), allow_nan=False)
 
 
 async def _stream(states: _StateCache, stopping: Callable[[], bool]) -> AsyncIterator[str]:

@@ -15,6 +15,8 @@ from kymograph.statistics.intervals import mean_interval
 
 POINTS = 200
 """The most points that a line keeps."""
+MOST_SEEDS = 50
+"""The most seeds of an arm whose own lines are on the page, for hovering and its CSV file; all are in the bands."""
 LARGEST = 1e250
 """No mean and no scale can be computed from numbers beyond this."""
 FRAME = Frame()
@@ -126,12 +128,12 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
 def _arm_data(arm: ArmCurve) -> dict[str, object]:
     return {
         "name": arm.name,
-        "seeds": list(arm.seeds),
+        "seeds": list(arm.seeds[:MOST_SEEDS]),
         "x": rounded(arm.x),
         "mean": rounded(arm.mean),
         "low": rounded(arm.low),
         "high": rounded(arm.high),
-        "values": rounded(arm.values),
+        "values": rounded(arm.values[:MOST_SEEDS]),
         "n": arm.counts.tolist(),
     }
 
@@ -143,6 +145,8 @@ def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labe
         "range of the seeds (faint band).",
         labels.remark,
     ]
+    if any(len(arm.seeds) > MOST_SEEDS for arm in arms):
+        sentences.append(f"Hovering and the CSV file show the first {MOST_SEEDS} seeds of an arm.")
     if any(arm.zeros for arm in arms):
         sentences.append("Values of exactly 0 cannot be shown on a log scale; hover, or see the CSV file.")
     if any(arm.loses_seeds for arm in arms):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from kymograph.claims.claim import ABSENCES, Claim, Quantity
-from kymograph.claims.verdict import Verdict, decisive_p, effect_text, p_text
+from kymograph.claims.verdict import Point, Verdict, decisive_p, effect_text, p_text
 from kymograph.report.chart import table_data
 from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
 
 WIDTH = 360
 _DOT = 4.0
+MOST_SEEDS = 200
+"""The most seeds of a claim that are drawn and listed."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class ClaimView:
     """Every seed's numbers as text."""
     columns: tuple[str, ...]
     data: dict[str, Any]
+    left_out: int = 0
+    """How many further seeds are neither drawn nor listed."""
 
 
 def claim_view(index: int, verdict: Verdict) -> ClaimView:
@@ -41,7 +46,8 @@ def claim_view(index: int, verdict: Verdict) -> ClaimView:
     ratio = claim.scale == "log ratio"
     parts = ("a", "b", "c", "d") if claim.interaction is not None else ()
     columns = ("seed", *parts, "left", "right", "log ratio" if ratio else "difference")
-    table = [(point.seed, *point.parts, point.left, point.right, point.value) for point in verdict.points]
+    shown = _spread_out(verdict.points)
+    table = [(point.seed, *point.parts, point.left, point.right, point.value) for point in shown]
     rows = tuple((str(seed), *(number(value, 5) for value in values)) for seed, *values in table)
     data = table_data(("claim", "setup", *columns), [(claim.name, verdict.setup, *row) for row in table])
     return ClaimView(
@@ -55,7 +61,18 @@ def claim_view(index: int, verdict: Verdict) -> ClaimView:
         rows=rows,
         columns=columns,
         data=data,
+        left_out=len(verdict.points) - len(shown),
     )
+
+
+def _spread_out(points: Sequence[Point]) -> Sequence[Point]:
+    """Returns at most `MOST_SEEDS` points, evenly from the smallest to the largest, so that they show all of them."""
+    if len(points) <= MOST_SEEDS:
+        return points
+    order = sorted(range(len(points)), key=lambda index: points[index].value)
+    step = (len(points) - 1) / (MOST_SEEDS - 1)
+    kept = {order[round(place * step)] for place in range(MOST_SEEDS)}
+    return [point for index, point in enumerate(points) if index in kept]
 
 
 def comparison_text(claim: Claim) -> str:
@@ -139,7 +156,7 @@ def dot_plot(verdict: Verdict) -> Markup:
     ratio = claim.scale == "log ratio"
     none = 1.0 if ratio else 0.0
     limits = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
-    dots = [(point, _shown(point.value, ratio)) for point in verdict.points]
+    dots = [(point, _shown(point.value, ratio)) for point in _spread_out(verdict.points)]
     dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
     intervals = [
         ("95 % t", verdict.interval),
@@ -180,8 +197,9 @@ def dot_plot(verdict: Verdict) -> Markup:
             parts.append(element("circle", class_="effect", cx=x.at(verdict.effect), cy=y, r=3.2))
     parts += _axis(x, bottom, "ratio, left / right" if ratio else "difference, left − right", height)
     parts.append(element("text", _claimed(claim), class_="label", x=(left + right) / 2, y=12, text_anchor="middle"))
+    count = f"{len(dots)} of {len(verdict.points)}" if len(verdict.points) > MOST_SEEDS else len(dots)
     label = (
-        f"{len(dots)} seeds of {claim.name}: {'ratio' if ratio else 'difference'} per seed, "
+        f"{count} seeds of {claim.name}: {'ratio' if ratio else 'difference'} per seed, "
         f"effect {effect_text(verdict) or 'unknown'}"
     )
     return picture(Frame(width=WIDTH, height=height), label, *parts)

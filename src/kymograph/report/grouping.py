@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kymograph.runs.declaration import Declaration
@@ -33,6 +33,8 @@ class SettingGroup:
     store: Store
     superseded: bool = False
     """Whether the runs are of an earlier version or source of the study."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those settings."""
 
 
 def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:
@@ -71,6 +73,7 @@ def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> lis
             ", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]),
             Store(runs, store.root),
             bool(superseded),
+            settings,
         )
         for superseded, part in enumerate(parts)
         for settings, runs in _by_settings(part, _CODE if superseded else ())
@@ -83,20 +86,26 @@ def _texts(settings: Mapping[str, Any]) -> list[str]:
 
 def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tuple[dict[str, Any], list[StoredRun]]]:
     """Returns groups of runs, each with the settings that differ within some arm, and those of ``always``."""
-    by_arm: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
-        by_arm.setdefault(run.arm, []).append(_settings(run))
+    by_arm: dict[str, dict[Any, dict[str, Any]]] = {}
+    for run in runs:  # seeds have no settings: one run of each is compared
+        code = (run.spec.settings_text, run.spec.version, run.spec.source)
+        if code not in by_arm.setdefault(run.arm, {}):
+            by_arm[run.arm][code] = _settings(run)
     varied = set(always)
-    for members in by_arm.values():
+    for members in (list(found.values()) for found in by_arm.values()):
         names = {name for settings in members for name in settings}
         varied |= {name for name in names if len({repr(settings.get(name)) for settings in members}) > 1}
     groups: dict[tuple[str, ...], tuple[dict[str, Any], list[StoredRun]]] = {}
+    own: dict[Any, tuple[tuple[str, ...], dict[str, Any]]] = {}
     for run in runs:
-        settings = _settings(run)
-        # What a run was stored without had its default, and comes first.
-        own = {name: settings.get(name, "its default") for name in sorted(varied)}
-        key = tuple(repr(settings[name]) if name in settings else "" for name in own)
-        groups.setdefault(key, (own, []))[1].append(run)
+        code = (run.spec.settings_text, run.spec.version, run.spec.source)
+        if code not in own:
+            settings = _settings(run)
+            # What a run was stored without had its default, and comes first.
+            chosen = {name: settings.get(name, "its default") for name in sorted(varied)}
+            own[code] = tuple(repr(settings[name]) if name in settings else "" for name in chosen), chosen
+        key, chosen = own[code]
+        groups.setdefault(key, (chosen, []))[1].append(run)
     return [groups[key] for key in sorted(groups)]
 
 

@@ -110,7 +110,10 @@ def build_page(
         claims=[claim_view(index, verdict) for index, verdict in enumerate(verdicts)],
         outcomes=[(str(outcome), counts[outcome]) for outcome in Outcome if counts[outcome]],
         claimed=list(dict.fromkeys(verdict.claim.study for verdict in verdicts)),
-        sections=[section_of(store, declaration) for declaration in declared.values()],
+        sections=[
+            section_of(store, one, [verdict.settings for verdict in verdicts if verdict.claim.study == one.name])
+            for one in declared.values()
+        ],
         methods=methods(store, verdicts, declared, damaged, planned),
         environments=environments(store),
         ids=run_ids(store),

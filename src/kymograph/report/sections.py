@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.registry import Registry
@@ -17,6 +18,8 @@ from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 
 PANELS = Registry("kymograph.report.panels", "draw", "panel")
+MOST_DRAWN = 12
+"""The most settings of a study that get charts; a page with hundreds of them would be too large to open."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Setting:
     undrawn: tuple[str, ...]
     """Series that are stored but not drawn."""
     notes: tuple[str, ...]
-    """Why a declared panel could not be drawn."""
+    """Why a declared panel could not be drawn, or that there are no charts."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,23 @@ class Section:
     """Why one of them could not be drawn."""
 
 
-def section_of(store: Store, declaration: Declaration) -> Section:
-    """Returns the section of the declared study; a study that declares nothing shows what its runs hold."""
+def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[str, Any]] = ()) -> Section:
+    """Returns the section of the declared study; a study that declares nothing shows what its runs hold.
+
+    Charts are drawn of `MOST_DRAWN` settings, those that verdicts rest on first; ``judged`` are the settings that the
+    verdicts name.
+    """
     base = f"study-{slug(declaration.name)}"
     groups = group_settings(store.select(declaration.name), {declaration.name: declaration})
+
+    def was_judged(group: SettingGroup) -> bool:
+        usual = declaration.defaults.shared
+        own = {name: str(value) for name, value in group.settings.items()}
+        return any(own == {name: str(one.get(name, usual.get(name))) for name in own} for one in judged)
+
+    drawn = {id(group) for group in sorted(groups, key=lambda group: not was_judged(group))[:MOST_DRAWN]}
     settings = [
-        _setting(f"{base}-{index}" if len(groups) > 1 else base, group, declaration)
+        _setting(f"{base}-{index}" if len(groups) > 1 else base, group, declaration, id(group) in drawn)
         for index, group in enumerate(groups)
     ]
     charts, notes = _drawn(_study_requests(base, groups, declaration))
@@ -83,16 +97,19 @@ def section_of(store: Store, declaration: Declaration) -> Section:
     )
 
 
-def _setting(base: str, group: SettingGroup, declaration: Declaration) -> Setting:
+def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
     order = {arm.name: index for index, arm in enumerate(declaration.arms)}
     about = {arm.name: arm.about for arm in declaration.arms}
     arms = sorted(group.store.arms, key=lambda arm: (order.get(arm, len(order)), arm))
     store = group.store.select(arms=arms)
     rows = tuple(_arm_row(store, arm, about.get(arm, "")) for arm in arms)
     finished = store.finished
-    names = sorted({name for run in finished for name in run.series})
+    names = sorted({name for run in finished for name in run.series}) if drawn else []
     charts, notes = _drawn(_requests(base, finished, declaration, names))
-    drawn = {name for display, chart in charts for name in (display, *chart.series)}
+    if not drawn:
+        where = " ".join(f"{name}={value}" for name, value in group.settings.items() if " " not in name)
+        notes = (f"a page has the charts of {MOST_DRAWN} settings; `kymograph figure --where {where}` draws these",)
+    shown = {name for display, chart in charts for name in (display, *chart.series)}
     return Setting(
         id=base,
         title=group.title,
@@ -103,7 +120,7 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration) -> Settin
         tables=declared_tables(store, arms, declaration),
         shared=shared_settings(store),
         charts=tuple(chart for _, chart in charts),
-        undrawn=tuple(name for name in names if name not in drawn),
+        undrawn=tuple(name for name in names if name not in shown),
         notes=notes,
     )
 

@@ -21,7 +21,10 @@ LATER: Mapping[str, Any] = {"later": True}
 
 def canonical_json(value: Any) -> str:
     """Returns the one JSON text of ``value``: sorted keys, no spaces, shortest floats, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return _CANONICAL.encode(value)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
 def digest(value: Any, length: int = 16) -> str:
@@ -45,6 +48,18 @@ def settings_of(config: Any) -> dict[str, Any]:
 def slug(text: str) -> str:
     """Returns ``text`` as a plain directory name: letters, digits, ``.``, ``_``, ``-``; ``/`` becomes ``__``."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text.replace("/", "__")).lstrip(".") or "arm"
+
+
+@functools.lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    return canonical_json(text)
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _code(study: str, version: int, source: str | None) -> str:
+    """Returns the end of the canonical JSON of an identity, which all runs of one state of a study's code share."""
+    code = {} if source is None else {"source": source}
+    return "," + canonical_json({**code, "study": study, "version": version})[1:]
 
 
 @dataclass(frozen=True)
@@ -100,9 +115,9 @@ class RunSpec(Generic[Config]):
     @functools.cached_property
     def _around_seed(self) -> tuple[str, str]:
         """The canonical JSON of the identity before and after its seed; keys are sorted."""
-        code = {} if self.source is None else {"source": self.source}
-        rest = canonical_json({**code, "study": self.study, "version": self.version})
-        return f'{{"arm":{canonical_json(self.arm)},"config":{self.settings_text},"seed":', f",{rest[1:]}"
+        return f'{{"arm":{_quoted(self.arm)},"config":{self.settings_text},"seed":', _code(
+            self.study, self.version, self.source
+        )
 
     @property
     def directory(self) -> str:

@@ -8,18 +8,18 @@ grad_norm.sel(arm="extreme/clip").values       # (seed, step)
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.runs import record
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
+from kymograph.runs.finding import has_ended, run_directories
 from kymograph.runs.notebook_table import html_table
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.stored import StoredRun
@@ -45,23 +45,13 @@ class Store:
     @staticmethod
     def directories(root: Path) -> list[Path]:
         """Returns the directory of every ended run below ``root``, whole or damaged, in order."""
-        if not root.is_dir():
-            raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
-        # STUDY/RUN below an output directory; RUN below a study's own directory; the run's own directory.
-        found: list[tuple[str, ...]] = [()] if _has_ended(str(root)) else []
-        for name in _visible_directories(str(root)):
-            if _has_ended(f"{root}/{name}"):
-                found.append((name,))
-                continue
-            runs = _visible_directories(f"{root}/{name}")
-            found += [(name, run) for run in runs if _has_ended(f"{root}/{name}/{run}")]
-        return [root.joinpath(*parts) for parts in sorted(found)]
+        return run_directories(root)
 
     @staticmethod
     def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:
         """Reads the runs named by ``specs`` below ``root``, in that order, leaving out those that never ended."""
         directories = (root / spec.directory for spec in specs)
-        return Store((StoredRun(path) for path in directories if os.path.exists(f"{path}/{record.STATUS}")), root)
+        return Store((StoredRun(path) for path in directories if has_ended(str(path))), root)
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -84,12 +74,12 @@ class Store:
         """The seeds, in the order of the runs."""
         return tuple(dict.fromkeys(run.seed for run in self.runs))
 
-    @property
+    @functools.cached_property
     def finished(self) -> Store:
         """The runs that finished."""
         return self._filter(lambda run: run.status == "finished")
 
-    @property
+    @functools.cached_property
     def failed(self) -> Store:
         """The runs that failed."""
         return self._filter(lambda run: run.status == "failed")
@@ -104,11 +94,11 @@ class Store:
         if arms is not None:
             order = {arm: place for place, arm in enumerate(arms)}
             chosen = chosen._filter(lambda run: run.arm in order)
-            chosen = Store(sorted(chosen.runs, key=lambda run: order[run.arm]), self.root)
+            chosen = chosen._of(sorted(chosen.runs, key=lambda run: order[run.arm]))
         if seeds is not None:
             rank = {seed: place for place, seed in enumerate(seeds)}
             chosen = chosen._filter(lambda run: run.seed in rank)
-            chosen = Store(sorted(chosen.runs, key=lambda run: rank[run.seed]), self.root)
+            chosen = chosen._of(sorted(chosen.runs, key=lambda run: rank[run.seed]))
         return chosen
 
     @functools.cached_property
@@ -118,6 +108,10 @@ class Store:
 
     def current(self) -> Store:
         """Returns the runs of each study's current code; superseded ones are other experiments of the same name."""
+        return self._current
+
+    @functools.cached_property
+    def _current(self) -> Store:
         codes = current_code((run.spec for run in self.runs), self.declarations)
         return self._filter(lambda run: codes[run.study].made(run.spec))
 
@@ -142,15 +136,21 @@ class Store:
             raise KymographError(f"no run has a series {name!r}{did_you_mean(name, known)}")
         arms = tuple(dict.fromkeys(arm for arm, _ in found))
         seeds = tuple(dict.fromkeys(seed for _, seed in found))
-        steps = np.unique(np.concatenate([series.step for series in found.values()]))
-        sites = tuple(dict.fromkeys(site for series in found.values() for site in series.sites or ()))
+        row_of, column_of = _positions(arms), _positions(seeds)
+        # Nearly all runs were measured at the same steps and sites: what follows from those is worked out once.
+        grids = {series.step.tobytes(): series.step for series in found.values()}
+        steps = np.unique(np.concatenate(list(grids.values())))
+        labels_of = dict.fromkeys(series.sites for series in found.values())
+        sites = tuple(dict.fromkeys(site for labels in labels_of for site in labels or ()))
+        site_of = _positions(sites)
         has_sites = next(iter(found.values())).sites is not None
+        at = {grid: np.searchsorted(steps, step)[:, None] for grid, step in grids.items()}
+        of = {labels: np.array([site_of[site] for site in labels] if labels else [0]) for labels in labels_of}
         values = np.full((len(arms), len(seeds), len(steps), max(len(sites), 1)), np.nan)
         for (arm, seed), series in found.items():
-            rows = np.searchsorted(steps, series.step)
-            columns = np.array([sites.index(site) for site in series.sites] if series.sites is not None else [0])
-            cell = values[arms.index(arm), seeds.index(seed)]
-            cell[np.ix_(rows, columns)] = series.value.reshape(len(rows), len(columns))
+            rows, columns = at[series.step.tobytes()], of[series.sites]
+            cell = values[row_of[arm], column_of[seed]]
+            cell[rows, columns] = series.value.reshape(len(rows), len(columns))
         labels = {"arm": arms, "seed": seeds, "step": tuple(steps.tolist()), "site": sites}
         if not has_sites:
             values = values[..., 0]
@@ -165,10 +165,11 @@ class Store:
             raise KymographError(f"no run has a summary {key!r}{did_you_mean(key, known)}")
         arms = tuple(dict.fromkeys(arm for arm, _ in grid))
         seeds = tuple(dict.fromkeys(seed for _, seed in grid))
+        row_of, column_of = _positions(arms), _positions(seeds)
         values = np.full((len(arms), len(seeds)), np.nan)
         for (arm, seed), run in grid.items():
             value = run.summary.get(key)
-            values[arms.index(arm), seeds.index(seed)] = np.nan if value is None else float(value)
+            values[row_of[arm], column_of[seed]] = np.nan if value is None else float(value)
         return LabelledArray(key, values, ("arm", "seed"), {"arm": arms, "seed": seeds})
 
     def to_pandas(self) -> Any:
@@ -224,7 +225,12 @@ class Store:
         return html_table(("study", "arm", "finished", "failed", "seeds"), rows)
 
     def _filter(self, keep: Callable[[StoredRun], bool]) -> Store:
-        return Store((run for run in self.runs if keep(run)), self.root)
+        return self._of([run for run in self.runs if keep(run)])
+
+    def _of(self, runs: Sequence[StoredRun]) -> Store:
+        """Returns the store of ``runs``: this one, with what it has worked out, if they are all of it in its order."""
+        same = len(runs) == len(self.runs) and all(map(operator.is_, runs, self.runs))
+        return self if same else Store(runs, self.root)
 
     def _grid(self) -> dict[tuple[str, int], StoredRun]:
         """Returns the finished runs by (arm, seed); raises where two of them would share a place."""
@@ -252,14 +258,8 @@ class Store:
         return grid
 
 
-def _has_ended(directory: str) -> bool:
-    return os.path.exists(f"{directory}/{record.STATUS}")
-
-
-def _visible_directories(path: str) -> list[str]:
-    """Returns the directories in ``path``; a hidden one is a record being written, or left behind by a kill."""
-    with os.scandir(path) as entries:
-        return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+def _positions(labels: Sequence[Any]) -> dict[Any, int]:
+    return {label: position for position, label in enumerate(labels)}
 
 
 def _setting(run: StoredRun, name: str) -> Any:

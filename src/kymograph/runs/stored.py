@@ -18,16 +18,24 @@ from kymograph.runs.spec import RunSpec
 class StoredRun:
     """One run read from its directory; series and summary are read, and their checksums checked, when asked for."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, planned: RunSpec | None = None) -> None:
+        """Reads how the run ended and what was run; ``planned`` is what was, if the log has said so already."""
         self.directory = directory
         self._path = path = str(directory)
         self._arrays: bytes | None = None  # checked, and not looked into yet
         self._status = record.read_status(path)
-        content = read_json(f"{path}/{record.CONFIG}", self._status.files.get(record.CONFIG))
-        self.spec = RunSpec.from_identity(content)
-        self.provenance: Mapping[str, Any] = content.get("provenance", {})
-        if content.get("id") != self.spec.id or not path.endswith(self.spec.id):
+        self.spec = RunSpec.from_identity(self._config) if planned is None else planned
+        if (planned is None and self._config.get("id") != self.spec.id) or not path.endswith(self.spec.id):
             raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
+
+    @functools.cached_property
+    def _config(self) -> Mapping[str, Any]:
+        return read_json(f"{self._path}/{record.CONFIG}", self._status.files.get(record.CONFIG))
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Where and with what the run was computed."""
+        return self._config.get("provenance", {})
 
     @property
     def id(self) -> str:
@@ -101,7 +109,7 @@ class StoredRun:
     def check(self, keep: bool = True) -> None:
         """Reads summary and series to the last byte; raises unless they match their checksums.
 
-        ``keep``: whether the bytes of the series are kept until somebody asks for numbers; they may be megabytes.
+        ``keep``: whether the bytes of the series, which may be megabytes, are kept until somebody asks for numbers.
         """
         if self.status == "finished":
             _ = self.summary
@@ -109,6 +117,11 @@ class StoredRun:
                 facts = self._status.files.get(record.ARRAYS)
                 content = read_bytes(f"{self._path}/{record.ARRAYS}", facts, limit=None)
                 self._arrays = content if keep else None
+
+    def check_sizes(self) -> None:
+        """Raises unless the files of a finished run are as long as its status says."""
+        if self.status == "finished":
+            record.check_sizes(self._path, self._status)
 
     @functools.cached_property
     def summary(self) -> Mapping[str, Any]:

@@ -12,7 +12,11 @@ PART = {"about": "time this package next to the scripts' way of working", "order
 
 @dataclass(frozen=True)
 class Options:
-    """This package next to the scripts' way of working, interleaved, as ratios with their spread."""
+    """This package next to the scripts' way of working, interleaved, as ratios with their spread.
+
+    `kymograph bench scale` measures instead what commands cost in a directory of ten thousand runs, and returns 1 if a
+    limit is not kept.
+    """
 
     names: Annotated[tuple[str, ...], positional(), shown("[NAME ...]", default="all")] = ()
     """Which comparisons; or engines: what each engine costs per sweep and per stack."""
@@ -31,6 +35,10 @@ def main(words: list[str]) -> int:
         from kymograph.bench.engines import bench_engines
 
         return bench_engines()
+    if options.names == ("scale",):
+        from kymograph.bench.scale import bench_scale
+
+        return bench_scale()
     from kymograph.bench.compare import bench
 
     return bench(options.names, options.repeats, options.markdown, options.readme)

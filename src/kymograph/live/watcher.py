@@ -1,0 +1,91 @@
+"""A directory watched over time: read again only when something in it has changed, and never so often that it costs.
+
+Nothing but files connects a watcher with the sweep. Records come and go by rename, which changes the date of the
+directory they are in: while no date changes and no process is at work, ten thousand runs need not be looked at. A file
+that somebody edits in place shows at the next look of all.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kymograph.live.reading import reread_state
+from kymograph.live.state import LiveState
+from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.log import DIRECTORY as LOG
+from kymograph.sweep.heartbeat import RUNNING
+
+LOOK_AT_ALL = 60.0
+"""Seconds after which everything is read again, whether or not something seems to have changed."""
+SHARE = 0.1
+"""The most of a core that reading may take while a sweep is at work."""
+NEGLIGIBLE = 0.1
+"""CPU seconds that a reading may take without being rationed."""
+_COARSE = 2 * 10**9
+"""Nanoseconds within which two changes may have the same date."""
+
+Dates = tuple[tuple[str, int], ...]
+
+
+class Watcher:
+    """The state of one directory, as of its last reading."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._state: LiveState | None = None
+        self._dates: Dates = ()
+        self._read_at, self._cost = 0.0, 0.0
+
+    def state(self, now: float) -> LiveState:
+        """Returns the state at the time ``now``, the same object as before unless it was read again."""
+        dates = tuple(_dates(Path(self._directory)))
+        if self._state is None or self._is_due(self._state, dates):
+            started = time.process_time()
+            self._state = reread_state(self._directory, now)
+            self._cost, self._read_at, self._dates = time.process_time() - started, time.monotonic(), dates
+        return self._state
+
+    def _is_due(self, state: LiveState, dates: Dates) -> bool:
+        since = time.monotonic() - self._read_at
+        if self._cost > NEGLIGIBLE and since < self._cost / SHARE:
+            return False
+        at_work = any(process.alive for study in state.studies for process in study.processes)
+        just_now = max((date for _, date in self._dates), default=0) > time.time_ns() - _COARSE
+        return at_work or just_now or dates != self._dates or since > LOOK_AT_ALL
+
+
+def _dates(root: Path) -> Iterator[tuple[str, int]]:
+    """Yields when each directory and file changed whose change says that a run, a plan or a heartbeat did."""
+    for directory in (root, root / LOG, root.parent / LOG, root / RUNNING):
+        yield from _dates_in(directory)
+    try:
+        studies = sorted(entry.path for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return
+    if any(os.path.exists(f"{root}/{name}") for name in (DECLARATION, RUNNING)):
+        return  # a study's own directory: what is in it are runs
+    for path in studies:
+        yield from _date(path)
+        yield from _date(f"{path}/{DECLARATION}")
+        yield from _dates_in(Path(path) / RUNNING)
+
+
+def _dates_in(directory: Path) -> Iterator[tuple[str, int]]:
+    """Yields when a directory and each file in it changed."""
+    yield from _date(str(directory))
+    try:
+        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+            if entry.is_file():
+                yield entry.path, entry.stat().st_mtime_ns
+    except OSError:
+        return
+
+
+def _date(path: str) -> Iterator[tuple[str, int]]:
+    try:
+        yield path, os.stat(path).st_mtime_ns
+    except OSError:
+        return
