@@ -151,7 +151,7 @@ def _options(group: type) -> Iterator[str]:
 
 
 def test_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("variance", "snapshot", "--n-seeds", "2", "--arms", "resmlp/bp", "--out", f"{tmp_path}/{{device}}", "--engine",
-             "serial")  # fmt: skip
+    out = f"{tmp_path}/{{device}}"
+    words = ("variance", "snapshot", "--n-seeds", "2", "--arms", "resmlp/bp", "--engine", "serial", "--out", out)
     on_cpu, on_cuda = on_both(capsys, *words, "--epochs", "1", "--depth", "2", "--width", "8", "--batch-size", "40")
     assert on_cpu == on_cuda and "initialisation" in on_cpu
