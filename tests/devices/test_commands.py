@@ -138,7 +138,7 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_no_command_with_a_device_is_left_out() -> None:
     with_device = {name for name in VERBS.names() if "device" in set(_options(VERBS.module(name).Options))}
-    assert with_device == {"run", "reproduce", "audit", "calibrate", "rules"}
+    assert with_device == {"run", "reproduce", "audit", "calibrate", "rules", "variance"}
 
 
 def _options(group: type) -> Iterator[str]:
@@ -148,3 +148,10 @@ def _options(group: type) -> Iterator[str]:
             yield from _options(kind)  # type: ignore[arg-type]
         else:
             yield name
+
+
+def test_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = f"{tmp_path}/{{device}}"
+    words = ("variance", "snapshot", "--n-seeds", "2", "--arms", "resmlp/bp", "--engine", "serial", "--out", out)
+    on_cpu, on_cuda = on_both(capsys, *words, "--epochs", "1", "--depth", "2", "--width", "8", "--batch-size", "40")
+    assert on_cpu == on_cuda and "initialisation" in on_cpu

@@ -53,7 +53,7 @@ class Decay(Study[DecayConfig]):
         return [self.one(spec) for spec in specs]
 
     def one(self, spec):
-        draw = np.random.default_rng(spec.seed)
+        draw = np.random.default_rng([spec.seed, spec.arm == "fast"])
         level = SCALE * (1 + 0.1 * draw.random()) * (1 - spec.config.rate) ** np.arange(spec.config.steps)
         steps = np.arange(spec.config.steps)
         series = {
