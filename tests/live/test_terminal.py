@@ -149,4 +149,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "0/1 done, 1 waiting" in capsys.readouterr().out
     (tmp_path / "warmup" / PLAN).write_text("{")
     assert call(str(tmp_path), "--once") == 1
-    assert "what was planned is unknown" in " ".join(capsys.readouterr().out.split())
+    assert "since nothing else says what was planned" in " ".join(capsys.readouterr().out.split())
