@@ -69,6 +69,7 @@ def write_checkpoint(path: Path, width: int = 8, blocks: int = 4) -> None:
     torch.save({"state_dict": state, "Bs": [torch.randn(width, 10) for _ in range(blocks)], "test_acc": 0.36}, path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("desk")
 def test_every_command_of_the_page_works(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     script_logs(tmp_path)
