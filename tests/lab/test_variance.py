@@ -50,7 +50,7 @@ def test_every_source_is_swept_and_the_known_one_is_found(tmp_path: Path) -> Non
     assert idle == ["feedback", "feedback"] and exact.numbers[0].dominant == "initialisation"
     text = table(done.arms)
     assert "ln size: initialisation varies it most (p < 0.0001)" in text
-    assert "tilt: what varies it most cannot be told (" in text
+    assert "tilt: no source clearly dominates (" in text
     assert text.count("does nothing: all runs agree") == 2 and "suppose normal values" in text
 
 

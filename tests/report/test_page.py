@@ -222,3 +222,12 @@ def test_a_text_that_no_encoding_holds_breaks_no_page(tmp_path: Path) -> None:
     make_runs(tmp_path)
     store = add_failure(tmp_path, "cannot read \udcff")
     assert write_page(store, Verdicts(()), tmp_path / "r.html", now=NOW).exists()
+
+
+def test_a_manipulation_check_is_labelled_and_counted_apart(clipping_store: Store) -> None:
+    """It used to look like a finding, and to be counted as one."""
+    verdicts = kymograph.judge(clipping_store)
+    checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
+    page = Outline(build_page(clipping_store, verdicts, now=NOW))
+    assert checks and f"and {len(checks)} manipulation checks, which are no findings" in page.text
+    assert page.text.count("clipping, manipulation check,") == len(checks)

@@ -50,9 +50,9 @@ def test_a_directory_in_which_sources_were_varied_is_shown_as_the_command_prints
                 row = dict(zip(chart.data["columns"], rows[arm.name, number.label, spread.source], strict=True))
                 assert row["sd"] == float(f"{spread.sd:.5g}") and row["n"] == spread.n
                 assert row["scale"] == ("ln" if number.log else "as it is"), "the registered claims say so"
-                assert row["varies it most"] == (number.dominant or "cannot be told")
+                assert row["varies it most"] == (number.dominant or "undecided")
     assert "initialisation varies size most" in chart.caption and "feedback does nothing" in chart.caption
-    assert "it cannot be told which source varies tilt most" in chart.caption
+    assert "no source clearly dominates tilt" in chart.caption
     assert "chi-square, for normal values" in chart.caption and "0.1 is about 10 %" in chart.caption
 
 
@@ -99,5 +99,5 @@ def test_numbers_that_never_vary_and_hostile_names_are_drawn(tmp_path: Path) -> 
         write(tmp_path, source, lambda seed: {"x": 1.0, "seed": seed}, arm=HOSTILE_ARM)
     chart = drawn(tmp_path, x="<b>x</b>")
     assert "nan" not in chart.panels[0].picture and "<b>" not in chart.panels[0].picture
-    assert HOSTILE_ARM not in chart.panels[0].picture and "cannot be told" in chart.caption
-    assert [row[-2:] for row in chart.data["rows"]] == [["cannot be told", None]] * 2
+    assert HOSTILE_ARM not in chart.panels[0].picture and "no source clearly dominates" in chart.caption
+    assert [row[-2:] for row in chart.data["rows"]] == [["undecided", None]] * 2

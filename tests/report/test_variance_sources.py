@@ -64,7 +64,7 @@ def test_without_a_clear_winner_it_cannot_be_told(tmp_path: Path) -> None:
     write(tmp_path, "feedback", lambda seed: {"x": 1.9 * seed})
     ((number,),) = [arm.numbers for arm in spreads(tmp_path)]
     assert number.largest == "feedback" and number.dominant is None and 0.05 < number.p < 0.1
-    assert conclusion(number).startswith("what varies it most cannot be told (feedback 5.75, order 3.03; p = 0.0")
+    assert conclusion(number).startswith("no source clearly dominates (feedback 5.75, order 3.03; p = 0.0")
 
 
 def test_one_source_or_one_run_per_source_is_nothing_to_compare(tmp_path: Path) -> None:

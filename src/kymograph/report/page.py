@@ -98,7 +98,8 @@ def build_page(
     )
     environment.filters["data"] = data_block
     style, script = _style(), _template("report.js")
-    counts = Counter(verdict.outcome for verdict in verdicts)
+    findings = Counter(verdict.outcome for verdict in verdicts if verdict.claim.kind is None)
+    occurring = {verdict.outcome for verdict in verdicts}
     return environment.get_template("report.html").render(
         title=title,
         now=now,
@@ -108,7 +109,9 @@ def build_page(
         script=Markup(script),
         store=store,
         claims=[claim_view(index, verdict) for index, verdict in enumerate(verdicts)],
-        outcomes=[(str(outcome), counts[outcome]) for outcome in Outcome if counts[outcome]],
+        counts=[(str(outcome), findings[outcome]) for outcome in Outcome if findings[outcome]],
+        manipulation_checks=len(verdicts) - sum(findings.values()),
+        outcomes=[str(outcome) for outcome in Outcome if outcome in occurring],
         claimed=list(dict.fromkeys(verdict.claim.study for verdict in verdicts)),
         sections=[
             section_of(store, one, [verdict.settings for verdict in verdicts if verdict.claim.study == one.name])

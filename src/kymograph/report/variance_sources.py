@@ -66,7 +66,7 @@ class NumberSpread:
 
     @property
     def dominant(self) -> str | None:
-        """The source that varies the number most; None if that cannot be told."""
+        """The source that varies the number most; None if none clearly does."""
         return self.largest if self.p < LEVEL else None
 
     @property
@@ -205,7 +205,7 @@ def about_all(arms: Iterable[ArmSpread]) -> str:
 
 
 def conclusion(number: NumberSpread) -> str:
-    """Returns which source varies a number most, or that it cannot be told, in words."""
+    """Returns which source varies a number most, or that none clearly does, in words."""
     acting = [one for one in number.sources if one.source != ALL and not one.idle]
     if number.dominant is not None:
         return f"{number.dominant} varies it most (p = {p_text(number.p)})".replace("= <", "<")
@@ -215,4 +215,4 @@ def conclusion(number: NumberSpread) -> str:
     why = "values that do not vary cannot be tested"
     if not math.isnan(number.p):
         why = f"p = {p_text(number.p)}".replace("= <", "<")
-    return f"what varies it most cannot be told ({first.source} {first.sd:.3g}, {second.source} {second.sd:.3g}; {why})"
+    return f"no source clearly dominates ({first.source} {first.sd:.3g}, {second.source} {second.sd:.3g}; {why})"

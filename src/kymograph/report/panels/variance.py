@@ -178,7 +178,7 @@ def _finding(arm: ArmSpread) -> str:
     open_ = told.pop(None, [])
     parts = [f"{source} varies {_listed(labels)} most" for source, labels in told.items()]
     if open_:
-        parts.append(f"it cannot be told which source varies {_listed(open_)} most")
+        parts.append(f"no source clearly dominates {_listed(open_)}")
     idle = dict.fromkeys(spread.source for one in arm.numbers for spread in one.sources if spread.idle)
     if idle:
         parts.append(f"{_listed([*idle])} {'does' if len(idle) == 1 else 'do'} nothing")
@@ -192,7 +192,7 @@ def _listed(words: Sequence[str]) -> str:
 def _rows(arms: Sequence[ArmSpread]) -> Iterable[tuple]:
     for arm in arms:
         for one in arm.numbers:
-            verdict = one.dominant or "cannot be told"
+            verdict = one.dominant or "undecided"
             for spread in one.sources:
                 share = spread.share or (None, None, None)
                 numbers = (spread.n, spread.sd, spread.low, spread.high, *share)
