@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kymograph.claims import registration
 from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.design import Design
+from kymograph.claims.logged import log_registration
+from kymograph.claims.plan import Plan
 from kymograph.claims.ratios import compared_as_ratios, registered_claims
+
+PLAN = Plan(tuple(range(10)), Design((10,)))
 
 
 def claim(name: str, measure: Measure, scale: str, study: str = "s") -> Claim:
@@ -24,6 +28,8 @@ def test_only_summary_numbers_on_the_ratio_scale_count_and_they_are_found_where_
         claim("others", Measure("elsewhere"), "log ratio", study="t"),
     ]
     assert compared_as_ratios(made[:3]) == {"norm"}
-    registration.register(tmp_path, made, {})
+    for study in ("s", "t"):
+        log_registration(tmp_path, study, [one for one in made if one.study == study], PLAN)
     assert compared_as_ratios(registered_claims(tmp_path, "s")) == {"norm"}
-    assert registered_claims(tmp_path / "empty", "s") == []
+    assert compared_as_ratios(registered_claims(tmp_path, "t")) == {"elsewhere"}
+    assert registered_claims(tmp_path, "u") == []

@@ -12,9 +12,9 @@ from kymograph.cli.main import main
 from kymograph.live import terminal
 from kymograph.live.state import RunCounts
 from kymograph.live.terminal import BLOCKS, format_counts, spark, watch
-from kymograph.runs.plan_file import PLAN, record_plan
+from kymograph.runs.planned import PLAN
 from kymograph.runs.spec import RunSpec
-from tests.live.stage import beat, dead_process, fail, finish, specs
+from tests.live.stage import beat, dead_process, fail, finish, plan, specs
 
 
 def console(is_terminal: bool, width: int = 120) -> tuple[Console, io.StringIO]:
@@ -56,7 +56,7 @@ def test_counts_as_text() -> None:
 
 def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:
     runs = [*specs(3), *specs(2, arm="residual/[red]x[/]\x1b[2J")]
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     finish(tmp_path, runs[0])
     finish(tmp_path, runs[1])
     fail(tmp_path, runs[2], "ValueError: [bold]no[/wrong]")
@@ -72,7 +72,7 @@ def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:
 
 def test_lines_where_there_is_no_terminal_one_per_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = specs(3)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     shown, file = console(False)
     path = beat(tmp_path, runs[:1])
     nothing = lambda: None  # noqa: E731
@@ -102,7 +102,7 @@ def test_a_live_picture_on_a_terminal_that_ends_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     runs = specs(2, arm="long/name" * 3)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     beat(tmp_path, runs, dead_process())
     shown, file = console(True, width)
     later(monkeypatch, lambda: finish(tmp_path, runs[0]), lambda: finish(tmp_path, runs[1]))
@@ -113,12 +113,12 @@ def test_a_live_picture_on_a_terminal_that_ends_by_itself(
 
 def test_follow_goes_on_and_leaves_on_control_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = specs(1)
-    record_plan(tmp_path, [run])
+    plan(tmp_path, [run])
     finish(tmp_path, run)
     for is_terminal in (False, True):
         shown, file = console(is_terminal)
         more = RunSpec("warmup", "a", 7 + is_terminal, {"lr": 0.1}, 1)
-        later(monkeypatch, lambda more=more: record_plan(tmp_path, [more]), interrupt)
+        later(monkeypatch, lambda more=more: plan(tmp_path, [more]), interrupt)
         assert watch(str(tmp_path), follow=True, console=shown) == 0
         assert "1 waiting" in file.getvalue() or "2 waiting" in file.getvalue()
     later(monkeypatch, interrupt)
@@ -130,7 +130,7 @@ def test_nothing_planned_waits_and_a_directory_may_go_and_come(tmp_path: Path, m
     root.mkdir()
     shown, file = console(True)
     (run,) = specs(1)
-    later(monkeypatch, root.rmdir, lambda: (record_plan(root, [run]), finish(root, run)))
+    later(monkeypatch, root.rmdir, lambda: (plan(root, [run]), finish(root, run)))
     assert watch(str(root), console=shown) == 0
     assert "nothing is planned" in file.getvalue() and "1/1 done" in file.getvalue()
 
@@ -144,9 +144,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert call(str(tmp_path / "absent")) == 1
     assert "no directory" in capsys.readouterr().err
     runs = specs(1)
-    record_plan(tmp_path, runs)
+    plan(tmp_path, runs)
     assert call(str(tmp_path), "--once") == 0
     assert "0/1 done, 1 waiting" in capsys.readouterr().out
     (tmp_path / "warmup" / PLAN).write_text("{")
     assert call(str(tmp_path), "--once") == 1
-    assert "since nothing else says what was planned" in " ".join(capsys.readouterr().out.split())
+    assert "the log has what was planned" in " ".join(capsys.readouterr().out.split())

@@ -78,16 +78,16 @@ def test_a_local_module_outside_the_files_folder_is_part_of_the_source(
 def test_an_installed_package_is_its_own_source_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(
         tmp_path / "site-packages",
-        mine__study="import mine.near, theirs\nfrom . import beside\n",
-        mine__near="",
-        mine__beside="",
+        parcel__study="import parcel.near, theirs\nfrom . import beside\n",
+        parcel__near="",
+        parcel__beside="",
         theirs="",
     )
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
-    found = source_files(tmp_path / "site-packages" / "mine" / "study.py", "mine.study")
-    assert set(found) == {"mine.study", "mine.near", "mine.beside"}
-    (tmp_path / "site-packages" / "mine" / "__init__.py").write_text("")
-    assert set(source_files(tmp_path / "site-packages" / "mine" / "study.py")) == {"mine", *found}
+    found = source_files(tmp_path / "site-packages" / "parcel" / "study.py", "parcel.study")
+    assert set(found) == {"parcel.study", "parcel.near", "parcel.beside"}
+    (tmp_path / "site-packages" / "parcel" / "__init__.py").write_text("")
+    assert set(source_files(tmp_path / "site-packages" / "parcel" / "study.py")) == {"parcel", *found}
 
 
 def test_a_file_is_named_from_the_top_of_its_packages(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.plan import Plan
 from kymograph.claims.registration import CHANGED, POST_HOC, REGISTERED, changed_fields, key
@@ -69,6 +70,17 @@ def registrations(history: Log, study: str) -> list[Registration]:
                 raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None
             found.append(Registration(entry.hash, study, content["claims"], plan))
     return found
+
+
+def registered_contents(history: Log, root: Path | None, study: str) -> dict[str, Mapping[str, Any]]:
+    """Returns what each registered claim of a study says, by its key, as it was last registered.
+
+    Directories from before the log have nothing but what is stored beside the runs.
+    """
+    if history.entries or root is None:
+        return {name: content for one in registrations(history, study) for name, content in one.claims.items()}
+    contents = {name: entry.get("claim") or {} for name, entry in registration.read(root).items()}
+    return {name: content for name, content in contents.items() if content.get("study") == study}
 
 
 def log_registration(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from kymograph.claims import registration
 from kymograph.claims.claim import Claim
+from kymograph.claims.logged import registered_contents
+from kymograph.runs.planned import log_of
 
 
 def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
@@ -24,7 +25,7 @@ def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
 def registered_claims(root: Path, study: str) -> list[Claim]:
     """Returns the claims about a study that are registered with a directory, as far as they can be read."""
     found = []
-    for entry in registration.read(root).values():
+    for content in registered_contents(log_of(root), root, study).values():
         with contextlib.suppress(ValueError):
-            found.append(Claim.of(entry.get("claim") or {}))
-    return [claim for claim in found if claim.study == study]
+            found.append(Claim.of(content))
+    return found

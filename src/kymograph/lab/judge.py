@@ -57,9 +57,6 @@ def judge(
     where = dict(where or {})
     evidence = choose(evidence, where, only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
-    # Directories from before the log have nothing but what is stored beside the runs.
-    before_log = evidence.root is not None and not evidence.log.entries
-    registered = registration.read(evidence.root) if before_log and evidence.root is not None else {}
     shared = registrations(evidence.log, OWN_STUDY)
     named = {study.name: study for study in studies}
     verdicts: list[Verdict] = []
@@ -70,7 +67,7 @@ def judge(
         known = [*registrations(evidence.log, name), *shared]
         world = _world(declaration, evidence, known)
         mine = [] if study is None else list(study.claims())
-        old = logged.no_longer_made(mine, _registered_claims(name, known, registered, evidence))
+        old = logged.no_longer_made(mine, logged.registered_contents(evidence.log, evidence.root, name))
         if own is not None:
             mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
         ready = [claim for claim in (*mine, *old) if asked(claim, world)]
@@ -102,19 +99,6 @@ def judge(
         if not verdicts:
             raise KymographError(f"no run fits any of the {len(own)} claims; look at their study, arm and where")
     return Verdicts(tuple(verdicts), facts)
-
-
-def _registered_claims(
-    study: str, known: Sequence[Registration], stored: Mapping[str, Mapping[str, Any]], evidence: JudgedRuns
-) -> dict[str, Mapping[str, Any]]:
-    """Returns what each registered claim of a study says, by its key, as it was last registered.
-
-    Directories from before the log have nothing but what is stored beside the runs.
-    """
-    if evidence.log.entries:
-        return {name: content for one in known if one.study == study for name, content in one.claims.items()}
-    contents = {name: entry.get("claim") or {} for name, entry in stored.items()}
-    return {name: content for name, content in contents.items() if content.get("study") == study}
 
 
 def _narrowing(where: Mapping[str, Any], world: World) -> str:

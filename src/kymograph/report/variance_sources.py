@@ -84,6 +84,11 @@ class ArmSpread:
     numbers: tuple[NumberSpread, ...]
 
 
+def has_several_sources(runs: Iterable[StoredRun]) -> bool:
+    """Says whether some arm was run with two sources or more."""
+    return any(len(group.by_source) > 1 for group in _groups(runs))
+
+
 def arm_spreads(
     runs: Iterable[StoredRun], headlines: Mapping[str, str], ratios: Collection[str] = ()
 ) -> list[ArmSpread]:

@@ -21,6 +21,7 @@ from kymograph.report.variance_sources import (
     SourceSpread,
     about_all,
     arm_spreads,
+    has_several_sources,
 )
 
 PART = {"about": "the standard deviation of headline numbers by source of variance", "order": 60, "scope": "study"}
@@ -39,7 +40,7 @@ def draw(request: ChartRequest) -> Chart | None:
     """Returns one picture per headline number; None unless some arm was run with two sources or more."""
     root, studies = request.store.root, request.store.studies
     headlines = request.display.facts.get("headlines")
-    if not isinstance(headlines, Mapping) or len(studies) != 1:
+    if not isinstance(headlines, Mapping) or len(studies) != 1 or not has_several_sources(request.store.finished):
         return None
     ratios = compared_as_ratios(registered_claims(root, studies[0])) if root is not None else frozenset()
     arms = arm_spreads(request.store.finished, headlines, ratios)
