@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kymograph.lab.figures import figure as figure
     from kymograph.lab.judge import judge as judge
     from kymograph.lab.run import run as run
+    from kymograph.lab.function_study import study as study
     from kymograph.runs.arrays import LabelledArray as LabelledArray
     from kymograph.runs.declaration import Arm as Arm
     from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from kymograph.runs.stored import StoredRun as StoredRun
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
+    from kymograph.studies.active_run import ActiveRun as ActiveRun
     from kymograph.studies.base import Study as Study
     from kymograph.studies.loading import list_studies as list_studies
     from kymograph.studies.loading import load_study as load_study
 
 _HOMES = {
+    "ActiveRun": "kymograph.studies.active_run",
     "Arm": "kymograph.runs.declaration",
     "Check": "kymograph.claims.claim",
     "Claim": "kymograph.claims.claim",
@@ -65,6 +68,7 @@ _HOMES = {
     "list_studies": "kymograph.studies.loading",
     "load_study": "kymograph.studies.loading",
     "run": "kymograph.lab.run",
+    "study": "kymograph.lab.function_study",
 }
 
 __all__ = [*sorted(_HOMES)]

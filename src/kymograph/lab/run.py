@@ -18,8 +18,8 @@ from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.code_reference import CodeReference
+from kymograph.studies.loading import load_with_reference, with_reference
+from kymograph.sweep.code_reference import CodeReference, stop_while_loading
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.devices import check_device
 from kymograph.sweep.engines.base import check_engine, choose_engine
@@ -57,7 +57,7 @@ class SweepOptions:
 
 
 def run(
-    study: str,
+    study: str | Study,
     seeds: Iterable[int] | None = None,
     *,
     n_seeds: int | None = None,
@@ -73,7 +73,8 @@ def run(
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
 
     Args:
-        study: a registered study such as ``depth``, or your own as ``file.py``, ``file.py:Name`` or ``module:Name``.
+        study: a registered study such as ``depth``, your own as ``file.py``, ``file.py:Name`` or ``module:Name``, or
+            the study itself.
         seeds: the seeds; or give ``n_seeds`` for the first so many of the fixed list (default 10).
         arms: names or patterns such as ``extreme/*``; default: the study's default arms.
         out: the directory that holds the runs.
@@ -111,7 +112,7 @@ def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int,
 
 
 def sweep(
-    reference: str,
+    reference: str | Study,
     seeds: Sequence[int],
     options: SweepOptions,
     *,
@@ -119,7 +120,8 @@ def sweep(
     fields: Mapping[str, Any] | None = None,
 ) -> Sweep:
     """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them."""
-    study, code = load_with_reference(reference)
+    stop_while_loading()
+    study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
     specs = study.specs(seeds, arms, fields)
     root = Path(options.out)
     check_engine(options.engine, options.workers)
