@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kymograph.lab.audit import audit as audit
     from kymograph.lab.figures import figure as figure
     from kymograph.lab.judge import judge as judge
+    from kymograph.lab.record import record as record
     from kymograph.lab.run import run as run
     from kymograph.lab.function_study import study as study
     from kymograph.runs.arrays import LabelledArray as LabelledArray
@@ -67,6 +68,7 @@ _HOMES = {
     "judge": "kymograph.lab.judge",
     "list_studies": "kymograph.studies.loading",
     "load_study": "kymograph.studies.loading",
+    "record": "kymograph.lab.record",
     "run": "kymograph.lab.run",
     "study": "kymograph.lab.function_study",
 }

@@ -130,9 +130,8 @@ def quantities(claim: Claim) -> list[Quantity]:
 def asked(claim: Claim, world: World) -> bool:
     """Says whether everything that the claim compares was ever set out to run."""
     there: list[Run | RunSpec | Invalid] = [*world.runs, *world.planned, *world.invalid, *world.abandoned]
-    return all(
-        quantity.arm in world.superseded or any(fits(run, quantity) for run in there) for quantity in quantities(claim)
-    )
+    unused = {*world.superseded, *world.further_seeds}
+    return all(quantity.arm in unused or any(fits(run, quantity) for run in there) for quantity in quantities(claim))
 
 
 def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
