@@ -60,7 +60,6 @@ def judge(
     registered = registration.read(evidence.root) if evidence.root is not None else {}
     shared = registrations(evidence.log, OWN_STUDY)
     named = {study.name: study for study in studies}
-    narrowed = f"--where {' '.join(f'{name}={value}' for name, value in where.items())}" if where else ""
     verdicts: list[Verdict] = []
     not_asked: list[str] = []
     for declaration in in_order(evidence):
@@ -82,7 +81,7 @@ def judge(
             unjudged_claims=len(unjudged),
             never_run_claims=len(never_run),
             code_changed=_code_changed(named.get(name), declaration),
-            narrowed=narrowed,
+            narrowed=_narrowing(where, world),
         )
         not_asked += [claim.name for claim in (*mine, *old) if claim not in ready]
         forgotten = {registration.key(claim) for claim in old} if study is not None else set()
@@ -114,6 +113,15 @@ def _registered_claims(
         return {name: content for one in known if one.study == study for name, content in one.claims.items()}
     contents = {name: entry.get("claim") or {} for name, entry in stored.items()}
     return {name: content for name, content in contents.items() if content.get("study") == study}
+
+
+def _narrowing(where: Mapping[str, Any], world: World) -> str:
+    """Returns how the study's runs were chosen by their settings, in words; empty if it has none of the settings."""
+    known = {name for run in world.runs for name in run.config} | {
+        name for run in world.planned for name in run.settings
+    }
+    mine = [f"{name}={value}" for name, value in where.items() if name in known]
+    return f"--where {' '.join(mine)}" if mine else ""
 
 
 def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdict:

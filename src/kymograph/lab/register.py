@@ -157,6 +157,13 @@ def _check_family(study: str, claims: Sequence[Claim], plan: Plan, history: Log)
     known = family(registrations(history, study))
     count = len(known | {(registration.key(claim), statement(claim.content)) for claim in claims})
     strictest = min(claim.alpha for claim in claims)
+    for look in plan.design.looks if plan.design.sequential else ():
+        smallest, level = smallest_p(look.seeds), strictest * look.share
+        if smallest * count > level:
+            raise KymographError(
+                f"the look at {look.seeds} seeds can decide nothing: the exact test reaches no p below {smallest:.2g}, "
+                f"and the look may spend {level:.2g} on {count} claims; leave it out"
+            )
     smallest = plan.design.smallest_p
     if smallest * count > strictest:
         raise KymographError(

@@ -1,0 +1,103 @@
+"""The decision on many families of claims at once: `decide.decide_family` in arrays.
+
+The p-values come from the same tests and the same hypotheses as the judge's; only the looks, Holm's correction and the
+choice of the outcome are written a second time, over arrays. Tests hold that every outcome is the judge's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kymograph.claims.claim import Claim
+from kymograph.claims.design import Design, PlannedLook
+from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
+from kymograph.statistics.many_samples import ManySamples, holm_many
+
+_BLOCK = 500
+"""How many samples are tested at once: their tables of subsets then fit the memory that is close to the processor."""
+
+
+@dataclass(frozen=True)
+class ManyDecisions:
+    """Which outcome each claim has in each world, (worlds, claims) each; none of the three is INCONCLUSIVE."""
+
+    supported: np.ndarray
+    refuted: np.ndarray
+    equivalent: np.ndarray
+
+    @property
+    def directed(self) -> np.ndarray:
+        """Where a direction was decided: SUPPORTED or REFUTED."""
+        return self.supported | self.refuted
+
+    @property
+    def decided(self) -> np.ndarray:
+        """Where anything was decided."""
+        return self.directed | self.equivalent
+
+
+def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:
+    """Returns the decisions on one family of claims in many worlds.
+
+    Args:
+        claims: the claims of the family.
+        values: (worlds, claims, n) differences left - right of the seeds.
+        looks: those of a sequential design that were reached, the last one at all the values.
+    """
+    found = [_weigh(claim, values[:, index], looks) for index, claim in enumerate(claims)]
+    direction, support, refute, equivalence = (
+        np.stack(columns, axis=1)
+        for columns in zip(*((one.direction, one.support, one.refute, one.equivalence) for one in found), strict=True)
+    )
+    alpha = np.array([claim.alpha for claim in claims])
+    directed = holm_many(direction) <= alpha
+    upward = support <= refute
+    equivalent = ~directed & (holm_many(equivalence) <= alpha)
+    return ManyDecisions(directed & upward, directed & ~upward, equivalent)
+
+
+def decide_alone(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:
+    """Returns the decisions on a claim that is alone in its family, from ``values`` (worlds, n)."""
+    return decide_many([claim], values[:, None], looks)
+
+
+def decide_at_looks(claims: Sequence[Claim], values: np.ndarray, design: Design) -> list[ManyDecisions]:
+    """Returns the decisions after every look of a design, as a user who looks at each of them sees them."""
+    return [decide_many(claims, values[:, :, : look.seeds], design.reached(look.seeds)) for look in design.looks]
+
+
+def _weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook]) -> PValues:
+    """Returns the p-values of the claim in every world, by both tests and over the looks' shares of alpha."""
+    turned, bounds = direction_sign(claim) * values, bounds_of(claim)
+    stages = [
+        _tests(turned[:, : look.seeds], bounds, claim.alpha) for look in looks or (PlannedLook(values.shape[1], 1.0),)
+    ]
+    shares = [look.share for look in looks] or [1.0]
+    spent = (
+        np.minimum(1.0, np.min([p / share for p, share in zip(kind, shares, strict=True)], axis=0))
+        for kind in zip(*stages, strict=True)
+    )
+    return PValues(*spent)
+
+
+def _tests(turned: np.ndarray, bounds: Bounds, alpha: float) -> PValues:
+    """Returns the larger of the two tests' p-values in every sample: exactly up to alpha, and above alpha above it."""
+    student = functools.cache(ManySamples(turned).t_p)
+
+    @functools.cache
+    def flips(against: float, alternative: Literal["greater", "less"]) -> np.ndarray:
+        # Neither shares of alpha nor Holm's correction make a p-value smaller: where Student's is above alpha nothing
+        # is decided, whatever the other test says, and the other test is what takes the time.
+        p = student(against, alternative).copy()
+        near = np.flatnonzero(p <= alpha)
+        for start in range(0, len(near), _BLOCK):
+            block = near[start : start + _BLOCK]
+            p[block] = ManySamples(turned[block]).sign_flip_p(against, alternative)
+        return p
+
+    return PValues(*map(np.maximum, p_values(bounds, student), p_values(bounds, flips)))
