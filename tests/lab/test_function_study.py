@@ -12,10 +12,12 @@ import torch
 
 import kymograph as ky
 from kymograph.claims.claim import Claim
-from kymograph.cli.main import main as call_main
+from kymograph.cli.options import EngineOptions
+from kymograph.cli.verbs import run as verb
 from kymograph.errors import KymographError
 from kymograph.lab.function_study import RESERVED, FunctionStudy, summary_of
 from kymograph.studies import active_run
+from tests.cli.command import call
 from tests.studies import warmup_example
 from tests.studies.warmup_example import warmup_study
 
@@ -34,7 +36,7 @@ def test_it_is_a_study_with_arms_that_differ_in_what_they_set() -> None:
 
 def test_it_runs_is_judged_and_is_found_again(tmp_path: Path) -> None:
     store = warmup_study.run(n_seeds=6, out=tmp_path, quiet=True, lr=0.1)
-    assert len(store.finished) == 12 and store.arms == ["constant", "warmup"]
+    assert len(store.finished) == 12 and list(store.arms) == ["constant", "warmup"]
     (verdict,) = warmup_study.judge(tmp_path)
     assert verdict.n == 6 and verdict.settings == {"lr": 0.1} and verdict.registration.startswith("registered")
     run = next(iter(store.finished))
@@ -65,9 +67,9 @@ def test_what_ran_before_does_not_matter(tmp_path: Path) -> None:
 
 def test_every_way_to_run_it_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmup_study.run([3], out=tmp_path / "here", quiet=True)
-    assert call_main(["run", str(FILE), "--seeds", "3", "--out", str(tmp_path / "file")]) == 0
-    assert call_main(["run", f"{FILE}:warmup_study", "--seeds", "3", "--engine", "processes", "--workers", "2", "--out",
-                      str(tmp_path / "workers")]) == 0  # fmt: skip
+    assert call("run", str(FILE), "--seeds", "3", "--out", str(tmp_path / "file")) == 0
+    assert call("run", f"{FILE}:warmup_study", "--seeds", "3", "--engine", "processes", "--workers", "2", "--out",
+                str(tmp_path / "workers")) == 0  # fmt: skip
     found = [ky.Store.open(tmp_path / name) for name in ("here", "file", "workers")]
     for store in found[1:]:
         for mine, other in zip(found[0], store, strict=True):
@@ -148,11 +150,8 @@ def test_a_setting_cannot_have_the_name_of_an_option(name: str) -> None:
 
 
 def test_every_option_of_run_is_reserved() -> None:
-    from kymograph.cli.verbs import run as verb
-
-    options = {name for name in vars(verb).get("Options", type("", (), {})).__dataclass_fields__} if hasattr(
-        verb, "Options") else set()  # fmt: skip
-    assert options - {"study", "settings"} <= RESERVED
+    names = {*verb.Options.__dataclass_fields__, *EngineOptions.__dataclass_fields__} - {"compute"}
+    assert names <= RESERVED
 
 
 @pytest.mark.parametrize(

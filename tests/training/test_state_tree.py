@@ -49,6 +49,7 @@ def test_every_state_comes_back_as_it_was(tree: Any) -> None:
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop])
 def test_the_state_of_an_optimizer_comes_back(kind: Any) -> None:
     def one_step(net: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
         net(torch.ones(2, 3)).square().mean().backward()
         optimizer.step()
 

@@ -153,6 +153,9 @@ def _standing(claim: Claim, world: World, known: Sequence[Registration], evidenc
     if lost:
         reason = evidence.history.abandoned[lost[0].id]
         words = f"{registration.POST_HOC}: {len({run.id for run in lost})} planned runs were abandoned ({reason})"
+    anew = [run for run in mine if run.id in evidence.history.replaced]
+    if anew:
+        words = f"{registration.POST_HOC}: {len(anew)} runs were recorded anew"
     # A seed is there once every arm of the claim has it.
     there = [{run.seed for run in one.runs} for one in selected]
     return words + _look(world, set.intersection(*there) if there else set())

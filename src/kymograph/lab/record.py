@@ -17,7 +17,6 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from kymograph.errors import KymographError
 from kymograph.lab.function_study import summary_of
 from kymograph.runs.declaration import Arm, Declaration, read_declaration, write_declaration
 from kymograph.runs.files import make_directory
-from kymograph.runs.history import abandon, log_sweep
+from kymograph.runs.history import log_replaced, log_sweep
 from kymograph.runs.log import Log
 from kymograph.runs.plan_file import mend_plan, record_plan
 from kymograph.runs.provenance import provenance
@@ -138,8 +137,8 @@ def record(
         seed: the replication; runs of different arms are paired by it.
         config: the settings; nested ones are flattened (``optimizer.lr``).
         out: the directory that holds the runs.
-        if_exists: what to do if the run is recorded already: refuse, or record it anew; what was recorded before is kept
-            as superseded, and verdicts count it.
+        if_exists: what to do if the run is recorded already: refuse, or record it anew; the log keeps that, and verdicts
+            show it.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``: ``run.device``.
         question: what the experiment asks.
         headlines: summary numbers that sum a run up, with what to call them.
@@ -161,8 +160,7 @@ def record(
             raise KymographError(
                 f"{study}, {arm}, seed {seed} is recorded already in {root}; record it anew with if_exists='replace'"
             )
-        abandon(root, [spec], "recorded anew")
-        spec = _again(root, spec)
+        log_replaced(root, spec)
     mend_plan(root, study)
     record_plan(root, [spec])
     _declare(directory, study, arm, settings, question, headlines or {})
@@ -197,15 +195,6 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
                 "booleans, None and lists of these"
             )
     return found
-
-
-def _again(root: Path, spec: RunSpec[dict[str, Any]]) -> RunSpec[dict[str, Any]]:
-    """Returns the run under the next number that is free; the log keeps those before, and why they were given up."""
-    attempt = 1
-    while is_finished(root, spec):
-        attempt += 1
-        spec = replace(spec, source=f"attempt {attempt}")
-    return spec
 
 
 def _version(directory: Path) -> int:
