@@ -139,7 +139,7 @@ def test_built_in_studies_have_their_question_arms_and_charts(depth_store: Store
     assert "Do residual connections rescue" in depth.text and "h <- h + relu(W h)" in depth.text
     assert "No claims were judged" in depth.text and "forward gain, start" in depth.text
     kinds = [chart["kind"] for chart in depth.charts()]
-    assert kinds.count("kymograph") == 2 and kinds.count("curves") == 3 + 4
+    assert kinds.count("kymograph") == 2 and kinds.count("curves") == 3 + 6
     clipping = Outline(build_page(clipping_store, Verdicts(()), now=NOW))
     loss = clipping.charts()[0]
     assert [panel["title"] for panel in loss["panels"]] == ["extreme", "moderate"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kymograph.claims import decide
-from kymograph.claims.claim import ABSENCES, Check, Claim, Quantity
+from kymograph.claims.claim import ABSENCES, MANIPULATION_CHECK, Check, Claim, Quantity
 from kymograph.claims.estimands import Run, measure
 from kymograph.claims.hypotheses import direction_sign, size_on_scale
 from kymograph.claims.pairing import CannotDecide, check_pairing, remarks, runs_by_seed
@@ -27,21 +27,26 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS
 
 
 def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
-    """Returns a verdict on every claim of one study; they are one family, with those that are not judged here.
+    """Returns a verdict on every claim of one study; its findings, also those not judged here, are one family.
 
-    ``registration`` says how a claim stands to what was registered before the runs.
+    Manipulation checks are no findings: they are a family of their own. ``registration`` says how a claim stands to
+    what was registered before the runs.
     """
     drafts = [_draft(claim, world, registration(claim)) for claim in claims]
-    size = len(drafts) + world.unjudged_claims
-    decisions = decide.decide_family(
-        [draft.claim for draft, _ in drafts], [evidence for _, evidence in drafts], world.unjudged_claims
-    )
-    return [
-        replace(draft, family_size=size)
-        if evidence is None or decision is None
-        else _decided(draft, evidence, decision, size)
-        for (draft, evidence), decision in zip(drafts, decisions, strict=True)
-    ]
+    verdicts: dict[int, Verdict] = {}
+    for kind, unjudged in ((None, world.unjudged_claims), (MANIPULATION_CHECK, 0)):
+        members = [index for index, (draft, _) in enumerate(drafts) if draft.claim.kind == kind]
+        size = len(members) + unjudged
+        decisions = decide.decide_family(
+            [drafts[index][0].claim for index in members], [drafts[index][1] for index in members], unjudged
+        )
+        for index, decision in zip(members, decisions, strict=True):
+            draft, evidence = drafts[index]
+            undecided = evidence is None or decision is None
+            verdicts[index] = (
+                replace(draft, family_size=size) if undecided else _decided(draft, evidence, decision, size)  # type: ignore[arg-type]
+            )
+    return [verdicts[index] for index in range(len(drafts))]
 
 
 def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
@@ -227,7 +232,12 @@ def _checked(check: Check, world: World) -> Checked:
 
     bad = [seed for seed, value in values.items() if not holds(value)]
     numbers = np.array([values[seed] for seed in bad] if bad else list(values.values()))
-    spread = f"{numbers.min():.3g}" if (numbers == numbers[0]).all() else f"{numbers.min():.3g} to {numbers.max():.3g}"
+    known = numbers[~np.isnan(numbers)]
+    spread = "missing" if not len(known) else f"{known.min():.3g}"
+    if len(known) and (known != known[0]).any():
+        spread += f" to {known.max():.3g}"
+    if 0 < len(known) < len(numbers):
+        spread += " or missing"
     where = f" at {len(bad)} of {len(values)} seeds" if bad else ""
     return Checked(check.text, not bad, f"{check.quantity} is {spread}{where}")
 

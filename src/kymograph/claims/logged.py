@@ -122,8 +122,13 @@ def statement(content: Mapping[str, Any]) -> str:
 
 
 def family(known: Iterable[Registration]) -> set[tuple[str, str]]:
-    """Returns every claim ever registered for a study, each version of it once: all of them share its level."""
-    return {(name, statement(content)) for one in known for name, content in one.claims.items()}
+    """Returns every finding ever claimed about a study, each version of it once: all of them share its level."""
+    return {
+        (name, statement(content))
+        for one in known
+        for name, content in one.claims.items()
+        if content.get("kind") is None
+    }
 
 
 def standing(claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registration], history: History) -> str:

@@ -24,6 +24,7 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
+from kymograph.cli import habits
 from kymograph.cli.choices import Choices
 from kymograph.errors import KymographError, did_you_mean
 
@@ -73,9 +74,16 @@ def choice(choices: Choices, *, several: bool = False) -> Any:
 
 
 def parse(kind: type[T], words: Sequence[str], program: str) -> T:
-    """Returns ``kind``, a dataclass, filled from ``words``; prints help and exits if that is asked for."""
+    """Returns ``kind``, a dataclass, filled from ``words``; prints help and exits if that is asked for.
+
+    Words of an option may be joined by ``-`` or ``_``. A flag of the research scripts is answered with what it is here.
+    """
     import tyro
 
+    known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
+    said = habits.answer(words, program, known)
+    if said is not None:
+        raise KymographError(said)
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
@@ -92,7 +100,6 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
         raise KymographError(_sentence(errors.getvalue(), program)) from None
     if unknown:
         option = unknown[0].split("=")[0]
-        known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
         raise KymographError(f"{program} has no option {option!r}{did_you_mean(option, known)}")
     return filled
 

@@ -51,10 +51,17 @@ def _styles() -> Iterable[str]:
     return LOOKS
 
 
+def _spreads() -> Iterable[str]:
+    from kymograph.figures.spreads import SPREADS as known
+
+    return known
+
+
 DATA_SETS = Choices("data set", _parts("kymograph.data", "DATA_SETS"))
 DOWNLOADS = Choices("data set to download called", _downloads)
 ENGINES = Choices("engine", _parts("kymograph.sweep.engines.base", "ENGINES"), also=("auto",))
 FORMATS = Choices("format", _parts("kymograph.runs.export", "FORMATS"), also=(SCRIPT,))
 MODELS = Choices("model", _parts("kymograph.models", "MODELS"))
 NULLS = Choices("null", _parts("kymograph.analysis.nulls", "NULLS"))
+SPREADS = Choices("spread", _spreads)
 STYLES = Choices("style", _styles)

@@ -35,7 +35,7 @@ class ImageTask:
         return channels, height, width
 
     def resplit(self, seed: int) -> ImageTask:
-        """Returns the task with its images divided anew, at random, into as many for training and for test as before."""
+        """Returns the task with its images divided anew, at random, into as many for training and test as before."""
         images, labels = torch.cat([self.train, self.test]), torch.cat([self.train_labels, self.test_labels])
         order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
         first, rest = order[: len(self.train)], order[len(self.train) :]

@@ -1,6 +1,7 @@
 """Next-token data with a rare class: the script's, whose rare class cannot be learned, and one where it can.
 
-In both, most targets are class 0 and ``n_rare`` of them, at random positions, are class 1.
+In both, most targets are class 0 and ``n_rare`` of them, at random positions, are class 1. Each has held-out samples:
+fresh ones of the same law, as many of either class, from a stream that training never draws from.
 """
 
 from __future__ import annotations
@@ -28,15 +29,18 @@ class TokenTask:
         pairs = self.targets * self.vocab + self.inputs
         return torch.bincount(pairs, minlength=self.vocab**2).view(self.vocab, self.vocab).double()
 
+    def bayes_answers(self) -> Tensor:
+        """Returns the class most common at each token, shape (vocab,): what the most accurate predictor answers."""
+        return self.counts().argmax(dim=0)
+
     def bayes_recall(self) -> Tensor:
         """Returns, per class, the recall of the most accurate predictor of class from token.
 
-        That predictor answers each token with the class most common there. A class that wins no token has recall 0:
-        nothing in the data rewards answering it, though a model on its way may. A class without samples has NaN.
+        A class that wins no token has recall 0: nothing in the data rewards answering it, though a model on its way
+        may. A class without samples has NaN.
         """
         counts = self.counts()
-        winner = counts.argmax(dim=0)  # (tokens,)
-        won = torch.zeros_like(counts).scatter_(0, winner[None], 1.0)
+        won = torch.zeros_like(counts).scatter_(0, self.bayes_answers()[None], 1.0)
         return (counts * won).sum(1) / counts.sum(1)
 
 
@@ -65,3 +69,35 @@ def learnable_tokens(seed: int, n_samples: int, n_rare: int, vocab: int, label_n
     common = (targets == COMMON_CLASS).nonzero()[:, 0]
     inputs[common[torch.randperm(len(common), generator=draw)[:noisy]]] = rare_token
     return TokenTask(inputs, targets, vocab)
+
+
+def script_held_out(seed: int, per_class: int, vocab: int) -> TokenTask:
+    """Returns fresh samples of the script's law, ``per_class`` of each class: tokens uniform, whatever the class."""
+    inputs = torch.randint(0, vocab, (2 * per_class,), generator=_held_out_stream(seed))
+    return TokenTask(inputs, _balanced_targets(per_class), vocab)
+
+
+def learnable_held_out(
+    seed: int, per_class: int, n_samples: int, n_rare: int, vocab: int, label_noise: float
+) -> TokenTask:
+    """Returns fresh samples of the law of `learnable_tokens`, ``per_class`` of each class.
+
+    Either class carries the rare token with the probability that is its frequency there in training.
+    """
+    draw = _held_out_stream(seed)
+    targets = _balanced_targets(per_class)
+    rare_token = vocab - 1
+    inputs = torch.randint(0, rare_token, targets.shape, generator=draw)
+    noisy = round(label_noise * n_rare)
+    # Without rare samples there is nothing to announce, and nothing is wrongly announced.
+    announced = torch.tensor([noisy / (n_samples - n_rare), 1 - noisy / n_rare if n_rare else 0.0])
+    inputs[torch.rand(targets.shape, generator=draw) < announced[targets]] = rare_token
+    return TokenTask(inputs, targets, vocab)
+
+
+def _held_out_stream(seed: int) -> torch.Generator:
+    return streams.generator(seed, "held-out tokens")
+
+
+def _balanced_targets(per_class: int) -> Tensor:
+    return torch.tensor([COMMON_CLASS, RARE_CLASS]).repeat_interleave(per_class)

@@ -1,4 +1,4 @@
-"""Curves over seeds: the mean, its 95 % interval, and a thin line for every seed."""
+"""Curves over seeds: the mean, a band around it (by default its 95 % interval), and a thin line for every seed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 
+from kymograph.figures.spreads import INTERVAL, Spread
 from kymograph.figures.style import LabFigure, dot, stroke
-from kymograph.statistics.intervals import mean_interval
 
 COLUMNS = ("panel", "curve", "seed", "x", "value")
+_ALPHA = 0.2  # of a band
 Bin = Literal["mean", "max"]
 
 
@@ -43,8 +45,9 @@ def seed_curves(
     log: bool = False,
     bin_by: Bin = "mean",
     marker: str | None = None,
+    spread: Spread = INTERVAL,
 ) -> None:
-    """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for its interval.
+    """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
 
     ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
     """
@@ -63,16 +66,22 @@ def seed_curves(
     shown = np.where(values > 0, values, np.nan) if log else values
     if len(seeds) > 1:
         axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=0.35, rasterized=True)
-    mean, low, high = mean_interval(shown, log)
+    mean, low, high = spread.of(values, log)
     axes.plot(
         x, mean, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), label=f"{name} (n = {len(seeds)})"
     )
     if len(seeds) > 1:
-        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0)
     lines = dict(zip(seeds, values, strict=True))
     if len(seeds) > 1:
         lines |= {"mean": mean, "low": low, "high": high}
     _note(figure, panel, name, x, lines)
+
+
+def name_band(axes: Axes, spread: Spread, log: bool) -> None:
+    """Adds to the panel's legend what its bands show; nothing if it has no band, as with one seed."""
+    if any(isinstance(one, PolyCollection) for one in axes.collections):
+        axes.fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=spread.label(log))
 
 
 def _note(figure: LabFigure, panel: str, name: str, x: np.ndarray, lines: dict) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def figure(
-    name: str, store: Store, style: str | None = None, venue: str | None = None, studies: Iterable[Study] = ()
+    name: str,
+    store: Store,
+    style: str | None = None,
+    venue: str | None = None,
+    studies: Iterable[Study] = (),
+    spread: str | None = None,
 ) -> Figure:
     """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names.
 
@@ -29,6 +35,7 @@ def figure(
         style: ``notebook``, ``paper`` or ``slides``; default: notebook, or paper if a venue is given.
         venue: where a paper will appear, e.g. ``icml2024``: the figure gets its width and font sizes.
         studies: user-defined studies whose own figures can be drawn; the others have the common ones.
+        spread: what bands over seeds show, ``interval`` or ``sd``, for figures that leave the choice.
     """
     from kymograph.figures.looks import choose_look, drawing_in
 
@@ -41,9 +48,11 @@ def figure(
         owners = " and ".join(study for study, _ in found)
         raise KymographError(f"{owners} each have a figure {name!r}; select the runs of one study")
     study, draw = found[0]
+    options = _options(name, draw, spread)
     runs = store.select(study)
     with drawing_in(look):
-        return draw(runs.current() if runs.current().runs else runs)  # whoever chose superseded runs gets them drawn
+        # Whoever chose superseded runs gets them drawn.
+        return draw(runs.current() if runs.current().runs else runs, **options)
 
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
@@ -57,7 +66,9 @@ def list_figures() -> list[tuple[str, str, str]]:
     return own + [("any study", f"STUDY-{name}", part.about) for name, part in FIGURES.parts().items()]
 
 
-def figure_from_logs(name: str, paths: Sequence[str], style: str | None = None, venue: str | None = None) -> Figure:
+def figure_from_logs(
+    name: str, paths: Sequence[str], style: str | None = None, venue: str | None = None, spread: str | None = None
+) -> Figure:
     """Returns a figure drawn from JSON logs of the research scripts (files, or directories of them)."""
     from kymograph.runs.formats.script_logs import read_logs
 
@@ -69,7 +80,8 @@ def figure_from_logs(name: str, paths: Sequence[str], style: str | None = None, 
     }
     if name not in drawings:
         raise KymographError(f"no figure {name!r} is drawn from logs{did_you_mean(name, drawings)}")
-    return drawings[name].draw_logs(read_logs(paths), style=style, venue=venue)
+    options = _options(name, drawings[name], spread)
+    return drawings[name].draw_logs(read_logs(paths), style=style, venue=venue, **options)
 
 
 def file_name(name: str, studies: Iterable[Study] = ()) -> str:
@@ -94,7 +106,16 @@ def file_names(names: Iterable[str], studies: Iterable[Study] = ()) -> dict[str,
     return found
 
 
-Draws = dict[str, tuple[str, Callable[["Store"], "Figure"]]]
+def _options(name: str, draw: Callable[..., Figure], spread: str | None) -> dict[str, str]:
+    """Returns the options that a figure is drawn with; raises if a spread is asked for that cannot be chosen."""
+    if spread is None:
+        return {}
+    if not (draw.takes("spread") if isinstance(draw, Drawing) else "spread" in inspect.signature(draw).parameters):
+        raise KymographError(f"the spread that {name} shows cannot be chosen; drop --spread")
+    return {"spread": spread}
+
+
+Draws = dict[str, tuple[str, Callable[..., "Figure"]]]
 
 
 def _draws(store: Store, studies: Iterable[Study]) -> dict[str, tuple[Draws, Draws]]:

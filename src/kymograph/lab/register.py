@@ -44,7 +44,9 @@ def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tup
 def register_study(root: Path, study: Study, seeds: Sequence[int], fields: Mapping[str, Any]) -> None:
     """Registers the study's claims with the directory, before any of its runs is computed."""
     claims = list(study.claims())
-    if claims:
+    # Claims that were changed since the first sweep are judged, and marked; registering them now would say nothing.
+    late = bool(registrations(Log.read(root), study.name)) and _begun(root, study.name) > 0
+    if claims and not late:
         chosen = registered_seeds(seeds)
         _register(root, study.name, claims, Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields)))
 
@@ -155,7 +157,8 @@ def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: boo
 def _check_family(study: str, claims: Sequence[Claim], plan: Plan, history: Log) -> None:
     """Raises if the registered seeds cannot decide all the claims of a study at once."""
     known = family(registrations(history, study))
-    count = len(known | {(registration.key(claim), statement(claim.content)) for claim in claims})
+    findings = {(registration.key(claim), statement(claim.content)) for claim in claims if claim.kind is None}
+    count = len(known | findings)
     strictest = min(claim.alpha for claim in claims)
     for look in plan.design.looks if plan.design.sequential else ():
         smallest, level = smallest_p(look.seeds), strictest * look.share

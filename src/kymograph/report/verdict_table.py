@@ -45,7 +45,8 @@ def print_verdicts(verdicts: Verdicts) -> None:
     console.print(table)
     line = count_text(verdicts)
     if verdicts.facts.get("not_asked"):
-        line += f"; {len(verdicts.facts['not_asked'])} more were not judged, because their arms were never run, and share their studies' level"
+        count = len(verdicts.facts["not_asked"])
+        line += f"; {count} more were not judged, because their arms were never run, and share their studies' level"
     console.print(Text(line))
     for name in verdicts.facts.get("own_not_asked", ()):
         console.print(Text(f"not judged: {name}; no run has its study, arms and settings"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -41,6 +42,11 @@ class Drawing:
     def draw_logs(self, trajectories: Any, **options: Any) -> Figure:
         """Draws the figure from the trajectories of script logs."""
         return self._find(self.from_logs)(trajectories, **options)
+
+    def takes(self, option: str) -> bool:
+        """Says whether both the figure's functions, that for runs and that for logs, have an option of that name."""
+        functions = [self._find(name) for name in (self.function, self.from_logs) if name]
+        return all(option in inspect.signature(function).parameters for function in functions)
 
     def _find(self, function: str) -> Callable[..., Figure]:
         for name in self.modules:

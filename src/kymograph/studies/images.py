@@ -84,7 +84,7 @@ class TrainingSettings(ABC):
     vary: Literal["all", "initialisation", "order", "feedback", "split"] = dataclasses.field(
         default="all", metadata=LATER
     )
-    """What the seed decides: weights, order and feedback together, or one source of variance, the rest as at seed 42."""
+    """What the seed decides: weights, order and feedback together, or one source, with the others as at seed 42."""
 
     def __post_init__(self) -> None:
         if self.epochs == 0:

@@ -32,7 +32,13 @@ def test_a_measure_says_what_it_is_in_what_unit_and_of_which_shapes(name: str) -
 def test_a_measure_leaves_its_input_alone_and_has_no_graph(name: str) -> None:
     points = torch.randn(3, 6, 5, generator=torch.Generator().manual_seed(0)).abs().requires_grad_()
     before = points.detach().clone()
-    arguments = {"cosine": (points, points), "recall": (torch.zeros(3, 5, dtype=torch.long), points.detach())}
+    by_token = (points, points.detach().transpose(-1, -2))
+    arguments = {
+        "cosine": (points, points),
+        "recall": (torch.zeros(3, 5, dtype=torch.long), points.detach()),
+        "class-probability": by_token,
+        "class-cross-entropy": by_token,
+    }
     found = MEASURES.load(name)(*arguments.get(name, (points,)))
     for part in found if isinstance(found, tuple) else (found,):
         assert not part.requires_grad and part.is_floating_point()

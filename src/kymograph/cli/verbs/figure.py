@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from kymograph.cli.arguments import choice, parse, positional, shown
-from kymograph.cli.choices import STYLES
+from kymograph.cli.choices import SPREADS, STYLES
 from kymograph.cli.options import SelectOptions
 from kymograph.errors import KymographError
 
@@ -39,6 +39,8 @@ class Options:
     """What the figures are for."""
     venue: Annotated[str | None, shown("VENUE", default="none")] = None
     """Where the paper will appear, e.g. icml2024: sets the figures' width and font sizes."""
+    spread: Annotated[str | None, choice(SPREADS), shown(default="interval")] = None
+    """What bands over seeds show, where a figure leaves the choice: the mean's 95 % interval, or mean and sd."""
     list: bool = False
     """Only list the figures."""
     select: SelectOptions = field(default_factory=SelectOptions)
@@ -87,7 +89,7 @@ def _from_runs(options: Options) -> tuple[Mapping[str, Figure], Path]:
     from kymograph.lab.figures import figure, figure_names, file_names
 
     store, study = options.select.open(options.from_[0])
-    look = {"style": options.style, "venue": options.venue}
+    look = {"style": options.style, "venue": options.venue, "spread": options.spread}
     drawn = {name: figure(name, store, **look, studies=study.code) for name in options.names}
     for name in [] if options.names else figure_names(store, studies=study.code):
         try:
@@ -104,5 +106,5 @@ def _from_logs(options: Options) -> tuple[Mapping[str, Figure], Path]:
 
     if options.select != SelectOptions():
         raise KymographError("logs are drawn as they are: --study, --arms and --where choose among stored runs")
-    look = options.style, options.venue
+    look = options.style, options.venue, options.spread
     return {file_name(name): figure_from_logs(name, options.from_, *look) for name in options.names}, Path()

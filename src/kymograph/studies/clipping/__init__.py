@@ -88,6 +88,7 @@ class Clipping(Study[ClippingConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
+    version = 2
     script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = ClippingConfig
     largest_stack = 256
@@ -105,7 +106,26 @@ class Clipping(Study[ClippingConfig]):
         SeriesDisplay("grad_norm", "Gradient norm before clipping", "‖g‖", log=True, bin_by="max"),
         SeriesDisplay("effective_dim", "Effective dimension of the embedding", "dimensions", log=False),
         SeriesDisplay("accuracy", "Accuracy on the rare class", "fraction correct", log=False, site="class_1"),
+        SeriesDisplay("heldout_rare_prob", "Held-out rare samples", "probability of the rare class", log=False),
     )
+    tables = {  # noqa: RUF012
+        "What the script prints": {
+            "weight_norm_std": "std of ‖w‖",
+            "weight_change_max": "largest change of ‖w‖",
+            "grad_norm_max": "largest ‖g‖",
+            "clipping_ratio": "largest ‖g‖ / threshold",
+            "effective_dim_std": "std of effective dim.",
+            "final_rare_acc": "final rare accuracy",
+        },
+        "Learning the rare class": {
+            "early_rare_prob": "held-out probability, early",
+            "rare_steps_to_learn": "steps to learn it",
+            "final_heldout_rare_acc": "final held-out accuracy",
+            "heldout_bayes_rare_acc": "Bayes, held-out",
+            "rare_excess_loss": "loss above that of its frequency",
+            "heldout_rare_excess_loss": "the same, held-out",
+        },
+    }
     drawings = {  # noqa: RUF012
         "clipping": Drawing(
             "overview", "weight norm, its changes, gradient norm, effective dimension and rare accuracy, by setting"

@@ -9,8 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph.data.tokens import RARE_CLASS, TokenTask, learnable_tokens, script_tokens
+from kymograph.data.tokens import (
+    RARE_CLASS,
+    TokenTask,
+    learnable_held_out,
+    learnable_tokens,
+    script_held_out,
+    script_tokens,
+)
 from kymograph.models.next_token import NextToken, TokenBatch, TokenTargets, initial_weights
+from kymograph.probes.measures.class_cross_entropy import class_cross_entropy
+from kymograph.probes.measures.class_probability import class_probability
 from kymograph.probes.measures.effective_dimension import effective_dimension, largest_effective_dimension
 from kymograph.probes.measures.recall import recall
 from kymograph.probes.measures.roughness import roughness
@@ -22,6 +31,7 @@ from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.statistics.intervals import wilson_interval
 from kymograph.studies.clipping import ClippingConfig
+from kymograph.studies.clipping.learning import excess_loss, learning_analysis
 from kymograph.studies.clipping.spikes import spike_analysis
 from kymograph.sweep.compute import Workplace
 from kymograph.training.clipping import Clip, ClipByNorm, ClipByPercentile, ClipByValue
@@ -30,6 +40,10 @@ from kymograph.training.optimizers import SgdPerReplica
 from kymograph.training.update import Update
 
 TICK_EVERY = 250
+HELD_OUT_PER_CLASS = 2000
+"""Held-out samples of each class: enough that a frequency of 0.9 is known to 0.7 percentage points."""
+READINGS_PER_PROBE = 10
+"""How many times between two probes the answers are read: what is learned within 100 steps has a time within 10."""
 
 
 @torch.inference_mode()
@@ -48,7 +62,7 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
     update = Update(optimizer, make_clips(configs, device), norms=True)
     trace = WeightTrace(net.flat.values, shape.probe_every)
 
-    losses, norms, clipped = [], [], []
+    losses, norms, clipped, answers = [], [], [], []
     epoch = epoch_batches(tasks, shape.batch_size, shape.dim, device)
     batches = itertools.chain.from_iterable(itertools.repeat(epoch, shape.epochs))
     for step in training(batches, rule, update):
@@ -56,6 +70,8 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
         losses.append(step.loss)
         norms.append(step.grad_norm)
         clipped.append(step.clipped)
+        if step.index % _steps_between_readings(shape) == 0:
+            answers.append(net.token_logits(net.flat.values))  # (R, token, class)
         if (step.index + 1) % TICK_EVERY == 0:
             work.tick(TICK_EVERY)
     work.tick(len(losses) % TICK_EVERY)
@@ -73,10 +89,23 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
     kept = trace.kept().cpu()  # (probes, R, P)
     embeddings = net.embeddings(kept)
     counts = torch.stack([task.counts() for task in tasks])  # (R, class, token)
+    held_out = torch.stack(
+        [make_held_out(config, spec.seed).counts() for config, spec in zip(configs, specs, strict=True)]
+    )
+    predictions = net.token_logits(kept).argmax(-1)
     per_probe = {
         "effective_dim": _numpy(effective_dimension(embeddings)),
         "embedding_variance": _numpy(total_variance(embeddings)),
-        "accuracy": _numpy(recall(net.token_logits(kept).argmax(-1), counts.to(kept.dtype))),
+        "accuracy": _numpy(recall(predictions, counts.to(kept.dtype))),
+        "heldout_rare_acc": _numpy(recall(predictions, held_out)[..., RARE_CLASS]),
+    }
+    logits = torch.stack(answers).cpu()  # (readings, R, token, class)
+    last_epoch = logits[-max(1, len(epoch) // _steps_between_readings(shape)) :]
+    per_reading = {"heldout_rare_prob": _numpy(class_probability(logits, held_out)[..., RARE_CLASS])}
+    per_run = {  # (R,)
+        "rare_loss": _numpy(class_cross_entropy(last_epoch, counts)[..., RARE_CLASS].mean(0)),
+        "heldout_rare_loss": _numpy(class_cross_entropy(last_epoch, held_out)[..., RARE_CLASS].mean(0)),
+        "heldout_bayes": _numpy(recall(torch.stack([task.bayes_answers() for task in tasks]), held_out)[:, RARE_CLASS]),
     }
     return [
         _result(
@@ -84,6 +113,8 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
             task,
             {k: v[:, r] for k, v in per_step.items()},
             {k: v[:, r] for k, v in per_probe.items()},
+            {k: v[:, r] for k, v in per_reading.items()},
+            {k: float(v[r]) for k, v in per_run.items()},
         )
         for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
     ]
@@ -94,6 +125,15 @@ def make_task(config: ClippingConfig, seed: int) -> TokenTask:
     if config.data == "script":
         return script_tokens(seed, config.n_samples, config.n_rare, config.vocab)
     return learnable_tokens(seed, config.n_samples, config.n_rare, config.vocab, config.label_noise)
+
+
+def make_held_out(config: ClippingConfig, seed: int) -> TokenTask:
+    """Returns fresh samples of the law of one run's data; no run trains on them, and arms of one seed share them."""
+    if config.data == "script":
+        return script_held_out(seed, HELD_OUT_PER_CLASS, config.vocab)
+    return learnable_held_out(
+        seed, HELD_OUT_PER_CLASS, config.n_samples, config.n_rare, config.vocab, config.label_noise
+    )
 
 
 def make_clips(configs: Sequence[ClippingConfig], device: str) -> list[Clip]:
@@ -137,13 +177,19 @@ def rare_counts(tasks: Sequence[TokenTask], size: int, epochs: int) -> np.ndarra
 
 
 def _result(
-    config: ClippingConfig, task: TokenTask, per_step: dict[str, np.ndarray], per_probe: dict[str, np.ndarray]
+    config: ClippingConfig,
+    task: TokenTask,
+    per_step: dict[str, np.ndarray],
+    per_probe: dict[str, np.ndarray],
+    per_reading: dict[str, np.ndarray],
+    per_run: dict[str, float],
 ) -> RunResult:
     weight_norm = per_step["weight_norm"]
     # As in the script, the first step has no predecessor and counts as no change.
     change = np.abs(np.diff(weight_norm, prepend=weight_norm[:1]))
     steps = np.arange(len(weight_norm))
     probes = np.arange(0, len(steps), config.probe_every)
+    readings = np.arange(0, len(steps), _steps_between_readings(config))
     series = {name: RunSeries(steps, np.ascontiguousarray(value)) for name, value in per_step.items()}
     series["weight_norm_change"] = RunSeries(steps, change)
     series["effective_dim"] = RunSeries(probes, per_probe["effective_dim"])
@@ -151,16 +197,22 @@ def _result(
     series["accuracy"] = RunSeries(
         probes, per_probe["accuracy"], tuple(f"class_{number}" for number in range(config.vocab))
     )
+    series["heldout_rare_acc"] = RunSeries(probes, np.ascontiguousarray(per_probe["heldout_rare_acc"]))
+    series |= {name: RunSeries(readings, np.ascontiguousarray(value)) for name, value in per_reading.items()}
     rare_accuracy = float(per_probe["accuracy"][-1, RARE_CLASS])
     low, high = wilson_interval(rare_accuracy * config.n_rare, config.n_rare)
     best = task.bayes_recall()
+    effective_dim = per_probe["effective_dim"]
     summary = {
         "weight_norm_std": float(weight_norm.std()),
         "weight_norm_roughness": float(roughness(torch.from_numpy(weight_norm))),
         "weight_change_mean": float(change.mean()),
         "weight_change_max": float(change.max()),
         "grad_norm_max": float(per_step["grad_norm"].max()),
-        "effective_dim_std": float(per_probe["effective_dim"].std()),
+        "clipping_ratio": clipping_ratio(config, float(per_step["grad_norm"].max())),
+        "effective_dim_std": float(effective_dim.std()),
+        "effective_dim_roughness": float(roughness(torch.from_numpy(effective_dim))),
+        "effective_dim_change": float(effective_dim[-1] - effective_dim[0]),
         "effective_dim_limit": largest_effective_dimension(config.vocab, config.dim),
         "final_rare_acc": rare_accuracy,
         "final_rare_acc_low": low,
@@ -171,8 +223,27 @@ def _result(
         "finite": bool(np.isfinite(per_step["loss"]).all() and np.isfinite(weight_norm).all()),
         "clip_fraction": float(per_step["clipped"].mean()),
         **spike_analysis(per_step["grad_norm"], per_step["clipped"], per_step["update_norm"], per_step["rare_count"]),
+        "heldout_bayes_rare_acc": per_run["heldout_bayes"],
+        "final_heldout_rare_acc": float(per_probe["heldout_rare_acc"][-1]),
+        **learning_analysis(
+            readings, per_reading["heldout_rare_prob"], per_step["rare_count"], per_run["heldout_bayes"]
+        ),
+        "rare_excess_loss": excess_loss(per_run["rare_loss"], config.n_rare / config.n_samples),
+        "heldout_rare_excess_loss": excess_loss(per_run["heldout_rare_loss"], config.n_rare / config.n_samples),
     }
     return RunResult(series, summary)
+
+
+def clipping_ratio(config: ClippingConfig, grad_norm_max: float) -> float:
+    """Returns the largest gradient norm over the threshold of clipping by norm; NaN for another kind of clipping.
+
+    The script prints this number of the run without clipping, "x threshold", with its threshold of 1 (line 512).
+    """
+    return grad_norm_max / config.max_norm if config.clip in ("none", "norm") else float("nan")
+
+
+def _steps_between_readings(config: ClippingConfig) -> int:
+    return max(1, config.probe_every // READINGS_PER_PROBE)
 
 
 def _per_replica(values: Sequence[float], device: str) -> Tensor:

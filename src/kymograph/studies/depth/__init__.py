@@ -76,14 +76,12 @@ class Depth(Study[DepthConfig]):
     script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = DepthConfig
     headlines = {  # noqa: RUF012
-        "null_loss": "loss of answering 0",
         "initial_loss": "initial loss",
         "final_loss": "final loss",
-        "fresh_loss_over_null": "loss on fresh data over that of answering 0",
+        "fresh_loss_over_null": "fresh loss / null",
         "initial_forward_gain": "forward gain, start",
         "final_forward_gain": "forward gain, end",
         "final_backward_gain": "backward gain, end",
-        "final_pre_backward_gain": "backward gain before the ReLU, end",
     }
     series = (
         SeriesDisplay("loss", "Training loss", "mean squared error", log=True),

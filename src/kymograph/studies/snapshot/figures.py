@@ -9,7 +9,8 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.figures.kymograph import STREAM, kymograph
 from kymograph.figures.layout import legends
-from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.seed_curves import name_band, seed_curves
+from kymograph.figures.spreads import Spread, choose_spread
 from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
 from kymograph.runs.formats.script_logs import Trajectory, from_store, one_setup
 from kymograph.runs.store import Store
@@ -19,37 +20,42 @@ _BLOCK = 2  # the published gradient is that at the third point of the stream
 
 
 @styled
-def resmlp(store: Store) -> LabFigure:
+def resmlp(store: Store, spread: str | None = None) -> LabFigure:
     """Draws ||h_L|| and ||g_2|| over epochs for the residual MLP, with and without terminal LayerNorm."""
-    return draw_resmlp(from_store(store, "resmlp"))
+    return draw_resmlp(from_store(store, "resmlp"), spread)
 
 
 @styled
-def vit(store: Store) -> LabFigure:
+def vit(store: Store, spread: str | None = None) -> LabFigure:
     """Draws ||h_L|| and ||g_2|| over epochs for ViT-Mini."""
-    return draw_vit(from_store(store, "vit"))
+    return draw_vit(from_store(store, "vit"), spread)
 
 
 @styled
-def draw_resmlp(trajectories: Sequence[Trajectory]) -> LabFigure:
-    """Draws two rows, with and without terminal LayerNorm: the stream's last norm and the gradient at block 2."""
+def draw_resmlp(trajectories: Sequence[Trajectory], spread: str | None = None) -> LabFigure:
+    """Draws two rows, with and without terminal LayerNorm: the stream's last norm and the gradient at block 2.
+
+    ``spread`` names what the bands show (`kymograph.figures.spreads`); the legends say it.
+    """
+    shown = choose_spread(spread)
     _need(trajectories, "resmlp")
     figure = sheet((5, 3.5), rows=2, columns=2)
     grid = figure.subplots(2, 2, sharex=True)
     for row, out_ln in enumerate((True, False)):
         title = f"ResMLP {'with' if out_ln else 'without'} terminal LayerNorm"
-        _panels(figure, grid[row], [t for t in trajectories if t.out_ln == out_ln], title)
+        _panels(figure, grid[row], [t for t in trajectories if t.out_ln == out_ln], title, shown)
     if figure.look.fixed:  # the rows share their epochs
         for axes in grid[0]:
             axes.set_xlabel("")
-    legends(figure, grid.flat, inside=not figure.look.fixed)
+    legends(figure, grid.flat, inside=False)  # the name of the bands is long
     figure.entitle("Residual stream and gradient over training")
     return figure
 
 
 @styled
-def draw_vit(trajectories: Sequence[Trajectory]) -> LabFigure:
-    """Draws one row: the last norm of the class token and the gradient at block 2."""
+def draw_vit(trajectories: Sequence[Trajectory], spread: str | None = None) -> LabFigure:
+    """Draws one row: the last norm of the class token and the gradient at block 2; ``spread`` as in `draw_resmlp`."""
+    shown = choose_spread(spread)
     _need(trajectories, "vit")
     with_and_without = {trajectory.out_ln for trajectory in trajectories}
     if len(with_and_without) > 1:
@@ -57,8 +63,8 @@ def draw_vit(trajectories: Sequence[Trajectory]) -> LabFigure:
     figure = sheet((5.5, 4), columns=2)
     grid = figure.subplots(1, 2)
     title = f"ViT-Mini, {'' if with_and_without == {True} else 'no '}terminal LayerNorm"
-    _panels(figure, grid, trajectories, title, "^{cls}")
-    legends(figure, grid, inside=not figure.look.fixed)
+    _panels(figure, grid, trajectories, title, shown, "^{cls}")
+    legends(figure, grid, inside=False)
     return figure
 
 
@@ -77,7 +83,12 @@ def _need(trajectories: Sequence[Trajectory], model: str) -> None:
 
 
 def _panels(
-    figure: LabFigure, pair: np.ndarray, trajectories: Sequence[Trajectory], title: str, mark: str = ""
+    figure: LabFigure,
+    pair: np.ndarray,
+    trajectories: Sequence[Trajectory],
+    title: str,
+    spread: Spread,
+    mark: str = "",
 ) -> None:
     quantities = (
         ("h_L", rf"$\|h_L{mark}\|_2$ (median over images)"),
@@ -96,7 +107,10 @@ def _panels(
                 column = table[:, -1] if name == "h_L" else table[:, _BLOCK]
                 values[row, np.searchsorted(epochs, trajectory.epochs)] = column
             seeds = tuple(t.seed for t in mine)
-            seed_curves(figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True)
+            seed_curves(
+                figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True, spread=spread
+            )
+        name_band(axes, spread, log=True)
         axes.set_yscale("log")
         axes.xaxis.get_major_locator().set_params(integer=True)  # nothing is measured within an epoch
         label_panel(axes, title, "epoch", label)

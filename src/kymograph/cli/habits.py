@@ -1,0 +1,108 @@
+"""Flags of the research scripts, typed by habit: what each of them is here, as one sentence.
+
+Two of the scripts have flags; the others have constants and arguments, which a user may take for options. All of them
+are below, except those that are options here under the same name. ``docs/from-the-scripts.md`` has the whole list.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Habit:
+    """A script's flag, the command that has the same here, and how it is written there."""
+
+    flag: str
+    """As the script spells it."""
+    command: str
+    """Without the word ``kymograph``, e.g. ``run snapshot``."""
+    what: str
+    """What it is here: an arm, a setting, an option."""
+    instead: str
+    """What to write; ``{}`` stands for the flag's value."""
+
+    def answer(self, command: str, known: Collection[str], value: str) -> str | None:
+        """Returns the sentence for whoever typed the flag at ``command``, which has the options ``known``."""
+        instead = self.instead.format(value)
+        option = instead.split()[0]
+        if command == self.command or (option in known and option != "--arms"):
+            return f"{self.flag} is {self.what} here: {instead}"
+        if command not in SCRIPTED:
+            return None
+        call = instead if instead.startswith("kymograph ") else f"kymograph {self.command} {instead}"
+        return f"{self.flag} is {self.what} of `kymograph {self.command}` here: {call}"
+
+
+HABITS = (
+    # Script 001.
+    Habit("--output_dir", "run snapshot", "the option --out", "--out {}"),
+    Habit("--seed", "run snapshot", "the option --seeds", "--seeds {}"),
+    Habit("--d_hidden", "run snapshot", "the setting width", "--width {}"),
+    Habit("--skip_bp", "run snapshot", "the arm resmlp/dfa on its own", "--arms resmlp/dfa"),
+    Habit(
+        "--no_residual_add",
+        "run snapshot",
+        "the pair of arms resmlp/bp/no_skip and resmlp/dfa/no_skip",
+        "--arms resmlp/bp/no_skip resmlp/dfa/no_skip",
+    ),
+    Habit("--random_targets", "run snapshot", "the arm resmlp/dfa/random_targets", "--arms resmlp/dfa/random_targets"),
+    # Script 002.
+    Habit("--ckpt", "calibrate", "the argument CHECKPOINT", "kymograph calibrate {}"),
+    Habit("--n_fresh", "run calibration", "the number of draws", "--draws {}"),
+    # Constants and arguments of script 000.
+    Habit(
+        "--clip_grad",
+        "run clipping",
+        "the pair of arms extreme/clip and moderate/clip",
+        "--arms extreme/clip moderate/clip",
+    ),
+    Habit("--rare_ratio", "run clipping", "the number of rare samples n_rare", "--n-rare N"),
+    Habit("--n_epochs", "run clipping", "the setting epochs", "--epochs {}"),
+    Habit("--track_every", "run clipping", "the setting probe_every", "--probe-every {}"),
+    Habit("--vocab_size", "run clipping", "the setting vocab", "--vocab {}"),
+    Habit("--embedding_dim", "run clipping", "the setting dim", "--dim {}"),
+    # Constants of script 003.
+    Habit("--num_layers", "run depth", "the setting layers", "--layers {}"),
+    Habit("--hidden_dim", "run depth", "the setting width", "--width {}"),
+    Habit("--num_samples", "run depth", "the setting n_samples", "--n-samples {}"),
+    Habit("--training_steps", "run depth", "the setting steps", "--steps {}"),
+    Habit("--learning_rate", "run depth", "the setting lr", "--lr {}"),
+)
+SCRIPTED = {habit.command for habit in HABITS}
+"""The commands that stand for a script, at which the flags of any script are answered.
+
+Elsewhere ``--seed``, say, is an ordinary mistake."""
+OTHER_MEANING = {("run snapshot", "--random_targets")}
+"""Flags that are options here under the same name and do something else.
+
+The script's BP keeps the true labels; the setting random_targets, ``--random-targets``, is about every arm that runs.
+"""
+
+
+def answer(words: Sequence[str], program: str, known: Collection[str]) -> str | None:
+    """Returns what the scripts' flags among ``words`` are here; None if there are none.
+
+    Args:
+        words: the command line after the command.
+        program: the command, e.g. ``kymograph run snapshot``.
+        known: the options that it has, e.g. ``--log-every``.
+    """
+    command = program.removeprefix("kymograph ")
+    by_flag = {habit.flag: habit for habit in HABITS}
+    said: dict[str, str | None] = {}
+    for place, word in enumerate(words):
+        typed, _, value = word.partition("=")
+        habit = by_flag.get("--" + typed.removeprefix("--").replace("-", "_")) if typed.startswith("--") else None
+        is_option = typed.replace("_", "-") in known and (command, typed) not in OTHER_MEANING
+        if habit is not None and not is_option:
+            said[habit.flag] = habit.answer(command, known, shlex.quote(value or _value_after(words, place)))
+    return "; ".join(filter(None, said.values())) or None
+
+
+def _value_after(words: Sequence[str], place: int) -> str:
+    """Returns the word after a flag if it is the flag's value; else a placeholder."""
+    following = words[place + 1] if place + 1 < len(words) else "--"
+    return "..." if following.startswith("--") else following
