@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from kymograph.errors import KymographError as KymographError
     from kymograph.lab.audit import audit as audit
     from kymograph.lab.figures import figure as figure
+    from kymograph.lab.function_study import study as study
     from kymograph.lab.judge import judge as judge
     from kymograph.lab.record import record as record
     from kymograph.lab.run import run as run
-    from kymograph.lab.function_study import study as study
     from kymograph.runs.arrays import LabelledArray as LabelledArray
     from kymograph.runs.declaration import Arm as Arm
     from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay

@@ -11,6 +11,7 @@ from typing import Any
 from kymograph.claims import logged, registration
 from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.files import OWN_STUDY, read_claims
+from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.judge import decide_claims
 from kymograph.claims.logged import Registration, registrations
 from kymograph.claims.sequential import completed
@@ -67,7 +68,7 @@ def judge(
         study = named.get(name) or registered_study(name)
         known = [*registrations(evidence.log, name), *shared]
         world = _world(declaration, evidence, known, registered)
-        mine = [] if study is None else list(study.claims())
+        mine = [] if study is None else claims_on_grid(study.claims(), _grid(name, known, evidence))
         old = logged.no_longer_made(mine, _registered_claims(name, known, registered, evidence))
         if own is not None:
             mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
@@ -113,6 +114,12 @@ def _registered_claims(
         return {name: content for one in known if one.study == study for name, content in one.claims.items()}
     contents = {name: entry.get("claim") or {} for name, entry in stored.items()}
     return {name: content for name, content in contents.items() if content.get("study") == study}
+
+
+def _grid(study: str, known: Sequence[Registration], evidence: JudgedRuns) -> Grid:
+    """Returns the grid that the study's claims were registered on; empty if there is none."""
+    first = logged.binding(known, study, evidence.log)
+    return {} if first is None else first.plan.grid
 
 
 def _narrowing(where: Mapping[str, Any], world: World) -> str:

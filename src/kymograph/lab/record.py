@@ -137,8 +137,8 @@ def record(
         seed: the replication; runs of different arms are paired by it.
         config: the settings; nested ones are flattened (``optimizer.lr``).
         out: the directory that holds the runs.
-        if_exists: what to do if the run is recorded already: refuse, or record it anew; the log keeps that, and verdicts
-            show it.
+        if_exists: what to do if the run is recorded already: refuse, or record it anew; the log keeps that, and
+            verdicts show it.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``: ``run.device``.
         question: what the experiment asks.
         headlines: summary numbers that sum a run up, with what to call them.
@@ -191,8 +191,8 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
             found[place] = value
         else:
             raise KymographError(
-                f"the setting {place} is a {type(value).__name__}, which cannot be stored; settings are texts, numbers, "
-                "booleans, None and lists of these"
+                f"the setting {place} is a {type(value).__name__}, which cannot be stored; settings are texts, "
+                "numbers, booleans, None and lists of these"
             )
     return found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
@@ -68,6 +69,7 @@ def run(
     device: str = "auto",
     data_dir: str | Path | None = None,
     quiet: bool = False,
+    grid: Grid | None = None,
     **fields: Any,
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
@@ -83,12 +85,14 @@ def run(
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress.
+        grid: settings that are varied, e.g. ``{"lr": [0.1, 0.03]}``: every arm runs at every point, and every claim is
+            made at every point, in one family.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
     options = SweepOptions(out, engine, workers, device, data_dir, quiet)
-    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields).store
+    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields, grid=grid).store
 
 
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
@@ -118,11 +122,16 @@ def sweep(
     *,
     arms: Sequence[str] | None = None,
     fields: Mapping[str, Any] | None = None,
+    grid: Grid | None = None,
 ) -> Sweep:
-    """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them."""
+    """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them.
+
+    With a ``grid`` of settings every arm runs at every point of it.
+    """
     stop_while_loading()
     study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
-    specs = study.specs(seeds, arms, fields)
+    points = _points(grid or {}, fields or {})
+    specs = [spec for point in points for spec in study.specs(seeds, arms, {**(fields or {}), **point})]
     root = Path(options.out)
     check_engine(options.engine, options.workers)
     check_device(options.device)
@@ -135,11 +144,22 @@ def sweep(
     part_sources = study.part_sources(specs)
     if not options.quiet:
         _note_changed_code(root, study, missing, part_sources)
-    _declare(root, study, specs, fields or {}, part_sources)
+    _declare(root, study, specs, fields or {}, grid or {}, part_sources)
     if not options.quiet:
-        _note_other_settings(root, study, specs, fields or {})
+        for point in points:
+            _note_other_settings(root, study, specs, {**(fields or {}), **point})
     failures = _compute(code, study.name, stacks, options) if missing else []
     return Sweep(study, Store.of_specs(root, specs), tuple(failures), missing, len(specs) - missing)
+
+
+def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the points of a grid; raises if one of its settings is set besides, or has a value twice."""
+    for name, values in grid.items():
+        if name in fields:
+            raise KymographError(f"{name} is set and varied; drop --{name.replace('_', '-')} or the grid over it")
+        if not values or len({repr(value) for value in values}) < len(values):
+            raise KymographError(f"a grid needs different values of {name}, e.g. {name}=0.1,0.03")
+    return grid_points(grid)
 
 
 PartSources = Mapping[str, Mapping[str, str]]
@@ -179,13 +199,18 @@ def _note_other_settings(root: Path, study: Study, specs: Sequence[RunSpec], fie
 
 
 def _declare(
-    root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any], part_sources: PartSources
+    root: Path,
+    study: Study,
+    specs: Sequence[RunSpec],
+    fields: Mapping[str, Any],
+    grid: Grid,
+    part_sources: PartSources,
 ) -> None:
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
     mend_plan(root, study.name)
-    register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields)
+    register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields, grid)
     record_plan(root, specs)
     write_declaration(directory, study.declaration().with_part_sources(part_sources, read_declaration(directory)))
     log_sweep(root, specs)

@@ -123,7 +123,7 @@ class ActiveRun:
         self._follower.say(text)
 
     def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
-        """Measures the network as it trains, at every so many steps of `steps`; see `kymograph.Probe` for the options."""
+        """Measures the network as it trains, every so many steps of `steps`; the options are those of `kymograph.Probe`."""
         from kymograph.probes.probe import Probe
 
         probe = Probe(model, optimizer, every=every, **options)
@@ -151,8 +151,8 @@ class ActiveRun:
     def steps(self, over: Any) -> Iterator[Any]:
         """Yields the steps 0, 1, ... of a number of them, or the items of an iterable, and counts them.
 
-        A run that was killed goes on after its last saved step; the items before it are passed over. So an iterable must
-        give the same items again, which it does if its random numbers come from the run.
+        A run that was killed goes on after its last saved step; the items before it are passed over. So an iterable
+        must give the same items again, which it does if its random numbers come from the run.
         """
         if self._looping:
             raise KymographError("run.steps cannot be nested; count the outer loop, or the inner one")

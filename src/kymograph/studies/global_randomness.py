@@ -19,7 +19,7 @@ from kymograph.streams import stream_seed
 
 def get_state() -> dict[str, Any]:
     """Returns the states of all global generators, as a resumable state can hold them."""
-    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     version, numbers, gauss = random.getstate()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
     return {
@@ -36,7 +36,7 @@ def set_state(state: dict[str, Any]) -> None:
     if state["cuda"]:
         torch.cuda.set_rng_state_all(list(state["cuda"]))
     facts = state["numpy"]
-    np.random.set_state(
+    np.random.set_state(  # noqa: NPY002
         (facts["kind"], np.asarray(facts["keys"]), facts["position"], facts["has_gauss"], facts["cached"])
     )
     facts = state["python"]
@@ -47,7 +47,7 @@ def set_seed(seed: int, *names: str) -> None:
     """Sets all global generators from the stream called ``names`` under ``seed``."""
     mixed = stream_seed(seed, *names)
     torch.manual_seed(mixed)
-    np.random.seed(mixed % 2**32)
+    np.random.seed(mixed % 2**32)  # noqa: NPY002 - users' code draws from it
     random.seed(mixed)
 
 
