@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from kymograph.errors import KymographError as KymographError
     from kymograph.lab.audit import audit as audit
     from kymograph.lab.figures import figure as figure
+    from kymograph.lab.function_study import study as study
     from kymograph.lab.judge import judge as judge
+    from kymograph.lab.record import record as record
     from kymograph.lab.run import run as run
     from kymograph.runs.arrays import LabelledArray as LabelledArray
     from kymograph.runs.declaration import Arm as Arm
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     from kymograph.runs.stored import StoredRun as StoredRun
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
+    from kymograph.studies.active_run import ActiveRun as ActiveRun
     from kymograph.studies.base import Study as Study
     from kymograph.studies.loading import list_studies as list_studies
     from kymograph.studies.loading import load_study as load_study
 
 _HOMES = {
+    "ActiveRun": "kymograph.studies.active_run",
     "Arm": "kymograph.runs.declaration",
     "Check": "kymograph.claims.claim",
     "Claim": "kymograph.claims.claim",
@@ -64,7 +68,9 @@ _HOMES = {
     "judge": "kymograph.lab.judge",
     "list_studies": "kymograph.studies.loading",
     "load_study": "kymograph.studies.loading",
+    "record": "kymograph.lab.record",
     "run": "kymograph.lab.run",
+    "study": "kymograph.lab.function_study",
 }
 
 __all__ = [*sorted(_HOMES)]

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ DIRECTIONS = ("greater", "less", "not less", "not greater", "equal")
 ABSENCES = ("not less", "not greater")
 """Directions that claim the absence of an effect of the margin's size."""
 SCALES = ("difference", "log ratio")
+SIGNS: Mapping[str, Direction] = {"<": "less", ">": "greater", ">=": "not less", "<=": "not greater", "==": "equal"}
 SETUPS = ("script", "repaired", "own")
 MANIPULATION_CHECK = "manipulation check"
 REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", "rises", "least ratio", "depth slope")
@@ -140,6 +141,61 @@ class Claim:
             if self.equivalence_margin is not None:
                 raise KymographError(f"{self.name}: the margin of a claim of equality is its equivalence margin")
 
+    @staticmethod
+    def compare(
+        measure: str,
+        left: str,
+        sign: str,
+        right: str | float,
+        *,
+        margin: float | None = None,
+        scale: Literal["ratio", "difference"] = "ratio",
+        name: str = "",
+        text: str = "",
+        reduce: str | None = None,
+        site: str | None = None,
+        checks: Sequence[Check] = (),
+        alpha: float = 0.05,
+        equivalence_margin: float | None = None,
+    ) -> Claim:
+        """Returns the claim that a measure compares so in two arms, or in an arm and with a number.
+
+        >>> Claim.compare("loss", "adam", "<", "sgd", margin=1.1).text
+        'loss is less in adam than in sgd, by more than a factor of 1.1'
+
+        Args:
+            measure: a key of the summary; with ``reduce`` a series.
+            left: an arm.
+            sign: ``<`` and ``>`` claim an effect beyond the margin, ``<=`` and ``>=`` that there is none of its size in
+                the other direction, ``==`` that there is none in either.
+            right: another arm, or a number.
+            margin: the smallest effect that matters, as a ratio (default 1: any) or as a difference (default 0: any).
+            scale: whether the margin is a ratio, for positive quantities, or a difference.
+            name: what to call it; default: what it says.
+            text: what it says, in words; default: made of the rest.
+            reduce: how a series becomes one number, e.g. ``last``.
+            site: which site of a series that has several.
+            checks: conditions without which it cannot be decided.
+            alpha: the level.
+            equivalence_margin: within this the effect counts as equivalent to none; default: within the margin.
+        """
+        if sign not in SIGNS:
+            raise KymographError(f"a claim compares by one of {' '.join(SIGNS)}, not {sign!r}")
+        ratio = scale == "ratio"
+        size = (1.0 if ratio else 0.0) if margin is None else float(margin)
+        if ratio and size < 1:
+            raise KymographError(
+                f"a ratio's margin is at least 1, and {size:g} is not; for a difference, say scale='difference'"
+            )
+        taken = Measure(measure, reduce, site)
+        against: Quantity | float = Quantity(right, taken) if isinstance(right, str) else float(right)
+        words = text or _comparison_text(str(taken), left, SIGNS[sign], right, size, ratio)
+        return Claim(
+            name or f"{measure}: {left} {sign} {right}", "", "own", words, "the author of the study",
+            Quantity(left, taken), against, SIGNS[sign], size, "log ratio" if ratio else "difference", alpha,
+            tuple(checks), equivalence_margin=equivalence_margin,
+        )  # fmt: skip
+
     @property
     def family(self) -> str:
         """The claims among which Holm's correction is made: those of one study, in whatever set-up."""
@@ -186,6 +242,18 @@ class Claim:
     def hash(self) -> str:
         """The SHA-256 of everything the claim says, which is kept with the runs."""
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+
+
+def _comparison_text(what: str, left: str, direction: str, right: str | float, margin: float, ratio: bool) -> str:
+    """Returns what a comparison says, in a sentence."""
+    other = f"in {right}" if isinstance(right, str) else f"{right:g}"
+    size = f"a factor of {margin:g}" if ratio else f"{margin:g}"
+    if direction in ("less", "greater"):
+        beyond = "" if margin == (1.0 if ratio else 0.0) else f", by more than {size}"
+        return f"{what} is {direction} in {left} than {other}{beyond}"
+    if direction == "equal":
+        return f"{what} is the same in {left} as {other}, within {size}"
+    return f"{what} is {direction} in {left} than {other} by {size} or more"
 
 
 def _quantity(content: Mapping[str, Any]) -> Quantity:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kymograph.claims.design import Design
+from kymograph.claims.grid import Grid
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import plain
 
@@ -21,6 +22,8 @@ class Plan:
     """The settings that whoever registered chose."""
     settings: ArmSettings = field(default_factory=ArmSettings)
     """Every arm's settings with these; nothing if the study's code was not there to say."""
+    grid: Grid = field(default_factory=dict)
+    """The settings that are varied, with their values: every claim is made at every point."""
 
     def settings_given(self, defaults: ArmSettings) -> ArmSettings:
         """Returns every arm's registered settings; without the study's code, its defaults with the chosen fields."""
@@ -36,6 +39,7 @@ class Plan:
             "design": self.design.to_json(),
             "fields": plain(dict(self.fields)),
             **settings,
+            **({"grid": {name: list(values) for name, values in self.grid.items()}} if self.grid else {}),
         }
 
     @staticmethod
@@ -48,4 +52,7 @@ class Plan:
             raise ValueError("a registration's settings must be an object")
         design = Design.from_json(content.get("design", {}), seeds)
         settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
-        return Plan(tuple(seeds), design, fields, settings)
+        grid = content.get("grid", {})
+        if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
+            raise ValueError("a registration's grid must be an object of lists")
+        return Plan(tuple(seeds), design, fields, settings, grid)

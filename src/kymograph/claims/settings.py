@@ -23,6 +23,8 @@ def named_settings(claim: Claim, world: World) -> dict[str, Any]:
     runs = _runs(claim, world)
     for run, _ in runs:
         names |= dict.fromkeys(differing(run.config, world.defaults.of(run.arm)))
+        if not world.defaults:  # a recorded loop has none: what its arms differ in is what must be known
+            names |= dict.fromkeys(differing(run.config, runs[0][0].config))
     found: dict[str, Any] = {}
     for name in names:
         values = {repr(run.config[name]): run.config[name] for run, _ in runs if name in run.config}

@@ -150,6 +150,21 @@ def settings_from(conditions: Sequence[str]) -> dict[str, Any]:
     return fields
 
 
+def grid_from(conditions: Sequence[str]) -> dict[str, list[Any]]:
+    """Returns the settings that ``--grid`` varies, with their values.
+
+    >>> grid_from(["lr=0.1,0.03", "task=identity,orthogonal"])
+    {'lr': [0.1, 0.03], 'task': ['identity', 'orthogonal']}
+    """
+    fields = {}
+    for condition in conditions:
+        name, equals, texts = condition.partition("=")
+        if not equals or not texts:
+            raise KymographError(f"--grid takes FIELD=VALUE,VALUE,..., not {condition!r}")
+        fields[name] = [_value(text) for text in texts.split(",")]
+    return fields
+
+
 def seeds_from(words: Sequence[str]) -> list[int]:
     """Returns seeds as numbers; names the first word that is not a whole number."""
     for word in words:

@@ -11,6 +11,7 @@ from typing import Any
 from kymograph.claims import logged, registration
 from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.files import OWN_STUDY, read_claims
+from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.judge import decide_claims
 from kymograph.claims.logged import Registration, registrations
 from kymograph.claims.sequential import completed
@@ -66,7 +67,7 @@ def judge(
         study = named.get(name) or registered_study(name)
         known = [*registrations(evidence.log, name), *shared]
         world = _world(declaration, evidence, known)
-        mine = [] if study is None else list(study.claims())
+        mine = [] if study is None else claims_on_grid(study.claims(), _grid(name, known, evidence))
         old = logged.no_longer_made(mine, logged.registered_contents(evidence.log, evidence.root, name))
         if own is not None:
             mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
@@ -99,6 +100,12 @@ def judge(
         if not verdicts:
             raise KymographError(f"no run fits any of the {len(own)} claims; look at their study, arm and where")
     return Verdicts(tuple(verdicts), facts)
+
+
+def _grid(study: str, known: Sequence[Registration], evidence: JudgedRuns) -> Grid:
+    """Returns the grid that the study's claims were registered on; empty if there is none."""
+    first = logged.binding(known, study, evidence.log)
+    return {} if first is None else first.plan.grid
 
 
 def _narrowing(where: Mapping[str, Any], world: World) -> str:
@@ -139,6 +146,9 @@ def _standing(claim: Claim, world: World, known: Sequence[Registration], evidenc
     if lost:
         reason = evidence.history.abandoned[lost[0].id]
         words = f"{registration.POST_HOC}: {len({run.id for run in lost})} planned runs were abandoned ({reason})"
+    anew = [run for run in mine if run.id in evidence.history.replaced]
+    if anew:
+        words = f"{registration.POST_HOC}: {len(anew)} runs were recorded anew"
     # A seed is there once every arm of the claim has it.
     there = [{run.seed for run in one.runs} for one in selected]
     return words + _look(world, set.intersection(*there) if there else set())

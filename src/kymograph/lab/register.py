@@ -12,6 +12,7 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
 from kymograph.claims.files import OWN_STUDY, read_claims
+from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.logged import Registration, binding, family, log_registration, registrations, statement
 from kymograph.claims.plan import Plan
 from kymograph.claims.world import differing, quantities
@@ -39,16 +40,23 @@ def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tup
     return (*seeds, *islice(more, max(least - len(seeds), 0)))
 
 
-def register_study(root: Path, study: Study, seeds: Sequence[int], fields: Mapping[str, Any]) -> None:
-    """Registers the study's claims with the directory, before any of its runs is computed."""
-    claims = list(study.claims())
+def register_study(
+    root: Path, study: Study, seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
+) -> None:
+    """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
+    claims = claims_on_grid(study.claims(), grid or {})
     # Claims that were changed since the first sweep are judged, and marked; registering them now would say nothing.
     history = Log.read(root)
     begun = any(entry.content.get("study") == study.name for entry in history.of_kind(SWEEP))
     late = begun and bool(registrations(history, study.name))
     if claims and not late:
         chosen = registered_seeds(seeds)
-        _register(root, study.name, claims, Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields)))
+        _register(
+            root,
+            study.name,
+            claims,
+            Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {})),
+        )
 
 
 def register_claims(
@@ -114,7 +122,7 @@ def unregistered_settings(root: Path, study: Study, arms: Collection[str], field
         return ""
     asked_for = {
         (name, repr(value))
-        for claim in study.claims()
+        for claim in claims_on_grid(study.claims(), plan.grid)
         for one in quantities(claim)
         for name, value in one.where.items()
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
@@ -17,8 +18,8 @@ from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.code_reference import CodeReference
+from kymograph.studies.loading import load_with_reference, with_reference
+from kymograph.sweep.code_reference import CodeReference, stop_while_loading
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.devices import check_device
 from kymograph.sweep.engines.base import check_engine, choose_engine, is_elsewhere, make_options
@@ -60,7 +61,7 @@ class SweepOptions:
 
 
 def run(
-    study: str,
+    study: str | Study,
     seeds: Iterable[int] | None = None,
     *,
     n_seeds: int | None = None,
@@ -72,12 +73,14 @@ def run(
     data_dir: str | Path | None = None,
     quiet: bool = False,
     engine_options: Mapping[str, Any] | None = None,
+    grid: Grid | None = None,
     **fields: Any,
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
 
     Args:
-        study: a registered study such as ``depth``, or your own as ``file.py``, ``file.py:Name`` or ``module:Name``.
+        study: a registered study such as ``depth``, your own as ``file.py``, ``file.py:Name`` or ``module:Name``, or
+            the study itself.
         seeds: the seeds; or give ``n_seeds`` for the first so many of the fixed list (default 10).
         arms: names or patterns such as ``extreme/*``; default: the study's default arms.
         out: the directory that holds the runs.
@@ -87,12 +90,14 @@ def run(
         data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress.
         engine_options: the options that the engine has of its own, e.g. ``{"scheduler": "tcp://node0:8786"}``.
+        grid: settings that are varied, e.g. ``{"lr": [0.1, 0.03]}``: every arm runs at every point, and every claim is
+            made at every point, in one family.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
     options = SweepOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
-    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields).store
+    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields, grid=grid).store
 
 
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
@@ -116,16 +121,22 @@ def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int,
 
 
 def sweep(
-    reference: str,
+    reference: str | Study,
     seeds: Sequence[int],
     options: SweepOptions,
     *,
     arms: Sequence[str] | None = None,
     fields: Mapping[str, Any] | None = None,
+    grid: Grid | None = None,
 ) -> Sweep:
-    """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them."""
-    study, code = load_with_reference(reference)
-    specs = study.specs(seeds, arms, fields)
+    """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them.
+
+    With a ``grid`` of settings every arm runs at every point of it.
+    """
+    stop_while_loading()
+    study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
+    points = _points(grid or {}, fields or {})
+    specs = [spec for point in points for spec in study.specs(seeds, arms, {**(fields or {}), **point})]
     root = Path(options.out)
     check_engine(options.engine, options.workers)
     check_device(options.device)
@@ -138,13 +149,24 @@ def sweep(
     part_sources = study.part_sources(specs)
     if not options.quiet:
         _note_changed_code(root, study, missing, part_sources)
-    declare_sweep(root, study, specs, fields or {}, part_sources)
+    declare_sweep(root, study, specs, fields or {}, part_sources, grid or {})
     if not options.quiet:
-        _note_other_settings(root, study, specs, fields or {})
+        for point in points:
+            _note_other_settings(root, study, specs, {**(fields or {}), **point})
     outcomes = _compute(code, study.name, stacks, options) if missing else []
     failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
     submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
     return Sweep(study, Store.of_specs(root, specs), failures, missing - submitted, len(specs) - missing, submitted)
+
+
+def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the points of a grid; raises if one of its settings is set besides, or has a value twice."""
+    for name, values in grid.items():
+        if name in fields:
+            raise KymographError(f"{name} is set and varied; drop --{name.replace('_', '-')} or the grid over it")
+        if not values or len({repr(value) for value in values}) < len(values):
+            raise KymographError(f"a grid needs different values of {name}, e.g. {name}=0.1,0.03")
+    return grid_points(grid)
 
 
 PartSources = Mapping[str, Mapping[str, str]]
@@ -196,14 +218,19 @@ def _note_other_settings(root: Path, study: Study, specs: Sequence[RunSpec], fie
 
 
 def declare_sweep(
-    root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any], part_sources: PartSources
+    root: Path,
+    study: Study,
+    specs: Sequence[RunSpec],
+    fields: Mapping[str, Any],
+    part_sources: PartSources,
+    grid: Grid | None = None,
 ) -> None:
     """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
     directory = root / slug(study.name)
     make_directory(directory)
     # One after the other, so that a sweep started in the same instant, on any host, finds what this one registers.
     with one_at_a_time(root):
-        register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields)
+        register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields, grid or {})
         write_declaration(directory, study.declaration(), part_sources)
         log_sweep(root, specs)
 

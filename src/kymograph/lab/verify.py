@@ -104,6 +104,7 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
         *_notes(
             (len(absent) - len(missing), "superseded runs are gone; verdicts still count them"),
             (sum(run.id in history.abandoned for run in history.planned.values()), _abandoned_text(history)),
+            (len(history.replaced), "runs were recorded anew"),
         ),
     ]
 

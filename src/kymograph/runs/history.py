@@ -1,13 +1,15 @@
 """What a log says about runs: which were planned, which were abandoned, and how the studies declared themselves.
 
 Entries of kind ``sweep`` hold every run that a sweep set out to make, so that a plan that was deleted or shortened is
-noticed and its runs stay missed. Entries of kind ``abandoned`` name runs that somebody gave up, and why.
+noticed and its runs stay missed. Entries of kind ``abandoned`` name runs that somebody gave up, and why; those of kind
+``replaced`` name finished runs that were recorded anew.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.log import Log
 from kymograph.runs.spec import RunSpec, slug
 
-SWEEP, ABANDONED = "sweep", "abandoned"
+SWEEP, ABANDONED, REPLACED = "sweep", "abandoned", "replaced"
 
 
 def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
@@ -74,6 +76,11 @@ class History:
         return abandoned_runs(self.log)
 
     @functools.cached_property
+    def replaced(self) -> dict[str, int]:
+        """How often each run was recorded anew, by its id."""
+        return Counter(str(entry.content.get("run")) for entry in self.log.of_kind(REPLACED))
+
+    @functools.cached_property
     def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
         """The entries of all sweeps that planned a run, by its `occasion`."""
         found: dict[tuple[str, str, int, str], list[str]] = {}
@@ -105,6 +112,11 @@ def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
     if ids:
         log.append(root, ABANDONED, {"runs": ids, "reason": reason.strip()})
     return len(ids)
+
+
+def log_replaced(root: Path, spec: RunSpec) -> None:
+    """Writes into the log that a finished run is about to be recorded anew."""
+    log.append(root, REPLACED, {"run": spec.id, "study": spec.study, "arm": spec.arm, "seed": spec.seed})
 
 
 def abandoned_runs(history: Log) -> dict[str, str]:

@@ -50,6 +50,8 @@ class RunResult:
     summary: Mapping[str, float | int | str | bool | None]
     checkpoint: bytes | None = None
     """The trained network as safetensors, if the study keeps it."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the run should know, e.g. where its random numbers came from."""
 
 
 PackedRecord = Mapping[str, bytes]
@@ -73,8 +75,9 @@ def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mappi
 
 def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
     """Returns the files of a finished run; raises if the result holds what cannot be stored."""
+    facts = {**provenance, **({"notes": list(result.notes)} if result.notes else {})}
     contents = {
-        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance}),
+        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": facts}),
         ARRAYS: _pack(result.series),
         SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
     }

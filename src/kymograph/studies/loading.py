@@ -51,6 +51,23 @@ def load_with_reference(reference: str) -> tuple[Study, CodeReference]:
     return study, code
 
 
+def with_reference(study: Study) -> tuple[Study, CodeReference]:
+    """Returns a study that exists in this process, and where its code is; it knows its source afterwards."""
+    if study.name in STUDIES.parts() and STUDIES.is_built_in(study.name):
+        return _load_registered(study.name)
+    kind = type(study)
+    home = sys.modules.get(kind.__module__)
+    file = getattr(home, "__file__", None)
+    if home is None or file is None:
+        raise KymographError(
+            f"the code of {study.name} is in no file, and the source is part of a run's identity; save it in a file"
+        )
+    names = [name for name, value in vars(home).items() if value is study or value is kind]
+    code = CodeReference(names[0] if names else kind.__name__, file=str(Path(file).resolve()))
+    study.source = code.current_source()
+    return study, code
+
+
 def _load_registered(name: str) -> tuple[Study, CodeReference]:
     """Returns a registered study, and where its code is."""
     module = STUDIES.part(name).module

@@ -24,6 +24,8 @@ from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
 _SOURCE = "__kymograph_source__"
 """Where a module keeps the hash of the source that it was imported from."""
 _PREFIX = "kymograph_user_"
+_loading: list[str] = []
+"""The modules of users that are being imported."""
 _added: list[str] = []
 """The directories that were added to ``sys.path`` for studies."""
 
@@ -90,6 +92,10 @@ class CodeReference:
         path = self.path()
         return {} if path is None else source_files(path, self.dotted_name(), self.search)
 
+    def current_source(self) -> str:
+        """Returns the hash of the code as it is on disk now."""
+        return source_hash(self.files())
+
     def dotted_name(self) -> str:
         """Returns the name under which the code is imported if nothing else has that name."""
         return dotted_name(Path(self.file))[0] if self.file else self.module
@@ -113,8 +119,8 @@ class CodeReference:
         files = self.files()
         source = source_hash(files)
         name = self.dotted_name()
-        if name == "__main__":
-            module = sys.modules[name]  # the program that is running; it cannot be imported again
+        if name == "__main__" or _is_from(sys.modules["__main__"], path):
+            module = sys.modules["__main__"]  # the program that is running; it cannot be imported again
             setattr(module, _SOURCE, source)
             return module
         if source_file(name, self.search) != path:  # taken, by the standard library say
@@ -124,7 +130,7 @@ class CodeReference:
         if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _foreign(files):
             return loaded
         forget(files)
-        module = _module_from_file(name, path) if name.startswith(_PREFIX) else importlib.import_module(name)
+        module = importlib.import_module(name) if "." in name else _module_from_file(name, path)
         setattr(module, _SOURCE, source)
         return module
 
@@ -189,9 +195,24 @@ def _module_from_file(name: str, path: Path) -> ModuleType:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    _loading.append(name)
     try:
         spec.loader.exec_module(module)
+    except Loading:
+        pass  # it has defined its studies by now, and what follows is not for us
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        _loading.pop()
     return module
+
+
+class Loading(BaseException):
+    """Ends the import of a program that runs its own study, where only the study is wanted."""
+
+
+def stop_while_loading() -> None:
+    """Ends the import that is under way, if one is: whoever loads a study does not want its program to run it."""
+    if _loading:
+        raise Loading

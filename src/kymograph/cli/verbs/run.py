@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from kymograph.cli.arguments import given, parse_with_settings, seeds_from, shown
+from kymograph.cli.arguments import given, grid_from, parse_with_settings, seeds_from, shown
 from kymograph.cli.options import EngineOptions, with_engine_options
 from kymograph.errors import KymographError
 
@@ -29,6 +29,8 @@ class Options:
     """Arms by name or pattern, e.g. 'extreme/*'."""
     out: Annotated[str, shown("DIR")] = "runs"
     """Directory of the runs."""
+    grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
+    """Settings that are varied, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
     quiet: bool = False
     """Show no progress."""
     compute: EngineOptions = field(default_factory=EngineOptions)
@@ -58,6 +60,7 @@ def main(words: list[str]) -> int:
         options.compute.sweep_options(options.out, options, options.quiet),
         arms=options.arms or None,
         fields=fields,
+        grid=grid_from(options.grid),
     )
     note = planning_note(study, done.store.arms, len(done.store.seeds))
     if note and not options.quiet:

@@ -1,0 +1,234 @@
+"""A run of any training loop, recorded like a study's: no study, no function, no engine.
+
+    with ky.record("mine", arm="adam", seed=3, config={"lr": 1e-3}) as run:
+        for step in run.steps(1000):
+            ...
+            run.log(loss=loss)
+        run.summary["accuracy"] = accuracy
+
+The run joins the plan when it starts, so that one that is abandoned shows as missing. Arms and seeds add up over
+separate executions of a script.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from kymograph.errors import KymographError
+from kymograph.lab.function_study import summary_of
+from kymograph.runs.declaration import Arm, Declaration, read_declaration, write_declaration
+from kymograph.runs.files import make_directory, one_at_a_time
+from kymograph.runs.history import log_replaced, log_sweep
+from kymograph.runs.log import Log
+from kymograph.runs.provenance import provenance
+from kymograph.runs.record import RunResult, is_finished, pack_record, store_record, write_failure
+from kymograph.runs.spec import RunSpec, slug
+from kymograph.streams import MAX_SEED
+from kymograph.studies.active_run import ActiveRun
+from kymograph.studies.loading import STUDIES
+from kymograph.sweep.code_reference import stop_while_loading
+from kymograph.sweep.devices import choose_device, import_torch
+from kymograph.sweep.heartbeat import Heartbeat
+from kymograph.sweep.plan import Stack
+from kymograph.sweep.source_hash import source_files, source_hash
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class RecordedRun(ActiveRun):
+    """A run of the user's own loop, from its start to its record; made by `record`."""
+
+    def __init__(self, root: Path, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
+        """Starts the run: writes it into plan and log, and begins to beat."""
+        self._root, self._spec = root, spec
+        self.summary: dict[str, Any] = {}
+        """The numbers that sum the run up; set them before it ends."""
+        threads = import_torch().get_num_threads()
+        self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
+        self._started = time.perf_counter()
+        self._ended = False
+        self._heart = Heartbeat(root, Stack((spec,), (True,), 1), _Quiet())
+        directory = root / f"{spec.directory}.part"
+        make_directory(directory)
+        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, directory, {"run": spec.id})
+        self._heart.__enter__()
+
+    def __enter__(self) -> RecordedRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish_record()
+        else:
+            self._fail(error)
+
+    def finish_record(self) -> None:
+        """Writes the record; for a notebook, where no ``with`` block ends. Nothing can be logged afterwards."""
+        if self._ended:
+            raise KymographError("the run has ended already")
+        try:
+            series = self.finish()
+            result = RunResult(series, summary_of(self.summary, "run.summary"), notes=tuple(self.notes))
+            packed = pack_record(self._spec, result, self._facts)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._stop()
+        store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
+        self._clear()
+
+    def _fail(self, error: BaseException) -> None:
+        """Stores why the run failed; one that was interrupted is only missing."""
+        if self._ended:
+            return
+        self.close()
+        self._stop()
+        if isinstance(error, Exception):
+            lines = str(error).strip().splitlines() or ["no message"]
+            reason = lines[0] if isinstance(error, KymographError) else f"{type(error).__name__}: {lines[0]}"
+            text = "".join(traceback.format_exception(error))
+            write_failure(self._root, self._spec, reason, self._facts, text)
+
+    def _stop(self) -> None:
+        self._ended = True
+        self._heart.__exit__(None, None, None)
+
+    def _clear(self) -> None:
+        shutil.rmtree(self._root / f"{self._spec.directory}.part", ignore_errors=True)
+
+
+class _Quiet:
+    """Follows nothing."""
+
+    def tick(self, steps: int) -> None:
+        """Ignores it."""
+
+    def say(self, text: str) -> None:
+        """Ignores it."""
+
+
+def record(
+    study: str,
+    *,
+    arm: str,
+    seed: int,
+    config: Mapping[str, Any] | None = None,
+    out: str | Path = "runs",
+    if_exists: Literal["error", "replace"] = "error",
+    device: str = "auto",
+    question: str = "",
+    headlines: Mapping[str, str] | None = None,
+) -> RecordedRun:
+    """Starts to record a run of your own loop; use it in a ``with`` block, or call `finish_record` at its end.
+
+    Args:
+        study: what to call the experiment; its runs lie in ``OUT/STUDY``.
+        arm: the condition.
+        seed: the replication; runs of different arms are paired by it.
+        config: the settings; nested ones are flattened (``optimizer.lr``).
+        out: the directory that holds the runs.
+        if_exists: what to do if the run is recorded already: refuse, or record it anew; the log keeps that, and
+            verdicts show it.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``: ``run.device``.
+        question: what the experiment asks.
+        headlines: summary numbers that sum a run up, with what to call them.
+    """
+    stop_while_loading()
+    if study in STUDIES.parts():
+        raise KymographError(f"{study!r} is a registered study; give your experiment another name")
+    if if_exists not in ("error", "replace"):
+        raise KymographError(f"if_exists is 'error' or 'replace', not {if_exists!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
+    root = Path(out)
+    directory = root / slug(study)
+    make_directory(directory)
+    settings = flat_settings(config or {})
+    spec = RunSpec(study, arm, seed, settings, _version(directory))
+    if is_finished(root, spec):
+        if if_exists == "error":
+            raise KymographError(
+                f"{study}, {arm}, seed {seed} is recorded already in {root}; record it anew with if_exists='replace'"
+            )
+        log_replaced(root, spec)
+    with one_at_a_time(root):
+        _declare(directory, study, arm, settings, question, headlines or {})
+        log_sweep(root, [spec])
+    return RecordedRun(root, spec, choose_device(device), _program())
+
+
+def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested settings as one level, ``{"optimizer": {"lr": 1}}`` as ``{"optimizer.lr": 1}``.
+
+    >>> flat_settings({"optimizer": {"name": "sgd", "lr": 0.1}, "sizes": (8, 8)})
+    {'optimizer.name': 'sgd', 'optimizer.lr': 0.1, 'sizes': [8, 8]}
+    """
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        if not isinstance(name, str) or not name:
+            raise KymographError(f"the name of a setting is a text, not {name!r}")
+        place = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            found |= flat_settings(value, f"{place}.")
+        elif isinstance(value, list | tuple):
+            if not all(isinstance(one, _SCALARS) for one in value):
+                raise KymographError(f"the setting {place} holds what cannot be stored; settings are texts and numbers")
+            found[place] = list(value)
+        elif isinstance(value, _SCALARS):
+            if isinstance(value, float) and value - value != 0:
+                raise KymographError(f"the setting {place} is {value}; settings are finite")
+            found[place] = value
+        else:
+            raise KymographError(
+                f"the setting {place} is a {type(value).__name__}, which cannot be stored; settings are texts, "
+                "numbers, booleans, None and lists of these"
+            )
+    return found
+
+
+def _version(directory: Path) -> int:
+    declared = read_declaration(directory)
+    return 1 if declared is None else declared.version
+
+
+def _declare(
+    directory: Path,
+    study: str,
+    arm: str,
+    settings: Mapping[str, Any],
+    question: str,
+    headlines: Mapping[str, str],
+) -> None:
+    """Adds the arm to what is declared of the experiment; an arm is about all its settings."""
+    before = read_declaration(directory) or Declaration(study, version=1)
+    arms = {one.name: one for one in before.arms}
+    if arm not in arms:
+        arms[arm] = Arm(arm, treatment=dict(settings), default=True)
+    write_declaration(
+        directory,
+        Declaration(
+            study,
+            question or before.question,
+            before.version,
+            arms=tuple(arms.values()),
+            headlines={**before.headlines, **headlines},
+            time=before.time,
+        ),
+    )
+
+
+def _program() -> str | None:
+    """Returns the hash of the program that records, with the local modules it imports; None in a notebook."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if file is None or not Path(file).is_file():
+        return None
+    return source_hash(source_files(Path(file)))

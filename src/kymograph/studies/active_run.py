@@ -1,0 +1,234 @@
+"""A run as the user's own training loop sees it: its seed and device, what it logs, and how it survives a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+import torch
+
+from kymograph import streams
+from kymograph.errors import KymographError
+from kymograph.runs.record import RunSeries
+from kymograph.studies import global_randomness
+from kymograph.studies.logged_series import LoggedSeries
+from kymograph.training.resume import FILE, read_state, write_state
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from kymograph.probes.probe import Probe
+
+Item = TypeVar("Item")
+FIRST_SAVE = 1.0
+"""Seconds of training before its state is first saved."""
+SAVING_SHARE = 0.02
+"""The share of the time that saving may take."""
+TICK_EVERY = 0.2
+"""Seconds between two reports of progress at the least."""
+
+
+class Following(Protocol):
+    """Whoever follows the run, e.g. a progress bar."""
+
+    def tick(self, steps: int) -> None:
+        """Notes that ``steps`` more steps are done."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Shows the run's progress in words."""
+        ...
+
+
+class Resumable(Protocol):
+    """Something whose state can be taken and put back: a module, an optimizer, a scheduler, a scaler."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Returns the state."""
+        ...
+
+    def load_state_dict(self, state: Any) -> Any:
+        """Puts the state back, in place."""
+        ...
+
+
+class ActiveRun:
+    """One run of a study, from inside its training loop.
+
+    ``run.seeded("init")`` sets the global generators, ``run.generator(name)`` makes one of your own, ``run.log(...)``
+    keeps numbers, ``run.steps(n)`` counts steps and ``run.resumable(...)`` names what must survive a kill.
+    """
+
+    def __init__(
+        self,
+        arm: str,
+        seed: int,
+        config: Mapping[str, Any],
+        device: str,
+        follower: Following,
+        directory: Path | None,
+        identity: Mapping[str, Any],
+    ) -> None:
+        """Prepares a run; what can be resumed lies in ``directory`` and must be of this ``identity``."""
+        self.arm, self.seed, self.config = arm, seed, dict(config)
+        self.device = torch.device(device)
+        self.step = 0
+        self._follower, self._identity = follower, identity
+        self._path = None if directory is None else directory / FILE
+        self._logged = LoggedSeries()
+        self._resumable: dict[str, Resumable] = {}
+        self._probes: list[Probe] = []
+        self._state: dict[str, Any] | None = None
+        self._first = 0
+        self._every: int | None = None
+        self._looping = False
+        self._logged_without_loop = 0
+        self.notes: list[str] = []
+        self._saved_at = time.monotonic()
+        self._save_after = FIRST_SAVE
+        self._ticks, self._ticked_at = 0, time.monotonic()
+        if self._path is not None:
+            self._state, why = read_state(self._path, identity)
+            if why:
+                self.notes.append(f"the run started over, because {why}")
+            if self._state is not None:
+                self._first = int(self._state["step"])
+
+    def seeded(self, *names: str) -> contextlib.AbstractContextManager[None]:
+        """Sets the global generators of torch, numpy and Python for a ``with`` block, by the run's seed and a name.
+
+        Arms that use the same name at the same seed get the same numbers, whatever else they draw.
+        """
+        return global_randomness.seeded(self.seed, *(names or ("default",)))
+
+    def generator(self, *names: str) -> torch.Generator:
+        """Returns a generator of its own for the stream of this name at the run's seed."""
+        return streams.generator(self.seed, *names)
+
+    def log(self, step: int | None = None, **values: Any) -> None:
+        """Keeps numbers that were measured at this step: one each, or several by site, e.g. ``{"layer 1": 0.3}``."""
+        if step is None:
+            if not self._looping:
+                step = self._logged_without_loop
+                self._logged_without_loop += 1
+            else:
+                step = self.step
+        self._logged.log(step, values)
+
+    def say(self, text: str) -> None:
+        """Shows the run's progress in words, where runs are followed."""
+        self._follower.say(text)
+
+    def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
+        """Measures the network as it trains, every so many steps; the options are those of `kymograph.Probe`."""
+        from kymograph.probes.probe import Probe
+
+        probe = Probe(model, optimizer, every=every, **options)
+        probe.attach()
+        self._probes.append(probe)
+        return probe
+
+    def resumable(self, *, every: int | None = None, **objects: Resumable) -> None:
+        """Names what must survive a kill: its state is saved as training goes on, and put back when it starts again.
+
+        Args:
+            every: steps between two savings; default: as often as costs no more than 2 % of the time.
+            **objects: whatever has ``state_dict`` and ``load_state_dict``.
+        """
+        for name, one in objects.items():
+            if not callable(getattr(one, "state_dict", None)) or not callable(getattr(one, "load_state_dict", None)):
+                raise KymographError(f"{name} cannot be resumed: it has no state_dict and load_state_dict")
+        self._resumable |= objects
+        self._every = every
+
+    @overload
+    def steps(self, over: int) -> Iterator[int]: ...
+    @overload
+    def steps(self, over: Iterable[Item]) -> Iterator[Item]: ...
+    def steps(self, over: Any) -> Iterator[Any]:
+        """Yields the steps 0, 1, ... of a number of them, or the items of an iterable, and counts them.
+
+        A run that was killed goes on after its last saved step; the items before it are passed over. So an iterable
+        must give the same items again, which it does if its random numbers come from the run.
+        """
+        if self._looping:
+            raise KymographError("run.steps cannot be nested; count the outer loop, or the inner one")
+        start, self._looping = self.step, True
+        if not self._resumable:
+            self._first = 0  # nothing was named that could go on
+        try:
+            for index, item in enumerate(range(over) if isinstance(over, int) else over, start=start):
+                if index < self._first:
+                    self._tick(1)
+                    self.step = index + 1
+                    continue
+                if self._state is not None and self._resumable:
+                    self._restore(self._state)
+                self._state = None
+                self.step = index
+                with contextlib.ExitStack() as measured:
+                    for probe in self._probes:
+                        measured.enter_context(probe.step(index))
+                    yield item
+                self.step = index + 1
+                self._tick(1)
+                self._save_if_due()
+        finally:
+            self._looping = False
+            self._tick(0, last=True)
+
+    def finish(self) -> dict[str, RunSeries]:
+        """Returns everything that was logged and measured, and removes what watched the network."""
+        series = self._logged.series()
+        for probe in self._probes:
+            probe.detach()
+            series |= probe.series()
+        return series
+
+    def close(self) -> None:
+        """Removes what watched the network, if the run ended in an error."""
+        for probe in self._probes:
+            with contextlib.suppress(Exception):
+                probe.detach()
+
+    def _tick(self, steps: int, last: bool = False) -> None:
+        self._ticks += steps
+        now = time.monotonic()
+        if self._ticks and (last or now - self._ticked_at > TICK_EVERY):
+            self._follower.tick(self._ticks)
+            self._ticks, self._ticked_at = 0, now
+
+    def _save_if_due(self) -> None:
+        if self._path is None or not self._resumable:
+            return
+        now = time.monotonic()
+        due = self.step % self._every == 0 if self._every else now - self._saved_at >= self._save_after
+        if not due:
+            return
+        state = {
+            "step": self.step,
+            "objects": {name: one.state_dict() for name, one in self._resumable.items()},
+            "logged": self._logged.state(),
+            "probes": [probe.state() for probe in self._probes],
+            "random": global_randomness.get_state(),
+        }
+        write_state(self._path, state, self._identity)
+        self._saved_at = time.monotonic()
+        self._save_after = max(FIRST_SAVE, (self._saved_at - now) / SAVING_SHARE)
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back what was saved, right before the first step that was not."""
+        missing = sorted(set(self._resumable) ^ set(state["objects"]))
+        if missing:
+            raise KymographError(
+                f"{missing[0]} is resumable in the code or on disk only; delete {self._path} to start over"
+            )
+        for name, one in self._resumable.items():
+            one.load_state_dict(state["objects"][name])
+        self._logged.load_state(state["logged"])
+        for probe, saved in zip(self._probes, state["probes"], strict=True):
+            probe.load_state(saved)
+        global_randomness.set_state(state["random"])

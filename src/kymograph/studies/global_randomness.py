@@ -1,0 +1,72 @@
+"""The global generators of torch, numpy and Python: set from a run's seed, and given back as they were.
+
+Code that a user brings draws from them: `nn` constructors, dropout, shuffling data loaders. Set per run, its numbers
+are the same whatever ran before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from kymograph.streams import stream_seed
+
+
+def get_state() -> dict[str, Any]:
+    """Returns the states of all global generators, as a resumable state can hold them."""
+    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    version, numbers, gauss = random.getstate()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": devices,
+        "numpy": {"kind": kind, "keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached},
+        "python": {"version": version, "numbers": list(numbers), "gauss": gauss},
+    }
+
+
+def set_state(state: dict[str, Any]) -> None:
+    """Puts the generators back into a state that `get_state` returned."""
+    torch.set_rng_state(state["torch"].to(torch.uint8))
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all(list(state["cuda"]))
+    facts = state["numpy"]
+    np.random.set_state(  # noqa: NPY002
+        (facts["kind"], np.asarray(facts["keys"]), facts["position"], facts["has_gauss"], facts["cached"])
+    )
+    facts = state["python"]
+    random.setstate((facts["version"], tuple(facts["numbers"]), facts["gauss"]))
+
+
+def set_seed(seed: int, *names: str) -> None:
+    """Sets all global generators from the stream called ``names`` under ``seed``."""
+    mixed = stream_seed(seed, *names)
+    torch.manual_seed(mixed)
+    np.random.seed(mixed % 2**32)  # noqa: NPY002 - users' code draws from it
+    random.seed(mixed)
+
+
+@contextlib.contextmanager
+def seeded(seed: int, *names: str) -> Iterator[None]:
+    """Sets all global generators for the length of a ``with`` block, and puts them back afterwards."""
+    before = get_state()
+    set_seed(seed, *names)
+    try:
+        yield
+    finally:
+        set_state(before)
+
+
+def same_state(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Says whether nothing was drawn from the generators of the CPU between two states."""
+    return (
+        torch.equal(one["torch"], other["torch"])
+        and one["python"]["numbers"] == other["python"]["numbers"]
+        and one["numpy"]["position"] == other["numpy"]["position"]
+        and np.array_equal(one["numpy"]["keys"], other["numpy"]["keys"])
+    )

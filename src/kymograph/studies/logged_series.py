@@ -1,0 +1,119 @@
+"""Numbers that a run logs step by step, kept cheaply and turned into series at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kymograph.errors import KymographError
+from kymograph.runs.record import RunSeries
+
+BLOCK = 512
+"""How many values are kept as they came before they are turned into numbers: reading a tensor waits for its device."""
+
+
+class _Column:
+    """One series: its steps, the values that are numbers already, and those that wait."""
+
+    def __init__(self, name: str, sites: tuple[str, ...] | None) -> None:
+        self.name, self.sites = name, sites
+        self.steps: list[int] = []
+        self.blocks: list[np.ndarray] = []
+        self.waiting: list[Any] = []
+
+    def add(self, step: int, value: Any) -> None:
+        self.steps.append(step)
+        self.waiting.append(value.detach().clone() if isinstance(value, Tensor) else value)
+        if len(self.waiting) >= BLOCK:
+            self.settle()
+
+    def settle(self) -> None:
+        """Turns the waiting values into numbers."""
+        if not self.waiting:
+            return
+        if all(isinstance(value, Tensor) for value in self.waiting):
+            block = torch.stack([value.to(torch.float64) for value in self.waiting]).cpu().numpy()
+        else:
+            block = np.array([np.asarray(_number(value), dtype=np.float64) for value in self.waiting])
+        self.blocks.append(block.reshape(len(self.waiting), *(() if self.sites is None else (len(self.sites),))))
+        self.waiting.clear()
+
+    def series(self) -> RunSeries:
+        self.settle()
+        empty = np.empty((0,) if self.sites is None else (0, len(self.sites)))
+        return RunSeries(np.array(self.steps), np.concatenate(self.blocks or [empty]), self.sites)
+
+
+class LoggedSeries:
+    """Every number that a run logs, by name."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Column] = {}
+
+    def log(self, step: int, values: Mapping[str, Any]) -> None:
+        """Keeps numbers that were measured at a step: one each, or several by site (a mapping, or a vector)."""
+        for name, value in values.items():
+            sites, whole = _with_sites(name, value)
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = _Column(name, sites)
+            if sites != column.sites:
+                raise KymographError(f"{name} was logged with other sites before; log the same ones at every step")
+            if column.steps and column.steps[-1] >= step:
+                again = "twice at" if column.steps[-1] == step else "out of order at"
+                raise KymographError(f"{name} was logged {again} step {step}; log a series once per step")
+            column.add(step, whole)
+
+    def series(self) -> dict[str, RunSeries]:
+        """Returns every series."""
+        return {name: column.series() for name, column in self._columns.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything logged so far, for a run that may be killed."""
+        found = {}
+        for name, one in self.series().items():
+            found[name] = {
+                "step": one.step,
+                "value": one.value,
+                "sites": None if one.sites is None else list(one.sites),
+            }
+        return found
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state` returned."""
+        self._columns.clear()
+        for name, facts in state.items():
+            sites = None if facts["sites"] is None else tuple(facts["sites"])
+            column = self._columns[name] = _Column(name, sites)
+            column.steps = [int(step) for step in facts["step"]]
+            column.blocks = [np.asarray(facts["value"], dtype=np.float64)]
+
+
+def _with_sites(name: str, value: Any) -> tuple[tuple[str, ...] | None, Any]:
+    """Returns the sites of a value, if it has several numbers, and the value as one number or one vector."""
+    if isinstance(value, Mapping):
+        items = list(value.values())
+        if items and all(isinstance(item, Tensor) for item in items):
+            return tuple(map(str, value)), torch.stack([item.reshape(()) for item in items])
+        return tuple(map(str, value)), [_number(item) for item in items]
+    if isinstance(value, Tensor | np.ndarray) and tuple(value.shape) not in ((), (1,)):
+        if value.ndim != 1:
+            raise KymographError(f"{name} has {value.ndim} axes; log one number, or one per site")
+        return tuple(map(str, range(len(value)))), value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(map(str, range(len(value)))), [_number(item) for item in value]
+    if isinstance(value, Tensor | np.ndarray):
+        return None, value.reshape(())
+    return None, _number(value, name)
+
+
+def _number(value: Any, name: str = "a logged value") -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().cpu().to(torch.float64).numpy()
+    if isinstance(value, bool | int | float | np.generic | np.ndarray | list):
+        return value
+    raise KymographError(f"{name} is a {type(value).__name__}; log numbers")

@@ -1,0 +1,51 @@
+"""The state of an unfinished run on disk: written whole or not at all, and read only if it is the same run's.
+
+A file ends with the SHA-256 of all that comes before. One that is damaged, or was written for another run or by other
+code, is not used: the run starts over, which costs time and changes no number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+
+from kymograph.errors import KymographError
+from kymograph.runs.files import write_atomically
+from kymograph.training.state_tree import flatten, unflatten
+
+FILE = "state.safetensors"
+SCHEMA = 1
+_DIGEST = 64
+
+
+def write_state(path: Path, state: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Writes a nested state with facts that say whose it is, in place of what was there."""
+    tensors, shape = flatten(dict(state))
+    header = json.dumps({"schema": SCHEMA, "facts": dict(facts), "shape": shape}, sort_keys=True, allow_nan=False)
+    content = save(tensors, metadata={"kymograph": header})
+    write_atomically(path, content + hashlib.sha256(content).hexdigest().encode())
+
+
+def read_state(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """Returns the state in a file that was written with the same ``facts``, or None and why it is not used."""
+    if not path.is_file():
+        return None, ""
+    try:
+        whole = path.read_bytes()
+        content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+        if hashlib.sha256(content).hexdigest().encode() != digest:
+            return None, "its state on disk is damaged"
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        stored = json.loads(header["__metadata__"]["kymograph"])
+        if stored["schema"] != SCHEMA:
+            return None, "its state on disk is another version's"
+        if stored["facts"] != json.loads(json.dumps(dict(facts))):
+            return None, "its state on disk is of other code or another run"
+        return unflatten(stored["shape"], load(content)), ""
+    except (OSError, KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
+        return None, "its state on disk cannot be read"

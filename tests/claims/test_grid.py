@@ -1,0 +1,48 @@
+"""Claims at every point of a grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kymograph
+from kymograph.claims.claim import Quantity
+from kymograph.claims.grid import claims_on_grid, grid_points
+from kymograph.errors import KymographError
+from tests.cli.command import call
+from tests.studies.tossing import REFERENCE, Tossing, claim
+
+
+def test_every_claim_is_made_at_every_point() -> None:
+    made = claims_on_grid([claim("one"), claim("two")], {"shift": [0.0, 3.0], "faces": [2]})
+    assert [one.name for one in made] == [
+        "one (shift 0.0, faces 2)", "one (shift 3.0, faces 2)", "two (shift 0.0, faces 2)", "two (shift 3.0, faces 2)",
+    ]  # fmt: skip
+    assert isinstance(made[1].right, Quantity) and made[1].right.where == {"shift": 3.0, "faces": 2}
+    assert claims_on_grid([claim("one")], {}) == [claim("one")] and grid_points({}) == [{}]
+
+
+def test_a_grid_is_one_family_with_a_verdict_per_point(tmp_path: Path) -> None:
+    store = kymograph.run(REFERENCE, n_seeds=10, out=tmp_path, quiet=True, grid={"shift": [0.0, 3.0]})
+    assert len(store.finished) == 40
+    found = kymograph.judge(tmp_path, studies=[Tossing()])
+    assert [(one.settings.get("shift"), one.registration, one.family_size) for one in found] == [
+        (None, "registered", 2), (3.0, "registered", 2),
+    ]  # fmt: skip
+    assert found[1].outcome == "SUPPORTED" and found[0].outcome != "SUPPORTED"
+    without_code = kymograph.judge(tmp_path)
+    assert [one.claim.name for one in without_code] == [one.claim.name for one in found]
+
+
+def test_a_grid_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KymographError, match="shift is set and varied"):
+        kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, shift=1.0, grid={"shift": [0.0, 3.0]})
+    with pytest.raises(KymographError, match="different values of shift"):
+        kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, grid={"shift": [3.0, 3.0]})
+    with pytest.raises(KymographError, match="has no field 'shfit'"):
+        kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, grid={"shfit": [3.0, 1.0]})
+    assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift", "--out", str(tmp_path)) == 1
+    assert "--grid takes FIELD=VALUE" in capsys.readouterr().err
+    assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift=0,1", "faces=2,3", "--out", str(tmp_path)) == 0
+    assert len(kymograph.Store.open(tmp_path).finished) == 8
