@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from kymograph.probes.probe import ModuleProbe
 from kymograph.probes.readings import ReadingTable
 
-WIDTHS, BATCH, STEPS, ROUNDS = (784, 100, 100, 100, 10), 128, 40, 25
+WIDTHS, SAMPLES, BATCH, STEPS, ROUNDS = (784, 112, 96, 10), 4096, 128, 64, 25
 LIMITS = {"recording": 1.03, "light": 1.10, "standard": 1.25}
 Step = Callable[[int], None]
 
@@ -40,13 +40,15 @@ def training(way: str) -> tuple[Step, nn.Sequential]:
     """Returns a function that takes one training step, and the network that it trains."""
     draw = torch.Generator().manual_seed(0)
     net = _network(draw)
-    x = torch.randn(BATCH, WIDTHS[0], generator=draw)
-    y = torch.randint(0, WIDTHS[-1], (BATCH,), generator=draw)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    x = torch.randn(SAMPLES, WIDTHS[0], generator=draw)
+    y = torch.randint(0, WIDTHS[-1], (SAMPLES,), generator=draw)
+    orders = [torch.randint(0, SAMPLES, (BATCH,), generator=draw) for _ in range(STEPS)]
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
 
     def plain(step: int) -> Tensor:
+        batch = orders[step % STEPS]
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), y)
+        loss = nn.functional.cross_entropy(net(x[batch]), y[batch])
         loss.backward()
         optimizer.step()
         return loss
@@ -63,7 +65,7 @@ def training(way: str) -> tuple[Step, nn.Sequential]:
     if way == "recording":
         table = ReadingTable()
         return recorded, net
-    batch = (x, y) if way == "deep" else None
+    batch = (x[:BATCH], y[:BATCH]) if way == "deep" else None
     probe = ModuleProbe(net, optimizer, level=way, every=1, loss=_loss if batch else None, batch=batch)
     probe.attach()
     return probed, net

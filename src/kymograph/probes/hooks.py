@@ -1,6 +1,7 @@
 """Hooks that read layers' outputs and the gradients at them; they are attached for the measured steps only.
 
-A forward hook sees the output, and a tensor hook on that output its gradient. Module backward hooks are never used:
+A forward hook sees the output, and a hook on that tensor (or on the node of the graph that made it, which is the same
+thing) its gradient. Module backward hooks are never used:
 they break on in-place operations and do not see dictionaries. Everything is reduced inside the hook, because the next
 operation may overwrite the tensor. A tensor hook belongs to the value that the tensor had when it was registered, so an
 in-place activation after a layer does not change which gradient is read.
@@ -16,9 +17,15 @@ from torch import Tensor, nn
 
 from kymograph.probes.layers import Layer, named_tensors, units_last
 from kymograph.probes.quantities import LoadedQuantity, Place
-from kymograph.probes.readings import Key, combine
+from kymograph.probes.readings import Key, Row, combine
 
 Measure = Callable[[Tensor], Tensor | float]
+Actions = tuple[list[tuple[Key, Measure]], Callable[[Tensor], None] | None]
+Gradients = tuple[Tensor | None, ...]
+_strided_layout = torch.strided
+SMALL, MOST_KEPT = 65_536, 256
+"""Up to so many entries, and so many in a step, gradients are kept until the step ends: to let the backward pass append
+them to a list costs half as much as to let it call a function. Larger ones are reduced on the spot."""
 _is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
 _in_backward: Callable[[], int] = torch._C._current_graph_task_id  # -1 outside a backward pass
 _transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack  # None outside torch.func
@@ -28,9 +35,10 @@ class Session:
     """The readings of the step that is being measured, and what there is to say about layers that cannot be."""
 
     def __init__(self) -> None:
-        self.row: dict[Key, Tensor | float] | None = None  # None: this step is not measured
+        self.row: Row | None = None  # None: this step is not measured
         self.several: dict[Key, list[Tensor | float]] = {}
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
+        self.kept: list[tuple[Callable[[Tensor], None], int, list[Gradients]]] = []
         self.notes: dict[str, str] = {}
 
     def put(self, key: Key, value: Tensor | float) -> None:
@@ -43,10 +51,13 @@ class Session:
         else:
             self.several.setdefault(key, [row[key]]).append(value)
 
-    def close(self, together: Callable[[str], str]) -> dict[Key, Tensor | float]:
+    def close(self, together: Callable[[str], str]) -> Row:
         """Ends the step: removes the hooks on its tensors and returns its readings, one under each key."""
-        for handle in self.handles:
-            handle.remove()
+        for on_gradient, index, passes in self.kept:
+            for gradients in passes:
+                gradient = gradients[index]
+                if gradient is not None:
+                    on_gradient(gradient)
         row = self.row or {}
         for key, values in self.several.items():
             row[key] = combine(values, together(key[0]))
@@ -57,7 +68,7 @@ class Session:
         """Drops the readings of a step and the hooks on its tensors."""
         for handle in self.handles:
             handle.remove()
-        self.row, self.several, self.handles = None, {}, []
+        self.row, self.several, self.handles, self.kept = None, {}, [], []
 
 
 class LayerHook:
@@ -75,17 +86,20 @@ class LayerHook:
             self._attention = []
         self._plain = self._at(layer.name)
         self._sites = {"": self._plain}
-        self._seen: dict[Key, Tensor | float] | None = None  # the row for which the layer was called last
+        self._seen: Row | None = None  # the row for which the layer was called last
 
     @property
     def needed(self) -> bool:
         """Says whether anything is read at this layer."""
         return bool(self._outputs or self._gradients or self._attention)
 
-    def reads(self, quantity: str) -> bool:
-        """Says whether ``quantity`` is read at this layer."""
+    def sites(self, quantity: str, read: Sequence[str]) -> list[str]:
+        """Returns the sites of this layer at which ``quantity`` is read, given those at which it was ``read``."""
         named = [name for name, _ in (*self._outputs, *self._gradients)] + [one.name for one in self._attention]
-        return quantity in named
+        if quantity not in named:
+            return []
+        several = [self.name + path for path in self._sites if path and self.name + path in read]
+        return [self.name, *several] if self.name in read or not several else several
 
     def register(self, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         """Attaches the hook to ``module``; an attention's inputs are seen as well."""
@@ -95,11 +109,22 @@ class LayerHook:
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Reads the output of one call, and asks for the gradient at it."""
-        if not self._counts():
-            return
-        if type(output) is Tensor:
-            self._read(output, self._plain)
-            return
+        session = self.session
+        row = session.row
+        if _is_compiling() or row is None or not _is_grad_enabled():
+            return  # evaluation without gradients is not part of the step
+        if _in_backward() == -1:
+            self._seen = row
+        elif self._seen is row:
+            return  # the second forward pass of activation checkpointing; a re-entrant one has no gradients in the first
+        if _transformed() is not None:
+            self._note("it is called inside a torch.func transform")
+        elif type(output) is Tensor:
+            self._read(output, self._plain, row)
+        else:
+            self._read_parts(module, output, row)
+
+    def _read_parts(self, module: nn.Module, output: Any, row: Row) -> None:
         found = list(named_tensors(output))
         if isinstance(module, nn.MultiheadAttention):
             found = found[:1]
@@ -109,7 +134,7 @@ class LayerHook:
             path = path if len(found) > 1 else ""
             if path not in self._sites:
                 self._sites[path] = self._at(self.name + path)
-            self._read(tensor, self._sites[path])
+            self._read(tensor, self._sites[path], row)
 
     def with_inputs(self, module: nn.Module, inputs: tuple, keywords: dict[str, Any], output: Any) -> None:
         """Reads the output of one call of an attention, and its weights."""
@@ -125,23 +150,7 @@ class LayerHook:
             self._attention = []
             self._note(f"its attention weights cannot be computed ({_first_line(error)})")
 
-    def _counts(self) -> bool:
-        """Says whether a call is part of the measured step.
-
-        Not: evaluation without gradients, code that is being compiled, and the second forward pass of activation
-        checkpointing, unless (re-entrant checkpoints) the first one had no gradients.
-        """
-        if _is_compiling() or self.session.row is None or not _is_grad_enabled():
-            return False
-        if _transformed() is not None:
-            self._note("it is called inside a torch.func transform")
-            return False
-        if _in_backward() != -1:
-            return self._seen is not self.session.row
-        self._seen = self.session.row
-        return True
-
-    def _at(self, site: str) -> tuple[list[tuple[Key, Measure]], Callable[[Tensor], None] | None]:
+    def _at(self, site: str) -> Actions:
         """Returns what is done with an output that is called ``site``, and the hook for its gradient."""
         outputs = [((name, site), measure) for name, measure in self._outputs]
         gradients = [((name, site), measure) for name, measure in self._gradients]
@@ -152,7 +161,7 @@ class LayerHook:
             if row is None:
                 return
             try:
-                value = gradient.detach()
+                value = gradient.detach() if gradient.requires_grad else gradient
                 for key, measure in gradients:
                     if key in row:
                         session.put(key, measure(value))
@@ -164,16 +173,11 @@ class LayerHook:
 
         return outputs, on_gradient if gradients else None
 
-    def _read(
-        self, output: Tensor, actions: tuple[list[tuple[Key, Measure]], Callable[[Tensor], None] | None]
-    ) -> None:
+    def _read(self, output: Tensor, actions: Actions, row: Row) -> None:
         session, (outputs, on_gradient) = self.session, actions
-        row = session.row
-        if row is None:
-            return
         try:
             value = output.detach()
-            if type(value) is not Tensor or value.layout is not torch.strided or value.is_meta:
+            if type(value) is not Tensor or value.layout is not _strided_layout or value.is_meta:
                 value = _strided(value)
             for key, measure in outputs:
                 if key in row:
@@ -181,7 +185,13 @@ class LayerHook:
                 else:
                     row[key] = measure(value)
             if on_gradient is not None and output.requires_grad:
-                session.handles.append(output.register_hook(on_gradient))
+                node = output.grad_fn
+                if node is None or output.numel() > SMALL or len(session.kept) >= MOST_KEPT:
+                    session.handles.append(output.register_hook(on_gradient))
+                else:
+                    passes: list[Gradients] = []
+                    session.handles.append(node.register_prehook(passes.append))
+                    session.kept.append((on_gradient, output.output_nr, passes))
         except Exception as error:  # measuring never stops training
             outputs.clear()
             self._note(_first_line(error))

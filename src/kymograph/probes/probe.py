@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
@@ -16,7 +16,7 @@ from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
-from kymograph.probes.readings import Key, QuantityColumns, ReadingTable, put_together
+from kymograph.probes.readings import Key, QuantityColumns, ReadingTable, Row, put_together
 from kymograph.probes.schedule import Schedule
 from kymograph.probes.weights import WeightReader
 
@@ -110,6 +110,7 @@ class ModuleProbe:
         """Removes every hook and lets go of the network; what was read stays."""
         self._session.abandon()
         self._remove_hooks()
+        self._weights.release()
         self._table.flush()
         self._attached = self._measuring = False
 
@@ -132,7 +133,7 @@ class ModuleProbe:
         if not self._measuring:
             self._remove_hooks()
             return
-        row: dict[Key, Tensor | float] = {}
+        row: Row = {}
         self._session.row = row
         self._at_network(row)
         if not self._handles:
@@ -169,8 +170,9 @@ class ModuleProbe:
     def columns(self) -> dict[str, QuantityColumns]:
         """Returns each quantity as an array (steps, layers), NaN where it was not read; (steps,) for the network's."""
         found: dict[str, QuantityColumns] = {}
+        read = self._table.columns()
         for name, quantity in self._quantities.items():
-            found[name] = self._derived(quantity, found) if quantity.sources else self._read(quantity)
+            found[name] = self._derived(quantity, found) if quantity.sources else self._read(quantity, read)
         return {name: found[name] for name in self.names}
 
     def rows(self, since: int = 0) -> list[MeasuredStep]:
@@ -224,7 +226,7 @@ class ModuleProbe:
         if self._session.row is not None:
             self._weights.gradients(self._session.row)
 
-    def _at_network(self, row: dict[Key, Tensor | float]) -> None:
+    def _at_network(self, row: Row) -> None:
         """Reads what is computed on the fixed batch, before the step."""
         fixed = self._fixed
         if fixed is None:
@@ -256,26 +258,22 @@ class ModuleProbe:
             self._session.notes[name] = f"{name} is not measured: {reason}"
             return None
 
-    def _read(self, quantity: LoadedQuantity) -> QuantityColumns:
+    def _read(self, quantity: LoadedQuantity, read: dict[Key, tuple[np.ndarray, np.ndarray]]) -> QuantityColumns:
         step = np.array(self._table.steps, dtype=np.int64)
+        nothing = np.full(len(step), np.nan), np.zeros(len(step), dtype=bool)
         if quantity.place is Place.NETWORK:
-            return QuantityColumns(step, self._table.column((quantity.name, NETWORK))[0], None)
+            return QuantityColumns(step, read.get((quantity.name, NETWORK), nothing)[0], None)
         if quantity.place in _AT_WEIGHTS:
-            tensors = {site: parts for site, parts in self._weights.of_layer.items() if parts}
+            parts = self._weights.sites(quantity)
         else:
-            order = {hook.name: index for index, (_, hook) in enumerate(self._hooks)}
-            sites = {hook.name: None for _, hook in self._hooks if hook.reads(quantity.name)}
-            seen = [site for name, site in self._table.keys() if name == quantity.name]
-            several = {_layer_of(site, order) for site in seen if site not in order}
-            sites = {site: None for site in sites if site not in several or site in seen}
-            every = sorted({**sites, **dict.fromkeys(seen)}, key=lambda site: order[_layer_of(site, order)])
-            tensors = {site: [site] for site in every}
+            seen = [site for name, site in read if name == quantity.name]
+            parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, seen)}
         values = [
-            put_together([self._table.column((quantity.name, part)) for part in parts], quantity.together)
-            for parts in tensors.values()
+            put_together([read.get((quantity.name, name), nothing) for name in names], quantity.together)
+            for names in parts.values()
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
-        return QuantityColumns(step, value, tuple(tensors))
+        return QuantityColumns(step, value, tuple(parts))
 
     @staticmethod
     def _derived(quantity: LoadedQuantity, found: dict[str, QuantityColumns]) -> QuantityColumns:
@@ -306,11 +304,6 @@ class ModuleStep:
     def measured(self) -> bool:
         """Says whether this step is measured."""
         return self._probe.measuring
-
-
-def _layer_of(site: str, names: dict[str, int]) -> str:
-    """Returns the layer that a site such as ``lstm[1][0]`` belongs to: the longest name that it starts with."""
-    return site if site in names else max((name for name in names if site.startswith(name)), key=len)
 
 
 def _optimizers(

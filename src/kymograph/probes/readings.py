@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ from torch import Tensor
 
 Key = tuple[str, str]  # a quantity and a site
 Number = Tensor | float
+Row = dict[Key, Number]
+Kind = tuple[torch.device, torch.dtype]
 BLOCK = 64
 
 
@@ -26,72 +28,82 @@ class QuantityColumns:
 class ReadingTable:
     """Rows of readings, one for each measured step; a reading is a tensor without dimensions, or a number.
 
-    Tensors stay where they are until a block of rows is full, so that an accelerator is waited for once in a block.
+    Tensors stay on their device until a block of rows is full, so that an accelerator is waited for once in a block.
+    The tensors of one row are put into one that is there already: small tensors that stay would keep apart the memory
+    that training uses again and again.
     """
 
     def __init__(self, block: int = BLOCK) -> None:
-        self._block = block
-        self._pending: list[Mapping[Key, Number]] = []
+        self._size = block
+        self._block: _Block | None = None
         self._columns: dict[Key, int] = {}
-        self._done: list[tuple[np.ndarray, np.ndarray]] = []  # values and which of them were read, by block
+        self._done: list[tuple[list[int], np.ndarray]] = []  # by block: columns, and values (rows, columns)
         self.steps: list[int] = []
 
-    def add(self, step: int, row: Mapping[Key, Number]) -> None:
+    def add(self, step: int, row: Row) -> None:
         """Adds the readings of ``step``."""
+        keys, values = list(row), list(row.values())
+        kinds = [(value.device, value.dtype) if isinstance(value, Tensor) else None for value in values]
+        if self._block is None or self._block.keys != keys or self._block.kinds != kinds:
+            self.flush()
+            self._block = _Block(keys, kinds, self._size)
         self.steps.append(step)
-        self._pending.append(row)
-        if len(self._pending) >= self._block:
+        self._block.add(values)
+        if self._block.rows == self._size:
             self.flush()
 
     def flush(self) -> None:
         """Moves what is pending to the CPU."""
-        if not self._pending:
+        block, self._block = self._block, None
+        if block is None:
             return
-        columns = self._columns
-        for row in self._pending:
-            for key in row:
-                if key not in columns:
-                    columns[key] = len(columns)
-        values = np.full((len(self._pending), len(columns)), np.nan)
-        read = np.zeros(values.shape, dtype=bool)
-        groups: dict[tuple[torch.device, torch.dtype], tuple[list[Tensor], list[int], list[int]]] = {}
-        for index, row in enumerate(self._pending):
-            for key, value in row.items():
-                column = columns[key]
-                if isinstance(value, Tensor):
-                    kind = value.device, value.dtype
-                    if kind not in groups:
-                        groups[kind] = [], [], []
-                    tensors, rows, places = groups[kind]
-                    tensors.append(value)
-                    rows.append(index)
-                    places.append(column)
-                else:
-                    values[index, column] = value
-                    read[index, column] = True
-        for tensors, rows, places in groups.values():
-            values[rows, places] = torch.stack(tensors).cpu().double().numpy()
-            read[rows, places] = True
-        self._done.append((values, read))
-        self._pending = []
+        columns = [self._columns.setdefault(key, len(self._columns)) for key in block.keys]
+        self._done.append((columns, block.values()))
 
     def keys(self) -> list[Key]:
         """Returns the quantities and sites that were read so far, in the order in which they were first read."""
         self.flush()
         return list(self._columns)
 
-    def column(self, key: Key) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the values under ``key``, (steps,), NaN where there is none, and where there is one."""
+    def columns(self) -> dict[Key, tuple[np.ndarray, np.ndarray]]:
+        """Returns under each key the values, (steps,), NaN where there is none, and where there is one."""
         self.flush()
-        values = np.full(len(self.steps), np.nan)
-        read = np.zeros(len(self.steps), dtype=bool)
-        place, start = self._columns.get(key, -1), 0
-        for block, present in self._done:
-            if 0 <= place < block.shape[1]:
-                values[start : start + len(block)] = block[:, place]
-                read[start : start + len(block)] = present[:, place]
+        values = np.full((len(self.steps), len(self._columns)), np.nan)
+        read = np.zeros(values.shape, dtype=bool)
+        start = 0
+        for columns, block in self._done:
+            values[start : start + len(block), columns] = block
+            read[start : start + len(block), columns] = True
             start += len(block)
-        return values, read
+        return {key: (values[:, place], read[:, place]) for key, place in self._columns.items()}
+
+
+class _Block:
+    """Some rows of readings with the same keys, whose tensors are of the same types on the same devices."""
+
+    def __init__(self, keys: list[Key], kinds: list[Kind | None], size: int) -> None:
+        self.keys, self.kinds, self.rows = keys, kinds, 0
+        self._numbers = [place for place, kind in enumerate(kinds) if kind is None]
+        self._table = np.full((size, len(keys)), np.nan)
+        self._tensors: list[tuple[list[int], Tensor, tuple[Tensor, ...]]] = []
+        for kind in dict.fromkeys(kind for kind in kinds if kind is not None):
+            places = [place for place, one in enumerate(kinds) if one == kind]
+            room = torch.empty(size, len(places), device=kind[0], dtype=kind[1])
+            self._tensors.append((places, room, room.unbind(0)))
+
+    def add(self, values: list[Number]) -> None:
+        """Adds the readings of one step."""
+        for places, _, rooms in self._tensors:
+            torch.stack([values[place] for place in places], out=rooms[self.rows])  # type: ignore[misc]
+        for place in self._numbers:
+            self._table[self.rows, place] = values[place]
+        self.rows += 1
+
+    def values(self) -> np.ndarray:
+        """Returns the readings (rows, keys) in float64."""
+        for places, room, _ in self._tensors:
+            self._table[: self.rows, places] = room[: self.rows].cpu().double().numpy()
+        return self._table[: self.rows]
 
 
 def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
@@ -117,7 +129,7 @@ def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> 
     return np.where(read.any(0), found, np.nan)
 
 
-def combine(values: Sequence[Tensor | float], how: str) -> Tensor | float:
+def combine(values: Sequence[Number], how: str) -> Number:
     """Returns one reading from those of several calls of a layer, on their device."""
     if not isinstance(values[0], Tensor):
         numbers = [float(value) for value in values]
@@ -128,4 +140,6 @@ def combine(values: Sequence[Tensor | float], how: str) -> Tensor | float:
         return torch.linalg.vector_norm(stacked, dim=0)
     if how == "max":
         return stacked.amax(0)
-    return stacked.sum(0) if how == "sum" else stacked.to(torch.float32 if not stacked.is_floating_point() else stacked.dtype).mean(0)
+    if how == "sum":
+        return stacked.sum(0)
+    return stacked.mean(0) if stacked.is_floating_point() else stacked.double().mean(0)

@@ -10,7 +10,8 @@ user's package adds its own through entry points of the group ``kymograph.probes
 - ``together``: how several readings of a layer in one step become one (several calls, several weight tensors):
   ``norm`` (root of the sum of squares), ``sum``, ``mean`` (the default) or ``max``;
 - ``layers``: class names, if it is defined for these layers only;
-- ``view``: ``units``, if the function wants an output as a matrix (samples, units).
+- ``view``: ``units``, if the function wants an output as a matrix (samples, units); ``flat``, if it wants all weights
+  of a layer as one vector.
 
 A function returns a tensor without dimensions, on the device of what it was given, or a number; it must not change what
 it was given. A function with a second parameter is given the layer as well, if it is read at an output.
@@ -41,9 +42,9 @@ class Place(enum.Enum):
     OUTPUT = "output"  # a layer's output, as each call ends
     OUTPUT_GRADIENT = "output-gradient"  # the gradient with respect to that output, in the backward pass
     ATTENTION = "attention"  # the weights of an nn.MultiheadAttention, (batch, heads, queries, keys)
-    WEIGHT = "weight"  # a list of weight tensors before the step; the function returns as many numbers
-    UPDATE = "update"  # what the step changed them by, likewise
-    WEIGHT_GRADIENT = "weight-gradient"  # two lists in float64: gradients, and those of the previous measured step
+    WEIGHT = "weight"  # a list of weight tensors before the step; the function returns a list of as many numbers
+    UPDATE = "update"  # what the step subtracted from them, likewise
+    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients in float64, flat; those measured before
     NETWORK = "network"  # a `FixedBatch`: the network, a loss and a batch that never changes
 
 
@@ -59,6 +60,7 @@ class LoadedQuantity:
     together: str = "mean"
     layers: tuple[str, ...] = ()
     units: bool = False
+    flat: bool = False
     wants_layer: bool = False
     """The function has a second parameter: the layer whose output it is given."""
 
@@ -108,6 +110,7 @@ def _load(name: str) -> LoadedQuantity:
         together=together,
         layers=tuple(facts.get("layers", ())),
         units=facts.get("view") == "units",
+        flat=facts.get("view") == "flat" or place is Place.WEIGHT_GRADIENT,
         wants_layer=place is Place.OUTPUT and len(inspect.signature(function).parameters) > 1,
     )
 

@@ -15,11 +15,12 @@ PART = {
     "order": 13,
     "at": "update",
     "together": "norm",
+    "view": "flat",
 }
 
 
 def update_norm(updates: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Returns the L2 norm of each of ``updates``: weights after the step minus weights before it.
+    """Returns the L2 norm of each of ``updates``: what the step subtracted from the weights.
 
     It is the change that was made, whatever made it: momentum, weight decay and clipping are in it. The update of a
     frozen layer is 0.

@@ -17,12 +17,9 @@ PART = {
 
 
 def weight_gradient_dot(gradients: Sequence[Tensor], previous: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """Returns the inner product of each of ``gradients`` and its predecessor, in float64; None if there is none.
+    """Returns the inner product of each of ``gradients`` (entries,) and its predecessor; None if there is none.
 
     >>> float(weight_gradient_dot([torch.tensor([3.0, 4.0])], [torch.tensor([1.0, 1.0])])[0])
     7.0
     """
-    return [
-        None if old is None else torch.dot(new.flatten(), old.flatten())
-        for new, old in zip(gradients, previous, strict=True)
-    ]
+    return [None if old is None else torch.dot(new, old) for new, old in zip(gradients, previous, strict=True)]

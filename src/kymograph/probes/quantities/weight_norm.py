@@ -15,6 +15,7 @@ PART = {
     "order": 12,
     "at": "weight",
     "together": "norm",
+    "view": "flat",
 }
 
 
