@@ -67,6 +67,8 @@ class FixedBatch:
                 if not used:  # the loss is linear in the parameters
                     return torch.zeros_like(vector)
                 found = torch.autograd.grad(used, self.parameters, along, retain_graph=True, allow_unused=True)
+                if all(one is None for one in found):  # a custom function that can be differentiated once only
+                    raise RuntimeError("the gradient cannot be differentiated a second time")
                 return self._flat(found).double()
 
             yield product

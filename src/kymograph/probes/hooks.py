@@ -116,7 +116,7 @@ class LayerHook:
         if _in_backward() == -1:
             self._seen = row
         elif self._seen is row:
-            return  # the second forward pass of activation checkpointing; a re-entrant one has no gradients in the first
+            return  # activation checkpointing runs forward again; a re-entrant one had no gradients the first time
         if _transformed() is not None:
             self._note("it is called inside a torch.func transform")
         elif type(output) is Tensor:
@@ -200,23 +200,30 @@ class LayerHook:
         self.session.notes.setdefault(self.name, f"{self.name} is not measured: {reason}")
 
 
+_ATTENTION_ARGUMENTS = (
+    "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal",
+)  # fmt: skip
+
+
 def attention_weights(module: nn.MultiheadAttention, inputs: tuple, keywords: dict[str, Any]) -> Tensor:
     """Returns the weights of one call of an attention, (batch, heads, queries, keys), computed once more.
 
     Without dropout, so that no random number is drawn; without gradients; and without autocast's cache, into which a
     weight that is cast without gradients must not get: training would use it.
     """
-    names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal")
-    arguments = {**dict(zip(names, inputs, strict=False)), **keywords}
+    arguments = {**dict(zip(_ATTENTION_ARGUMENTS, inputs, strict=False)), **keywords}
     arguments |= {"need_weights": True, "average_attn_weights": False}
     kind = arguments["query"].device.type
     mode = module.training
     module.training = False
     try:
-        with torch.no_grad(), torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), False):
+        uncached = torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), False)
+        with torch.no_grad(), uncached:
             weights = module.forward(**arguments)[1]
     finally:
         module.training = mode
+    if weights is None:
+        raise TypeError("it returns none")
     return weights if weights.dim() == 4 else weights[None]
 
 

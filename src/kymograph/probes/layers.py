@@ -143,7 +143,7 @@ def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
         return
     yield from module.parameters(recurse=False)
     if parametrize.is_parametrized(module):
-        yield from module.parametrizations.parameters()  # type: ignore[operator, union-attr]
+        yield from module.parametrizations.parameters()  # type: ignore[union-attr]
 
 
 def _refuse(name: str, parameter: nn.Parameter) -> None:

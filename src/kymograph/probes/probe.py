@@ -12,11 +12,12 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
+from kymograph.probes.columns import QuantityColumns, derived, put_together
 from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
-from kymograph.probes.readings import Key, QuantityColumns, ReadingTable, Row, put_together
+from kymograph.probes.readings import Key, ReadingTable, Row
 from kymograph.probes.schedule import Schedule
 from kymograph.probes.weights import WeightReader
 
@@ -172,7 +173,7 @@ class ModuleProbe:
         found: dict[str, QuantityColumns] = {}
         read = self._table.columns()
         for name, quantity in self._quantities.items():
-            found[name] = self._derived(quantity, found) if quantity.sources else self._read(quantity, read)
+            found[name] = derived(quantity, found) if quantity.sources else self._read(quantity, read)
         return {name: found[name] for name in self.names}
 
     def rows(self, since: int = 0) -> list[MeasuredStep]:
@@ -207,8 +208,8 @@ class ModuleProbe:
         asked = [one for one in self._quantities.values() if one.place is Place.ATTENTION]
         if asked and not any(isinstance(layer.module, nn.MultiheadAttention) for layer in self._layers):
             self._session.notes[asked[0].name] = (
-                f"{asked[0].name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
-                "scaled_dot_product_attention cannot be seen"
+                f"{asked[0].name} is not measured: no nn.MultiheadAttention is among the layers, and the weights "
+                "inside scaled_dot_product_attention cannot be seen"
             )
 
     def _add_hooks(self) -> None:
@@ -274,14 +275,6 @@ class ModuleProbe:
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
         return QuantityColumns(step, value, tuple(parts))
-
-    @staticmethod
-    def _derived(quantity: LoadedQuantity, found: dict[str, QuantityColumns]) -> QuantityColumns:
-        """Returns a quantity that is computed from others, at the sites that all of them have."""
-        sources = [found[name] for name in quantity.sources]
-        shared = [site for site in sources[0].sites or () if all(site in (one.sites or ()) for one in sources)]
-        arrays = [one.value[:, [(one.sites or ()).index(site) for site in shared]] for one in sources]
-        return QuantityColumns(sources[0].step, quantity.function(*arrays), tuple(shared))
 
 
 class ModuleStep:

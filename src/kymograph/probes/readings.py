@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from kymograph.probes.columns import put_together
 
 Key = tuple[str, str]  # a quantity and a site
 Number = Tensor | float
 Row = dict[Key, Number]
 Kind = tuple[torch.device, torch.dtype]
 BLOCK = 64
-
-
-@dataclass(frozen=True)
-class QuantityColumns:
-    """One quantity: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``, if there are any."""
-
-    step: np.ndarray  # (steps,)
-    value: np.ndarray  # (steps,) or (steps, sites)
-    sites: tuple[str, ...] | None
 
 
 class ReadingTable:
@@ -104,29 +96,6 @@ class _Block:
         for places, room, _ in self._tensors:
             self._table[: self.rows, places] = room[: self.rows].cpu().double().numpy()
         return self._table[: self.rows]
-
-
-def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
-    """Returns one value (steps,) from several readings of one layer; NaN where there is none of them.
-
-    A reading that is itself NaN makes the value NaN; one that was not taken is left out.
-
-    >>> here, gone = np.array([True]), np.array([False])
-    >>> put_together([(np.array([3.0]), here), (np.array([4.0]), here), (np.array([np.nan]), gone)], "norm")
-    array([5.])
-    """
-    values = np.stack([value for value, _ in columns])
-    read = np.stack([present for _, present in columns])
-    if how == "norm":
-        # hypot neither overflows nor underflows where squares would
-        found = np.hypot.reduce(np.where(read, values, 0.0), axis=0)
-    elif how == "max":
-        found = np.max(np.where(read, values, -np.inf), axis=0)
-    else:
-        found = np.sum(np.where(read, values, 0.0), axis=0)
-        if how == "mean":
-            found = found / np.maximum(read.sum(0), 1)
-    return np.where(read.any(0), found, np.nan)
 
 
 def combine(values: Sequence[Number], how: str) -> Number:

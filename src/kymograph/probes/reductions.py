@@ -24,4 +24,4 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """Returns the L2 norm of each of ``tensors``, which are on one device."""
     if any(tensor.dtype in _NARROW for tensor in tensors):
         return [norm(tensor) for tensor in tensors]
-    return torch._foreach_norm(tensors)
+    return torch._foreach_norm(list(tensors))

@@ -22,9 +22,7 @@ class Schedule:
     work that an accelerator does later is not in them.
     """
 
-    def __init__(
-        self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+    def __init__(self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise KymographError(f"every must be a whole number of at least 1, not {every!r}")
         if budget is not None and not 0 < budget < math.inf:

@@ -116,7 +116,7 @@ class _Group:
 
     def __init__(self, stretches: list[_Stretch]) -> None:
         self.stretches = stretches
-        self.parameters = [parameter for stretch in stretches for parameter in stretch.parameters]
+        self.parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
         self.copies, self.values = self._room(self.parameters[0].dtype)
         self._gradients: list[_GradientCopy] = []
         self._keys: dict[str, list[Key]] = {}
@@ -125,9 +125,7 @@ class _Group:
         """Reads what the copies hold: layer by layer in a row, or tensor by tensor."""
         keys = self._keys.get(quantity.name)
         if keys is None:
-            names = [
-                name for one in self.stretches for name in ([one.name] if quantity.flat else one.tensor_names)
-            ]
+            names = [name for one in self.stretches for name in ([one.name] if quantity.flat else one.tensor_names)]
             keys = self._keys[quantity.name] = [(quantity.name, name) for name in names]
         row.update(zip(keys, quantity.function(self.values if quantity.flat else self.copies), strict=True))
 
@@ -154,11 +152,12 @@ class _GradientCopy:
         self._tensors, self.values = tensors, values
         self.present = [False] * len(values)
 
-    def fill(self, parameters: Sequence[nn.Parameter]) -> None:
+    def fill(self, parameters: Sequence[Tensor]) -> None:
         """Copies the gradients of ``parameters``; of a parameter without one, beside others that have one, zeros."""
         gradients = [parameter.grad for parameter in parameters]
-        if all(one is not None and one.layout is torch.strided for one in gradients):
-            torch._foreach_copy_(self._tensors, gradients)
+        dense = [one for one in gradients if one is not None and one.layout is torch.strided]
+        if len(dense) == len(gradients):
+            torch._foreach_copy_(self._tensors, dense)
             return
         for room, gradient in zip(self._tensors, gradients, strict=True):
             if gradient is None:

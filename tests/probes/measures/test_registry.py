@@ -33,6 +33,7 @@ def test_a_measure_leaves_its_input_alone_and_has_no_graph(name: str) -> None:
     points = torch.randn(3, 6, 5, generator=torch.Generator().manual_seed(0)).abs().requires_grad_()
     before = points.detach().clone()
     arguments = {"cosine": (points, points), "recall": (torch.zeros(3, 5, dtype=torch.long), points.detach())}
+    arguments["noise-scale"] = (points, points, 1, 4)
     found = MEASURES.load(name)(*arguments.get(name, (points,)))
     for part in found if isinstance(found, tuple) else (found,):
         assert not part.requires_grad and part.is_floating_point()
