@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import kymograph as ky
 from kymograph.errors import KymographError
 from kymograph.probes.quantities import QUANTITIES, chosen
+from tests.devices.pretended import pretended_device
 from tests.probes.awkward import LOOPS, NETWORKS, X, Y, loss_of, made, trained
 
 BATCH = {"loss": loss_of, "batch": (X, Y)}
@@ -386,3 +387,33 @@ def test_rows_that_change_their_shape_are_kept_apart() -> None:
     assert value.shape == (150, 2)
     np.testing.assert_array_equal(np.isnan(value[:, 0]), np.arange(150) % 3 == 0)
     np.testing.assert_array_equal(np.isnan(value[:, 1]), np.arange(150) % 3 != 0)
+
+
+def test_parts_on_several_devices_are_measured_where_they_are() -> None:
+    class Split(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.near, self.far = nn.Linear(6, 8), nn.Linear(8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.far(torch.relu(self.near(x)).to(self.far.weight.device)).to(x.device)
+
+    def trained_on(device: str) -> dict[str, Any]:
+        torch.manual_seed(0)
+        net = Split()
+        net.far.to(device)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        with ky.Probe(net, optimizer, level="standard", every=1) as probe:
+            for step in range(3):
+                with probe.step(step):
+                    optimizer.zero_grad()
+                    loss_of(net, (X, Y)).backward()
+                    optimizer.step()
+        assert probe.notes == ()
+        return probe.series()
+
+    here = trained_on("cpu")
+    with pretended_device("cuda"):
+        there = trained_on("cuda")
+    for name, series in here.items():
+        np.testing.assert_array_equal(there[name].value, series.value, err_msg=name)

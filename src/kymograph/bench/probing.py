@@ -14,7 +14,6 @@ from kymograph.probes.probe import ModuleProbe
 from kymograph.probes.readings import ReadingTable
 
 WIDTHS, SAMPLES, BATCH, STEPS, ROUNDS = (784, 112, 96, 10), 4096, 128, 64, 25
-LIMITS = {"recording": 1.03, "light": 1.10, "standard": 1.25}
 Step = Callable[[int], None]
 
 

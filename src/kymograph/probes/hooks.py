@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph.probes.layers import Layer, named_tensors, units_last
+from kymograph.probes.layers import ProbedLayer, named_tensors, units_last
 from kymograph.probes.quantities import LoadedQuantity, Place
 from kymograph.probes.readings import Key, Row, combine
 
@@ -74,7 +74,7 @@ class Session:
 class LayerHook:
     """The forward hook of one layer."""
 
-    def __init__(self, layer: Layer, quantities: Sequence[LoadedQuantity], session: Session) -> None:
+    def __init__(self, layer: ProbedLayer, quantities: Sequence[LoadedQuantity], session: Session) -> None:
         self.name, self.session = layer.name, session
         here = [one for one in quantities if _serves(one, layer.module)]
         self._outputs = [(one.name, _measure(one, layer.module)) for one in here if one.place is Place.OUTPUT]

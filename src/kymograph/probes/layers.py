@@ -18,7 +18,7 @@ ROOT = "(model)"
 
 
 @dataclass(frozen=True)
-class Layer:
+class ProbedLayer:
     """A module that is measured: its name without wrappers, and its own parameters."""
 
     name: str
@@ -41,7 +41,7 @@ def is_compiled(model: nn.Module) -> bool:
     )
 
 
-def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[Layer]:
+def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[ProbedLayer]:
     """Returns the layers of ``model``: those that match ``patterns``, or all.
 
     A layer is a module without children, an attention, or a module with parameters of its own. A pattern may name any
@@ -58,7 +58,7 @@ def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[Layer]
             if not matching:
                 raise KymographError(f"no layer matches {pattern!r}{did_you_mean(pattern, modules)}")
             chosen |= matching
-    layers = [Layer(name, module, tuple(_own_parameters(module))) for name, module in chosen.items()]
+    layers = [ProbedLayer(name, module, tuple(_own_parameters(module))) for name, module in chosen.items()]
     for layer in layers:
         for parameter in layer.parameters:
             _refuse(layer.name, parameter)

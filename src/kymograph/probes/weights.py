@@ -8,7 +8,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from kymograph.probes.layers import Layer
+from kymograph.probes.layers import ProbedLayer
 from kymograph.probes.quantities import LoadedQuantity, Place
 from kymograph.probes.readings import Key, Row
 
@@ -21,7 +21,7 @@ class WeightReader:
     the gradients in float64, if these are: of this measured step and of the previous one.
     """
 
-    def __init__(self, layers: Sequence[Layer], quantities: Sequence[LoadedQuantity]) -> None:
+    def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
         self._weights = [one for one in quantities if one.place is Place.WEIGHT]
         self._updates = [one for one in quantities if one.place is Place.UPDATE]
         self._gradients = [one for one in quantities if one.place is Place.WEIGHT_GRADIENT]
@@ -106,7 +106,7 @@ class _Stretch:
         self.size = sum(parameter.numel() for parameter in parameters)
 
 
-def _stretches(layer: Layer) -> list[_Stretch]:
+def _stretches(layer: ProbedLayer) -> list[_Stretch]:
     kinds = groupby(layer.parameters, key=lambda one: (str(one.device), str(one.dtype)))
     return [_Stretch(layer.name, number, list(group)) for number, (_, group) in enumerate(kinds)]
 
