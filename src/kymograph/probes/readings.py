@@ -35,12 +35,11 @@ class ReadingTable:
     def add(self, step: int, row: Row) -> None:
         """Adds the readings of ``step``."""
         keys, values = list(row), list(row.values())
-        kinds = [(value.device, value.dtype) if isinstance(value, Tensor) else None for value in values]
-        if self._block is None or self._block.keys != keys or self._block.kinds != kinds:
+        if self._block is None or self._block.keys != keys or not self._block.add(values):
             self.flush()
-            self._block = _Block(keys, kinds, self._size)
+            self._block = _Block(keys, values, self._size)
+            self._block.add(values)
         self.steps.append(step)
-        self._block.add(values)
         if self._block.rows == self._size:
             self.flush()
 
@@ -73,8 +72,9 @@ class ReadingTable:
 class _Block:
     """Some rows of readings with the same keys, whose tensors are of the same types on the same devices."""
 
-    def __init__(self, keys: list[Key], kinds: list[Kind | None], size: int) -> None:
-        self.keys, self.kinds, self.rows = keys, kinds, 0
+    def __init__(self, keys: list[Key], values: list[Number], size: int) -> None:
+        self.keys, self.rows = keys, 0
+        kinds = [(value.device, value.dtype) if isinstance(value, Tensor) else None for value in values]
         self._numbers = [place for place, kind in enumerate(kinds) if kind is None]
         self._table = np.full((size, len(keys)), np.nan)
         self._tensors: list[tuple[list[int], Tensor, tuple[Tensor, ...]]] = []
@@ -83,13 +83,19 @@ class _Block:
             room = torch.empty(size, len(places), device=kind[0], dtype=kind[1])
             self._tensors.append((places, room, room.unbind(0)))
 
-    def add(self, values: list[Number]) -> None:
-        """Adds the readings of one step."""
-        for places, _, rooms in self._tensors:
-            torch.stack([values[place] for place in places], out=rooms[self.rows])  # type: ignore[misc]
-        for place in self._numbers:
-            self._table[self.rows, place] = values[place]
+    def add(self, values: list[Number]) -> bool:
+        """Adds the readings of one step; says no if they are of other types or on other devices than the first."""
+        try:
+            for places, _, rooms in self._tensors:
+                torch.stack([values[place] for place in places], out=rooms[self.rows])  # type: ignore[misc]
+            for place in self._numbers:
+                self._table[self.rows, place] = float(values[place])
+        except (RuntimeError, TypeError):
+            if self.rows == 0:
+                raise  # a reading that is no number at all
+            return False
         self.rows += 1
+        return True
 
     def values(self) -> np.ndarray:
         """Returns the readings (rows, keys) in float64."""
