@@ -19,7 +19,7 @@ from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
 from kymograph.probes.readings import Key, ReadingTable, Row
 from kymograph.probes.schedule import Schedule
-from kymograph.probes.weights import WeightReader
+from kymograph.probes.weights import WeightReader, optimizers_in
 
 NETWORK = "network"
 _AT_LAYERS = (Place.OUTPUT, Place.OUTPUT_GRADIENT, Place.ATTENTION)
@@ -80,7 +80,7 @@ class ModuleProbe:
         self.schedule = Schedule(every, budget)
         self._layers = find_layers(model, layers)
         self._model = unwrapped(model)
-        self._optimizers = _optimizers(optimizer)
+        self._optimizers = optimizers_in(optimizer)
         self._session = Session()
         self._table = ReadingTable()
         at = list(self._quantities.values())
@@ -297,14 +297,3 @@ class ModuleStep:
     def measured(self) -> bool:
         """Says whether this step is measured."""
         return self._probe.measuring
-
-
-def _optimizers(
-    given: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None,
-) -> list[torch.optim.Optimizer]:
-    found = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
-    for one in found:
-        if not hasattr(one, "register_step_pre_hook"):
-            kind = type(one).__name__
-            raise KymographError(f"optimizer must be a torch optimizer, not a {kind}; give the one that it wraps")
-    return found

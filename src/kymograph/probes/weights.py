@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import torch
 from torch import Tensor, nn
 
+from kymograph.errors import KymographError
 from kymograph.probes.layers import ProbedLayer
 from kymograph.probes.quantities import LoadedQuantity, Place
 from kymograph.probes.readings import Key, Row
@@ -164,3 +165,15 @@ class _GradientCopy:
                 room.zero_()
             else:
                 room.copy_(gradient if gradient.layout is torch.strided else gradient.to_dense())
+
+
+def optimizers_in(
+    given: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None,
+) -> list[torch.optim.Optimizer]:
+    """Returns the optimizers among what a probe was given; raises a sentence if something else is among them."""
+    found = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
+    for one in found:
+        if not hasattr(one, "register_step_pre_hook"):
+            kind = type(one).__name__
+            raise KymographError(f"optimizer must be a torch optimizer, not a {kind}; give the one that it wraps")
+    return found
