@@ -106,7 +106,8 @@ kymograph.export(store, "json", {str(tmp_path / "runs.json")!r})
 
 def test_the_public_names_are_these_and_no_others() -> None:
     assert kymograph.__all__ == [
-        "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Quantity", "RunResult", "RunSeries",
+        "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Probe", "Quantity", "RunResult",
+        "RunSeries",
         "RunSpec", "SeriesDisplay", "Store", "StoredRun", "Study", "Verdicts", "audit", "difference_map", "export",
         "figure", "fixed_seeds", "generator", "judge", "list_studies", "load_study", "run",
     ]  # fmt: skip

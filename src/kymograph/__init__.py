@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kymograph.runs.declaration import Arm as Arm
     from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
     from kymograph.runs.export import export as export
+    from kymograph.runs.probe import Probe as Probe
     from kymograph.runs.record import RunResult as RunResult
     from kymograph.runs.record import RunSeries as RunSeries
     from kymograph.runs.spec import RunSpec as RunSpec
@@ -50,6 +51,7 @@ _HOMES = {
     "KymographError": "kymograph.errors",
     "LabelledArray": "kymograph.runs.arrays",
     "Measure": "kymograph.claims.claim",
+    "Probe": "kymograph.runs.probe",
     "Quantity": "kymograph.claims.claim",
     "RunResult": "kymograph.runs.record",
     "RunSeries": "kymograph.runs.record",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.bench import compare, naive, watching
+from kymograph.bench import compare, naive, probing, watching
 from kymograph.bench import epochs as snapshot
 from kymograph.errors import KymographError
 
@@ -74,6 +74,35 @@ def test_a_watched_loop_learns_the_same_bits_and_reads_every_layer_at_every_step
     assert all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
     assert nothing.numel() == 0 and readings.shape == (3, 2 * (watching.DEPTH + 1))
     assert bool((readings > 0).all()) and len(readings.unique(dim=0)) == 3
+
+
+@pytest.mark.parametrize("way", ["recording", "light", "standard", "deep"])
+def test_a_probed_loop_learns_the_same_bits_as_the_plain_one(way: str) -> None:
+    (plain, bare), (probed, net) = probing.training("plain"), probing.training(way)
+    for step in range(3):
+        plain(step)
+        probed(step)
+    assert all(torch.equal(a, b) for a, b in zip(bare.parameters(), net.parameters(), strict=True))
+    assert 95_000 < sum(parameter.numel() for parameter in net.parameters()) < 105_000
+
+
+def test_the_probes_loops_go_in_turns_and_a_limit_can_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    threads = torch.get_num_threads()
+    plain, probed = probing.ratio("light", steps=2, rounds=2)
+    assert plain > 0 and probed > 0 and torch.get_num_threads() == threads
+
+    def with_times(*times: tuple[float, float]) -> dict[str, compare.Comparison]:
+        found = iter(times)
+        together = compare.Comparison("w", "s", float, float, "", together=lambda: next(found), most=1.1)
+        return {"w": together}
+
+    monkeypatch.setattr(compare, "comparisons", lambda: with_times((1.0, 1.3), (1.0, 1.09)))
+    assert compare.bench([], 2) == 0, "the least of the repeats counts"
+    monkeypatch.setattr(compare, "comparisons", lambda: with_times((1.0, 1.3), (1.0, 1.2)))
+    assert compare.bench([], 2) == 1
+    assert "w takes 1.20 of the time without it, more than the limit of 1.10" in capsys.readouterr().err
 
 
 def test_a_process_that_dies_is_told_in_a_sentence() -> None:

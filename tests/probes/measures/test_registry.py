@@ -38,6 +38,7 @@ def test_a_measure_leaves_its_input_alone_and_has_no_graph(name: str) -> None:
         "recall": (torch.zeros(3, 5, dtype=torch.long), points.detach()),
         "class-probability": by_token,
         "class-cross-entropy": by_token,
+        "noise-scale": (points, points, 1, 4),
     }
     found = MEASURES.load(name)(*arguments.get(name, (points,)))
     for part in found if isinstance(found, tuple) else (found,):

@@ -1,0 +1,50 @@
+"""Readings as arrays, (steps, layers): several readings of one layer put together, quantities computed from others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kymograph.probes.quantities import LoadedQuantity
+
+
+@dataclass(frozen=True)
+class QuantityColumns:
+    """One quantity: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``, if there are any."""
+
+    step: np.ndarray  # (steps,)
+    value: np.ndarray  # (steps,) or (steps, sites)
+    sites: tuple[str, ...] | None
+
+
+def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
+    """Returns one value (steps,) from several readings of one layer; NaN where there is none of them.
+
+    A reading that is itself NaN makes the value NaN; one that was not taken is left out.
+
+    >>> here, gone = np.array([True]), np.array([False])
+    >>> put_together([(np.array([3.0]), here), (np.array([4.0]), here), (np.array([np.nan]), gone)], "norm")
+    array([5.])
+    """
+    values = np.stack([value for value, _ in columns])
+    read = np.stack([present for _, present in columns])
+    if how == "norm":
+        # hypot neither overflows nor underflows where squares would
+        found = np.hypot.reduce(np.where(read, values, 0.0), axis=0)
+    elif how == "max":
+        found = np.max(np.where(read, values, -np.inf), axis=0)
+    else:
+        found = np.sum(np.where(read, values, 0.0), axis=0)
+        if how == "mean":
+            found = found / np.maximum(read.sum(0), 1)
+    return np.where(read.any(0), found, np.nan)
+
+
+def derived(quantity: LoadedQuantity, found: Mapping[str, QuantityColumns]) -> QuantityColumns:
+    """Returns a quantity that is computed from others, at the sites that all of them have."""
+    sources = [found[name] for name in quantity.sources]
+    shared = [site for site in sources[0].sites or () if all(site in (one.sites or ()) for one in sources)]
+    arrays = [one.value[:, [(one.sites or ()).index(site) for site in shared]] for one in sources]
+    return QuantityColumns(sources[0].step, quantity.function(*arrays), tuple(shared))

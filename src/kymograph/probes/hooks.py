@@ -1,0 +1,253 @@
+"""Hooks that read layers' outputs and the gradients at them; they are attached for the measured steps only.
+
+A forward hook sees the output, and a hook on that tensor (or on the node of the graph that made it, which is the same
+thing) its gradient. Module backward hooks are never used:
+they break on in-place operations and do not see dictionaries. Everything is reduced inside the hook, because the next
+operation may overwrite the tensor. A tensor hook belongs to the value that the tensor had when it was registered, so an
+in-place activation after a layer does not change which gradient is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.probes.layers import ProbedLayer, named_tensors, units_last
+from kymograph.probes.quantities import LoadedQuantity, Place
+from kymograph.probes.readings import Key, Row, combine
+
+Measure = Callable[[Tensor], Tensor | float]
+Actions = tuple[list[tuple[Key, Measure]], Callable[[Tensor], None] | None]
+Gradients = tuple[Tensor | None, ...]
+_strided_layout = torch.strided
+SMALL, MOST_KEPT = 65_536, 256
+"""Up to so many entries, and so many in a step, gradients are kept until the step ends: to let the backward pass append
+them to a list costs half as much as to let it call a function. Larger ones are reduced on the spot."""
+_is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
+_in_backward: Callable[[], int] = torch._C._current_graph_task_id  # -1 outside a backward pass
+_transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack  # None outside torch.func
+
+
+class Session:
+    """The readings of the step that is being measured, and what there is to say about layers that cannot be."""
+
+    def __init__(self) -> None:
+        self.row: Row | None = None  # None: this step is not measured
+        self.several: dict[Key, list[Tensor | float]] = {}
+        self.handles: list[torch.utils.hooks.RemovableHandle] = []
+        self.kept: list[tuple[Callable[[Tensor], None], int, list[Gradients]]] = []
+        self.notes: dict[str, str] = {}
+
+    def put(self, key: Key, value: Tensor | float) -> None:
+        """Adds a reading; a second one under the same key is kept beside the first until the step ends."""
+        row = self.row
+        if row is None:
+            return
+        if key not in row:
+            row[key] = value
+        else:
+            self.several.setdefault(key, [row[key]]).append(value)
+
+    def close(self, together: Callable[[str], str]) -> Row:
+        """Ends the step: removes the hooks on its tensors and returns its readings, one under each key."""
+        for on_gradient, index, passes in self.kept:
+            for gradients in passes:
+                gradient = gradients[index]
+                if gradient is not None:
+                    on_gradient(gradient)
+        row = self.row or {}
+        for key, values in self.several.items():
+            row[key] = combine(values, together(key[0]))
+        self.abandon()
+        return row
+
+    def abandon(self) -> None:
+        """Drops the readings of a step and the hooks on its tensors."""
+        for handle in self.handles:
+            handle.remove()
+        self.row, self.several, self.handles, self.kept = None, {}, [], []
+
+
+class LayerHook:
+    """The forward hook of one layer."""
+
+    def __init__(self, layer: ProbedLayer, quantities: Sequence[LoadedQuantity], session: Session) -> None:
+        self.name, self.session = layer.name, session
+        here = [one for one in quantities if _serves(one, layer.module)]
+        self._outputs = [(one.name, _measure(one, layer.module)) for one in here if one.place is Place.OUTPUT]
+        self._gradients = [
+            (one.name, _measure(one, layer.module)) for one in here if one.place is Place.OUTPUT_GRADIENT
+        ]
+        self._attention = [one for one in here if one.place is Place.ATTENTION]
+        if not isinstance(layer.module, nn.MultiheadAttention):
+            self._attention = []
+        self._plain = self._at(layer.name)
+        self._sites = {"": self._plain}
+        self._seen: Row | None = None  # the row for which the layer was called last
+
+    @property
+    def needed(self) -> bool:
+        """Says whether anything is read at this layer."""
+        return bool(self._outputs or self._gradients or self._attention)
+
+    def sites(self, quantity: str, read: Sequence[str]) -> list[str]:
+        """Returns the sites of this layer at which ``quantity`` is read, given those at which it was ``read``."""
+        named = [name for name, _ in (*self._outputs, *self._gradients)] + [one.name for one in self._attention]
+        if quantity not in named:
+            return []
+        several = [self.name + path for path in self._sites if path and self.name + path in read]
+        return [self.name, *several] if self.name in read or not several else several
+
+    def register(self, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
+        """Attaches the hook to ``module``; an attention's inputs are seen as well."""
+        if self._attention:
+            return module.register_forward_hook(self.with_inputs, with_kwargs=True)
+        return module.register_forward_hook(self)
+
+    def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        """Reads the output of one call, and asks for the gradient at it."""
+        session = self.session
+        row = session.row
+        if _is_compiling() or row is None or not _is_grad_enabled():
+            return  # evaluation without gradients is not part of the step
+        if _in_backward() == -1:
+            self._seen = row
+        elif self._seen is row:
+            return  # activation checkpointing runs forward again; a re-entrant one had no gradients the first time
+        if _transformed() is not None:
+            self._note("it is called inside a torch.func transform")
+        elif type(output) is Tensor:
+            self._read(output, self._plain, row)
+        else:
+            self._read_parts(module, output, row)
+
+    def _read_parts(self, module: nn.Module, output: Any, row: Row) -> None:
+        found = list(named_tensors(output))
+        if isinstance(module, nn.MultiheadAttention):
+            found = found[:1]
+        if not found and output is not None and not isinstance(output, Tensor | dict | list | tuple):
+            self._note(f"it puts out a {type(output).__name__}, which is no tensor, dict, tuple or dataclass")
+        for path, tensor in found:
+            path = path if len(found) > 1 else ""
+            if path not in self._sites:
+                self._sites[path] = self._at(self.name + path)
+            self._read(tensor, self._sites[path], row)
+
+    def with_inputs(self, module: nn.Module, inputs: tuple, keywords: dict[str, Any], output: Any) -> None:
+        """Reads the output of one call of an attention, and its weights."""
+        self(module, inputs, output)
+        row = self.session.row
+        if row is None or self._seen is not row or not isinstance(module, nn.MultiheadAttention):
+            return
+        try:
+            weights = attention_weights(module, inputs, keywords)
+            for quantity in self._attention:
+                self.session.put((quantity.name, self.name), quantity.function(weights))
+        except Exception as error:  # measuring never stops training
+            self._attention = []
+            self._note(f"its attention weights cannot be computed ({_first_line(error)})")
+
+    def _at(self, site: str) -> Actions:
+        """Returns what is done with an output that is called ``site``, and the hook for its gradient."""
+        outputs = [((name, site), measure) for name, measure in self._outputs]
+        gradients = [((name, site), measure) for name, measure in self._gradients]
+        session = self.session
+
+        def on_gradient(gradient: Tensor) -> None:
+            row = session.row
+            if row is None:
+                return
+            try:
+                value = gradient.detach() if gradient.requires_grad else gradient
+                for key, measure in gradients:
+                    if key in row:
+                        session.put(key, measure(value))
+                    else:
+                        row[key] = measure(value)
+            except Exception as error:  # measuring never stops training
+                gradients.clear()
+                session.notes.setdefault(site, f"the gradient at {site} is not measured: {_first_line(error)}")
+
+        return outputs, on_gradient if gradients else None
+
+    def _read(self, output: Tensor, actions: Actions, row: Row) -> None:
+        session, (outputs, on_gradient) = self.session, actions
+        try:
+            value = output.detach()
+            if type(value) is not Tensor or value.layout is not _strided_layout or value.is_meta:
+                value = _strided(value)
+            for key, measure in outputs:
+                if key in row:
+                    session.put(key, measure(value))
+                else:
+                    row[key] = measure(value)
+            if on_gradient is not None and output.requires_grad:
+                node = output.grad_fn
+                if node is None or output.numel() > SMALL or len(session.kept) >= MOST_KEPT:
+                    session.handles.append(output.register_hook(on_gradient))
+                else:
+                    passes: list[Gradients] = []
+                    session.handles.append(node.register_prehook(passes.append))
+                    session.kept.append((on_gradient, output.output_nr, passes))
+        except Exception as error:  # measuring never stops training
+            outputs.clear()
+            self._note(_first_line(error))
+
+    def _note(self, reason: str) -> None:
+        self.session.notes.setdefault(self.name, f"{self.name} is not measured: {reason}")
+
+
+_ATTENTION_ARGUMENTS = (
+    "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal",
+)  # fmt: skip
+
+
+def attention_weights(module: nn.MultiheadAttention, inputs: tuple, keywords: dict[str, Any]) -> Tensor:
+    """Returns the weights of one call of an attention, (batch, heads, queries, keys), computed once more.
+
+    Without dropout, so that no random number is drawn; without gradients; and without autocast's cache, into which a
+    weight that is cast without gradients must not get: training would use it.
+    """
+    arguments = {**dict(zip(_ATTENTION_ARGUMENTS, inputs, strict=False)), **keywords}
+    arguments |= {"need_weights": True, "average_attn_weights": False}
+    kind = arguments["query"].device.type
+    mode = module.training
+    module.training = False
+    try:
+        uncached = torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), False)
+        with torch.no_grad(), uncached:
+            weights = module.forward(**arguments)[1]
+    finally:
+        module.training = mode
+    if weights is None:
+        raise TypeError("it returns none")
+    return weights if weights.dim() == 4 else weights[None]
+
+
+def _serves(quantity: LoadedQuantity, module: nn.Module) -> bool:
+    return not quantity.layers or any(kind.__name__ in quantity.layers for kind in type(module).__mro__)
+
+
+def _measure(quantity: LoadedQuantity, module: nn.Module) -> Measure:
+    """Returns the quantity as a function of an output alone."""
+    function: Callable[..., Tensor | float] = quantity.function
+    wants, units = quantity.wants_layer, quantity.units
+    if wants and units:
+        return lambda value: function(units_last(value, module), module)
+    if wants:
+        return lambda value: function(value, module)
+    return (lambda value: function(units_last(value, module))) if units else function
+
+
+def _strided(value: Tensor) -> Tensor:
+    """Returns a tensor of an unusual kind as an ordinary one; raises a reason if it is none."""
+    if value.is_nested or value.is_meta or type(value).__name__ in ("DTensor", "FakeTensor"):
+        raise TypeError("its output is nested, sharded or without memory")
+    return (value.to_dense() if value.layout is not torch.strided else value).as_subclass(Tensor)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

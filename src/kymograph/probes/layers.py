@@ -1,0 +1,156 @@
+"""Which modules of a network are layers, what they are called, and which weights are theirs."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from kymograph.errors import KymographError, did_you_mean
+
+_WRAPPERS = ("module", "_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
+_WRAPPING = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+ROOT = "(model)"
+
+
+@dataclass(frozen=True)
+class ProbedLayer:
+    """A module that is measured: its name without wrappers, and its own parameters."""
+
+    name: str
+    module: nn.Module
+    parameters: tuple[nn.Parameter, ...]
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Returns the network inside compilation and data-parallel wrappers."""
+    while isinstance(model, _WRAPPING) or hasattr(model, "_orig_mod"):
+        model = model.module if isinstance(model, _WRAPPING) else model._orig_mod  # type: ignore[assignment]
+    return model
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Says whether ``model`` or a part of it is compiled, so that hooks inside it do not run."""
+    return any(
+        hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+        for module in model.modules()
+    )
+
+
+def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[ProbedLayer]:
+    """Returns the layers of ``model``: those that match ``patterns``, or all.
+
+    A layer is a module without children, an attention, or a module with parameters of its own. A pattern may name any
+    other module as well.
+    """
+    model = unwrapped(model)
+    modules = {_plain(name) or ROOT: module for name, module in _outside_parametrizations(model)}
+    if patterns is None:
+        chosen = {name: module for name, module in modules.items() if _is_layer(module)}
+    else:
+        chosen = {}
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            matching = {name: module for name, module in modules.items() if fnmatch.fnmatchcase(name, pattern)}
+            if not matching:
+                raise KymographError(f"no layer matches {pattern!r}{did_you_mean(pattern, modules)}")
+            chosen |= matching
+    layers = [ProbedLayer(name, module, tuple(_own_parameters(module))) for name, module in chosen.items()]
+    for layer in layers:
+        for parameter in layer.parameters:
+            _refuse(layer.name, parameter)
+    if not layers:
+        raise KymographError("the model has no layers to measure")
+    return layers
+
+
+def named_tensors(output: object, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yields the floating-point tensors in a layer's output with the path to each: ``[0]``, ``[logits]``, ``.mean``.
+
+    >>> [path for path, _ in named_tensors({"logits": torch.ones(1), "hidden": (torch.ones(1), None)})]
+    ['[logits]', '[hidden][0]']
+    """
+    if isinstance(output, Tensor):
+        if output.is_floating_point() or output.is_complex():
+            yield path, output
+    elif isinstance(output, dict):
+        for key, value in output.items():
+            yield from named_tensors(value, f"{path}[{key}]")
+    elif isinstance(output, tuple | list):
+        for key, value in enumerate(output):
+            yield from named_tensors(value, f"{path}[{key}]")
+    elif hasattr(output, "__dataclass_fields__"):
+        for key in output.__dataclass_fields__:
+            yield from named_tensors(getattr(output, key), f"{path}.{key}")
+
+
+def units_last(output: Tensor, layer: nn.Module) -> Tensor:
+    """Returns ``output`` as a matrix (samples, units).
+
+    Units are the channels of images, (batch, channels, ...), and of what a convolution or batch norm puts out; else
+    the last axis. All other axes are samples.
+    """
+    if output.dim() < 2:
+        return output.reshape(1, -1) if output.dim() else output.reshape(1, 1)
+    channels = output.dim() > 3 if output.dim() != 3 else isinstance(layer, _CHANNELS_FIRST)
+    if channels and not isinstance(layer, _UNITS_LAST):
+        output = output.movedim(1, -1)
+    return output.flatten(0, -2)
+
+
+_CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.GroupNorm)
+_UNITS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
+
+
+def _outside_parametrizations(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yields the modules that are part of the network; parametrizations, and what scripts contain, are not."""
+    hidden: list[str] = []
+    for name, module in model.named_modules():
+        if any(name.startswith(prefix) for prefix in hidden):
+            continue
+        if parametrize.is_parametrized(module):
+            hidden.append(f"{name}.parametrizations" if name else "parametrizations")
+        if isinstance(module, torch.jit.ScriptModule | nn.MultiheadAttention):
+            hidden.append(f"{name}." if name else "")  # what is inside is never called
+        if not isinstance(module, _WRAPPING) and not hasattr(module, "_orig_mod"):
+            yield name, module
+
+
+def _plain(name: str) -> str:
+    """Returns a module's name without the words that wrappers put in."""
+    return ".".join(word for word in name.split(".") if word not in _WRAPPERS[1:])
+
+
+def _is_layer(module: nn.Module) -> bool:
+    children = [child for child in module.children() if not isinstance(child, nn.ModuleDict) or len(child)]
+    inside = [child for child in children if not _is_parametrization(module, child)]
+    if isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential) and not inside:
+        return False  # empty
+    own = any(True for _ in module.parameters(recurse=False))
+    return not inside or own or isinstance(module, nn.MultiheadAttention | torch.jit.ScriptModule)
+
+
+def _is_parametrization(module: nn.Module, child: nn.Module) -> bool:
+    return parametrize.is_parametrized(module) and child is module.parametrizations
+
+
+def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
+    if isinstance(module, nn.MultiheadAttention | torch.jit.ScriptModule):
+        yield from module.parameters()
+        return
+    yield from module.parameters(recurse=False)
+    if parametrize.is_parametrized(module):
+        yield from module.parametrizations.parameters()  # type: ignore[union-attr]
+
+
+def _refuse(name: str, parameter: nn.Parameter) -> None:
+    """Raises a sentence about a parameter that cannot be measured."""
+    if isinstance(parameter, nn.parameter.UninitializedParameter):
+        raise KymographError(f"{name} has no weights yet; run one forward pass before you attach a probe")
+    if parameter.is_meta:
+        raise KymographError(f"{name} is on the meta device and holds no numbers; give it weights first")
+    if type(parameter.data).__name__ == "DTensor":
+        raise KymographError(f"the weights of {name} are sharded over processes, which a probe cannot measure yet")

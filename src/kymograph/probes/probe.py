@@ -1,0 +1,299 @@
+"""A probe on any module in any training loop: what is read, at which layers, at which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from kymograph.errors import KymographError
+from kymograph.probes.columns import QuantityColumns, derived, put_together
+from kymograph.probes.fixed_batch import FixedBatch, Loss
+from kymograph.probes.hooks import LayerHook, Session
+from kymograph.probes.layers import find_layers, is_compiled, unwrapped
+from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
+from kymograph.probes.readings import Key, ReadingTable, Row
+from kymograph.probes.schedule import Schedule
+from kymograph.probes.weights import WeightReader, optimizers_in
+
+NETWORK = "network"
+_AT_LAYERS = (Place.OUTPUT, Place.OUTPUT_GRADIENT, Place.ATTENTION)
+_AT_WEIGHTS = (Place.WEIGHT, Place.UPDATE, Place.WEIGHT_GRADIENT)
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """The readings of one measured step: ``values[quantity][layer]``; NaN is missing."""
+
+    step: int
+    values: dict[str, dict[str, float]]
+
+
+class ModuleProbe:
+    """Reads quantities of a network's layers while an ordinary loop trains it; the weights come out bit-identical.
+
+        probe = ModuleProbe(model, optimizer, level="standard", every=10)
+        with probe:
+            for step, (x, y) in enumerate(batches):
+                with probe.step(step):
+                    optimizer.zero_grad()
+                    loss_of(model(x), y).backward()
+                    optimizer.step()
+        probe.rows()[-1].values["output_norm"]
+
+    Args:
+        model: any module; wrapped, partly frozen, on several devices, under autocast or with checkpointed activations.
+        optimizer: the optimizer (or several) whose view of the weight gradients is read; without one they are read
+            when the step ends.
+        level: ``light``, ``standard`` or ``deep``, or names of quantities.
+        every: every which step is measured. The others cost next to nothing: no hook is attached.
+        layers: names or patterns such as ``blocks.*.mlp``; None: every module without children, every attention, every
+            module with parameters of its own.
+        budget: the share of the time that measuring may add, e.g. 0.05; ``every`` is then the shortest interval.
+        loss: ``loss(model, batch)``, a tensor with one entry: for the quantities of the whole network.
+        batch: the batch that these are computed on, the same at every step.
+
+    A layer that is called several times in a step (a shared module, several micro-batches) is read over all its calls,
+    as ``together`` of the quantity says. Calls under ``no_grad`` are not part of the step. What cannot be measured is
+    NaN, and `notes` says why. A compiled model is read on its eager twin: the same weights, in evaluation mode, on
+    ``batch``; its weights, updates and weight gradients are those of the training step all the same.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        level: str | Iterable[str] = "light",
+        every: int = 10,
+        layers: Sequence[str] | None = None,
+        budget: float | None = None,
+        loss: Loss | None = None,
+        batch: Any = None,
+    ) -> None:
+        self.names = chosen(level)
+        self._quantities = load(self.names)
+        self.schedule = Schedule(every, budget)
+        self._layers = find_layers(model, layers)
+        self._model = unwrapped(model)
+        self._optimizers = optimizers_in(optimizer)
+        self._session = Session()
+        self._table = ReadingTable()
+        at = list(self._quantities.values())
+        self._network = [one for one in at if one.place is Place.NETWORK]
+        hooks = [(layer, LayerHook(layer, at, self._session)) for layer in self._layers]
+        self._hooks = [(layer.module, hook) for layer, hook in hooks if hook.needed]
+        self._weights = WeightReader(self._layers, at)
+        self._handles: list[RemovableHandle] = []
+        self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
+        self._twin = is_compiled(model) and any(one.place in _AT_LAYERS for one in at)
+        self._refuse()
+        self._attached = False
+        self._step: int | None = None
+        self._measuring = False
+
+    def __enter__(self) -> ModuleProbe:
+        self.attach()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.detach()
+
+    def attach(self) -> None:
+        """Lets `step` measure; hooks are attached for the measured steps only."""
+        self._attached = True
+
+    def detach(self) -> None:
+        """Removes every hook and lets go of the network; what was read stays."""
+        self._session.abandon()
+        self._remove_hooks()
+        self._weights.release()
+        self._table.flush()
+        self._attached = self._measuring = False
+
+    def step(self, step: int) -> ModuleStep:
+        """Returns a context for one training step: forward pass, backward pass and update inside."""
+        return ModuleStep(self, step)
+
+    @property
+    def measuring(self) -> bool:
+        """Says whether the step that is going on is measured."""
+        return self._measuring
+
+    def begin(self, step: int) -> None:
+        """Begins a step, as entering `step` does."""
+        self._step = int(step)
+        if not self._attached:
+            raise KymographError("the probe is not attached; use it in a with statement, or call attach() first")
+        self.schedule.begin()
+        self._measuring = self.schedule.due(self._step)
+        if not self._measuring:
+            self._remove_hooks()
+            return
+        row: Row = {}
+        self._session.row = row
+        self._at_network(row)
+        if not self._handles:
+            self._add_hooks()
+        self._weights.begin(row)
+
+    def end(self) -> None:
+        """Ends the step and keeps its readings."""
+        if self._step is None:
+            return
+        measured, step, self._step = self._measuring, self._step, None
+        row = self._session.row
+        if measured and row is not None:
+            if self._weights.reads_gradients and not self._optimizers:
+                self._weights.gradients(row)
+            self._weights.end(row)
+            self._table.add(step, self._session.close(lambda name: self._quantities[name].together))
+            if not self.schedule.constant:
+                self._remove_hooks()
+        self._measuring = False
+        self.schedule.end(step, measured)
+
+    def abandon(self) -> None:
+        """Drops the step that is going on, e.g. because it failed."""
+        self._session.abandon()
+        self._remove_hooks()
+        self._step, self._measuring = None, False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on each layer or quantity that cannot be measured."""
+        return tuple(self._session.notes.values())
+
+    def columns(self) -> dict[str, QuantityColumns]:
+        """Returns each quantity as an array (steps, layers), NaN where it was not read; (steps,) for the network's."""
+        found: dict[str, QuantityColumns] = {}
+        read = self._table.columns()
+        for name, quantity in self._quantities.items():
+            found[name] = derived(quantity, found) if quantity.sources else self._read(quantity, read)
+        return {name: found[name] for name in self.names}
+
+    def rows(self, since: int = 0) -> list[MeasuredStep]:
+        """Returns the readings step by step, from the measured step with the index ``since`` on."""
+        columns = self.columns()
+        return [
+            MeasuredStep(
+                step,
+                {
+                    name: {NETWORK: float(one.value[index])}
+                    if one.sites is None
+                    else dict(zip(one.sites, one.value[index].tolist(), strict=True))
+                    for name, one in columns.items()
+                },
+            )
+            for index, step in enumerate(self._table.steps)
+            if index >= since
+        ]
+
+    def _refuse(self) -> None:
+        """Raises a sentence about what was asked for and cannot be."""
+        if self._network and self._fixed is None:
+            needing = " and ".join(one.name for one in self._network)
+            raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
+        if self._fixed is not None and not self._fixed.parameters:
+            raise KymographError("the model has no trainable parameters to differentiate the loss by")
+        if self._twin and self._fixed is None:
+            raise KymographError(
+                "the model is compiled, so no hook runs inside it: give loss= and batch= to measure its eager twin on "
+                "that batch, or choose quantities of the weights, e.g. level=['weight_norm', 'update_norm']"
+            )
+        asked = [one for one in self._quantities.values() if one.place is Place.ATTENTION]
+        if asked and not any(isinstance(layer.module, nn.MultiheadAttention) for layer in self._layers):
+            self._session.notes[asked[0].name] = (
+                f"{asked[0].name} is not measured: no nn.MultiheadAttention is among the layers, and the weights "
+                "inside scaled_dot_product_attention cannot be seen"
+            )
+
+    def _add_hooks(self) -> None:
+        if not self._twin:
+            self._handles = [hook.register(module) for module, hook in self._hooks]
+        if self._weights.reads_gradients:
+            self._handles += [one.register_step_pre_hook(self._before_update) for one in self._optimizers]
+
+    def _remove_hooks(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _before_update(self, *_: Any) -> None:
+        if self._session.row is not None:
+            self._weights.gradients(self._session.row)
+
+    def _at_network(self, row: Row) -> None:
+        """Reads what is computed on the fixed batch, before the step."""
+        fixed = self._fixed
+        if fixed is None:
+            return
+        fixed.step = len(self._table.steps)
+        if self._twin:
+            handles = [hook.register(module) for module, hook in self._hooks]
+            try:
+                self._tried("the eager twin", fixed.walk)
+            finally:
+                for handle in handles:
+                    handle.remove()
+        self._session.row = None  # the other passes on the fixed batch are not for the layers' hooks
+        for quantity in self._network:
+            if quantity.name not in self._session.notes:
+                value = self._tried(quantity.name, quantity.function, fixed)
+                if value is not None:
+                    row[quantity.name, NETWORK] = value
+        self._session.row = row
+
+    def _tried(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns what a function gives; None, and a note, if a network does not allow it."""
+        try:
+            return function(*arguments)
+        except KymographError:
+            raise
+        except Exception as error:  # measuring never stops training
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            self._session.notes[name] = f"{name} is not measured: {reason}"
+            return None
+
+    def _read(self, quantity: LoadedQuantity, read: dict[Key, tuple[np.ndarray, np.ndarray]]) -> QuantityColumns:
+        step = np.array(self._table.steps, dtype=np.int64)
+        nothing = np.full(len(step), np.nan), np.zeros(len(step), dtype=bool)
+        if quantity.place is Place.NETWORK:
+            return QuantityColumns(step, read.get((quantity.name, NETWORK), nothing)[0], None)
+        if quantity.place in _AT_WEIGHTS:
+            parts = self._weights.sites(quantity)
+        else:
+            seen = [site for name, site in read if name == quantity.name]
+            parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, seen)}
+        values = [
+            put_together([read.get((quantity.name, name), nothing) for name in names], quantity.together)
+            for names in parts.values()
+        ]
+        value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
+        return QuantityColumns(step, value, tuple(parts))
+
+
+class ModuleStep:
+    """One training step under a probe."""
+
+    def __init__(self, probe: ModuleProbe, step: int) -> None:
+        self._probe, self._number = probe, step
+
+    def __enter__(self) -> ModuleStep:
+        self._probe.begin(self._number)
+        return self
+
+    def __exit__(self, kind: object, *reason: object) -> None:
+        if kind is None:
+            self._probe.end()
+        else:
+            self._probe.abandon()
+
+    @property
+    def measured(self) -> bool:
+        """Says whether this step is measured."""
+        return self._probe.measuring

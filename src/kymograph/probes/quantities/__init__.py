@@ -1,0 +1,120 @@
+"""Quantities: what a probe reads while a network trains, one module each.
+
+A quantity is one module here, with ``PART`` and a function of the module's name; it needs no entry anywhere else. A
+user's package adds its own through entry points of the group ``kymograph.probes.quantities``. ``PART`` says
+
+- ``about``, ``unit``: what it is;
+- ``level``: from which level on it is read (``light``, ``standard``, ``deep``); without one only by name;
+- ``at``: what the function is given, see `Place`; or ``from``: the quantities that it is computed from, as arrays of
+  shape (steps, layers), after training;
+- ``together``: how several readings of a layer in one step become one (several calls, several weight tensors):
+  ``norm`` (root of the sum of squares), ``sum``, ``mean`` (the default) or ``max``;
+- ``layers``: class names, if it is defined for these layers only;
+- ``view``: ``units``, if the function wants an output as a matrix (samples, units); ``flat``, if it wants all weights
+  of a layer as one vector.
+
+A function returns a tensor without dimensions, on the device of what it was given, or a number; it must not change what
+it was given. A function with a second parameter is given the layer as well, if it is read at an output.
+
+    >>> chosen("light")
+    ('output_norm', 'output_gradient_norm', 'weight_norm', 'update_norm')
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.registry import Registry
+
+QUANTITIES = Registry("kymograph.probes.quantities", attribute="", noun="quantity")
+LEVELS = ("light", "standard", "deep")
+TOGETHER = ("norm", "sum", "mean", "max")
+
+
+class Place(enum.Enum):
+    """What the function of a quantity is given."""
+
+    OUTPUT = "output"  # a layer's output, as each call ends
+    OUTPUT_GRADIENT = "output-gradient"  # the gradient with respect to that output, in the backward pass
+    ATTENTION = "attention"  # the weights of an nn.MultiheadAttention, (batch, heads, queries, keys)
+    WEIGHT = "weight"  # a list of weight tensors before the step; the function returns a list of as many numbers
+    UPDATE = "update"  # what the step subtracted from them, likewise
+    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients in float64, flat; those measured before
+    NETWORK = "network"  # a `FixedBatch`: the network, a loss and a batch that never changes
+
+
+@dataclass(frozen=True)
+class LoadedQuantity:
+    """A quantity that is ready to be read."""
+
+    name: str
+    function: Callable[..., Any]
+    place: Place | None
+    """None: it is computed from ``sources``."""
+    sources: tuple[str, ...] = ()
+    together: str = "mean"
+    layers: tuple[str, ...] = ()
+    units: bool = False
+    flat: bool = False
+    wants_layer: bool = False
+    """The function has a second parameter: the layer whose output it is given."""
+
+
+def chosen(level: str | Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of the quantities of a level, or of those named, in the order in which they are listed."""
+    if not isinstance(level, str):
+        return tuple(dict.fromkeys(_spelled(name) for name in level))
+    if level not in LEVELS:
+        raise KymographError(
+            f"there is no level {level!r}; use light, standard or deep, or a list of quantities: "
+            + ", ".join(_spelled(name) for name in QUANTITIES.names())
+        )
+    included = LEVELS[: LEVELS.index(level) + 1]
+    return tuple(_spelled(part.name) for part in QUANTITIES.parts().values() if part.facts.get("level") in included)
+
+
+def load(names: Iterable[str]) -> dict[str, LoadedQuantity]:
+    """Returns the quantities called ``names``, after those that they are computed from."""
+    found: dict[str, LoadedQuantity] = {}
+    for name in names:
+        quantity = _load(name)
+        found |= {source: one for source, one in load(quantity.sources).items() if source not in found}
+        found.setdefault(quantity.name, quantity)
+    return found
+
+
+def _load(name: str) -> LoadedQuantity:
+    registered = name.replace("_", "-")
+    part = QUANTITIES.part(registered)
+    facts, function = part.facts, QUANTITIES.load(registered)
+    sources = tuple(map(_spelled, facts.get("from", ())))
+    together = str(facts.get("together", "mean"))
+    places = {place.value: place for place in Place}
+    at = facts.get("at")
+    if bool(sources) == (at is not None) or (at is not None and at not in places) or together not in TOGETHER:
+        raise KymographError(
+            f"the quantity {name!r} must say either 'from' which others it is computed or where it is read, 'at' one "
+            f"of {', '.join(places)}; and 'together' is one of {', '.join(TOGETHER)}"
+        )
+    place = None if at is None else places[at]
+    return LoadedQuantity(
+        name=_spelled(part.name),
+        function=function,
+        place=place,
+        sources=sources,
+        together=together,
+        layers=tuple(facts.get("layers", ())),
+        units=facts.get("view") == "units",
+        flat=facts.get("view") == "flat" or place is Place.WEIGHT_GRADIENT,
+        wants_layer=place is Place.OUTPUT and len(inspect.signature(function).parameters) > 1,
+    )
+
+
+def _spelled(name: str) -> str:
+    """Returns a quantity's name as series have it."""
+    return name.replace("-", "_")

@@ -1,0 +1,23 @@
+"""Sharpness: the largest eigenvalue of the loss's Hessian on the fixed batch."""
+
+from __future__ import annotations
+
+from kymograph.probes.curvature import top_of
+from kymograph.probes.fixed_batch import FixedBatch
+
+PART = {
+    "about": "largest eigenvalue of the Hessian of the loss on the fixed batch",
+    "unit": "loss per squared unit of the weights",
+    "level": "deep",
+    "order": 33,
+    "at": "network",
+}
+
+
+def sharpness(fixed: FixedBatch) -> float:
+    """Returns the largest (not the largest absolute) eigenvalue of the Hessian over all trainable parameters.
+
+    Before the step, in evaluation mode, by Lanczos iteration that starts from the eigenvector of the previous measured
+    step. `sharpness_residual` says how far it got.
+    """
+    return top_of(fixed).value

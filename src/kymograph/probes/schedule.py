@@ -1,0 +1,79 @@
+"""When to measure: every so many steps, or as often as a budget of time allows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+
+from kymograph.errors import KymographError
+
+_REMEMBERED = 9
+
+
+class Schedule:
+    """Decides which steps are measured.
+
+    Without a budget these are the steps that ``every`` divides. With one, e.g. 0.05, the interval is at least ``every``
+    and so long that measuring adds at most that share to the time of training: the median of what a measured step took
+    longer than the others, over the interval, stays below it. The times are wall-clock times of whole steps, so that
+    work that an accelerator does later is not in them.
+    """
+
+    def __init__(self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise KymographError(f"every must be a whole number of at least 1, not {every!r}")
+        if budget is not None and not 0 < budget < math.inf:
+            raise KymographError(f"budget must be a share of the time above 0, e.g. 0.05, not {budget!r}")
+        self.every, self.budget = every, budget
+        # The first measured step pays for what is set up once, and there is nothing to compare with before that.
+        self.interval = every if budget is None else max(every, 2)
+        self._clock = clock
+        self._next: int | None = None
+        self._measured: deque[float] = deque(maxlen=_REMEMBERED)
+        self._others: deque[float] = deque(maxlen=_REMEMBERED)
+        self._first = True
+        self._started = 0.0
+
+    @property
+    def constant(self) -> bool:
+        """Says whether every single step is measured."""
+        return self.every == 1 and self.budget is None
+
+    def due(self, step: int) -> bool:
+        """Says whether ``step`` is to be measured."""
+        if self.budget is None:
+            return step % self.every == 0
+        return self._next is None or step >= self._next
+
+    def begin(self) -> None:
+        """Notes that a step begins."""
+        if self.budget is not None:
+            self._started = self._clock()
+
+    def end(self, step: int, measured: bool) -> None:
+        """Notes that ``step`` ended, and sets the interval."""
+        if self.budget is None:
+            return
+        seconds = self._clock() - self._started
+        if not measured:
+            self._others.append(seconds)
+        elif self._first:
+            self._first = False
+        else:
+            self._measured.append(seconds)
+        if measured:
+            self.interval = self._interval()
+            self._next = step + self.interval
+
+    def _interval(self) -> int:
+        if self.budget is None or not self._measured or not self._others:
+            return self.interval
+        usual = statistics.median(self._others)
+        extra = statistics.median(self._measured) - usual
+        if usual <= 0:
+            return self.interval
+        # At least 2: without steps that are not measured there is nothing to compare with.
+        return max(self.every, 2, math.ceil(extra / (self.budget * usual)))
