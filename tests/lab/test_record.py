@@ -96,9 +96,9 @@ def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:
     run = ky.record("mine", arm="low", seed=1, out=tmp_path)
     for value in (1.0, 2.0, 3.0):
         run.log(x=value)
-    run.finish_record()
+    run.finish()
     with pytest.raises(KymographError, match="has ended already"):
-        run.finish_record()
+        run.finish()
     (stored,) = ky.Store.open(tmp_path).finished
     assert stored.series["x"].value.tolist() == [1.0, 2.0, 3.0] and stored.series["x"].step.tolist() == [0, 1, 2]
 

@@ -92,7 +92,7 @@ class FunctionStudy(Study[Any]):
         try:
             returned = self.body(run, **settings)
             drawn = not global_randomness.same_state(start, global_randomness.get_state())
-            series = run.finish()
+            series = run.end()
         finally:
             run.close()
             global_randomness.set_state(before)

@@ -67,16 +67,16 @@ class RecordedRun(ActiveRun):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            self.finish_record()
+            self.finish()
         else:
             self._fail(error)
 
-    def finish_record(self) -> None:
+    def finish(self) -> None:
         """Writes the record; for a notebook, where no ``with`` block ends. Nothing can be logged afterwards."""
         if self._ended:
             raise KymographError("the run has ended already")
         try:
-            series = self.finish()
+            series = self.end()
             result = RunResult(series, summary_of(self.summary, "run.summary"), notes=tuple(self.notes))
             packed = pack_record(self._spec, result, self._facts)
         except BaseException as error:
@@ -128,7 +128,7 @@ def record(
     question: str = "",
     headlines: Mapping[str, str] | None = None,
 ) -> RecordedRun:
-    """Starts to record a run of your own loop; use it in a ``with`` block, or call `finish_record` at its end.
+    """Starts to record a run of your own loop; use it in a ``with`` block, or call `finish` at its end.
 
     Args:
         study: what to call the experiment; its runs lie in ``OUT/STUDY``.

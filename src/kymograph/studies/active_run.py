@@ -20,7 +20,7 @@ from kymograph.training.resume import FILE, read_state, write_state
 if TYPE_CHECKING:
     from torch import nn
 
-    from kymograph.probes.probe import Probe
+    from kymograph.runs.probe import Probe
 
 Item = TypeVar("Item")
 FIRST_SAVE = 1.0
@@ -124,7 +124,7 @@ class ActiveRun:
 
     def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
         """Measures the network as it trains, every so many steps; the options are those of `kymograph.Probe`."""
-        from kymograph.probes.probe import Probe
+        from kymograph.runs.probe import Probe
 
         probe = Probe(model, optimizer, every=every, **options)
         probe.attach()
@@ -180,7 +180,7 @@ class ActiveRun:
             self._looping = False
             self._tick(0, last=True)
 
-    def finish(self) -> dict[str, RunSeries]:
+    def end(self) -> dict[str, RunSeries]:
         """Returns everything that was logged and measured, and removes what watched the network."""
         series = self._logged.series()
         for probe in self._probes:
