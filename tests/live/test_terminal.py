@@ -150,3 +150,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "warmup" / PLAN).write_text("{")
     assert call(str(tmp_path), "--once") == 1
     assert "the log has what was planned" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_process_on_another_host_is_shown_with_its_host(tmp_path: Path) -> None:
+    here, there, together = specs(1, arm="here"), specs(1, arm="there"), specs(2, arm="both")
+    plan(tmp_path, [*here, *there, *together])
+    beat(tmp_path, here)
+    beat(tmp_path, there, pid=1, host="node7")
+    beat(tmp_path, together, pid=2, host="node8")
+    shown, file = console(False)
+    watch(str(tmp_path), once=True, console=shown)
+    text = file.getvalue()
+    assert "here, seed 0 " in text and "there, seed 0 on node7" in text and "2 runs together on node8: both" in text

@@ -192,11 +192,12 @@ def _process_table(processes: Sequence[ProcessState], now: float) -> Table:
 
 
 def format_runs(process: ProcessState) -> str:
-    """Returns which runs a process computes, in a few words."""
+    """Returns which runs a process computes, and on which host if it is another one, in a few words."""
+    place = f" on {process.host}" if process.host else ""
     if process.runs == 1 and process.arms:
-        return f"{process.arms[0]}, seed {process.seeds[0]}"
+        return f"{process.arms[0]}, seed {process.seeds[0]}{place}"
     arms = ", ".join(process.arms) if len(process.arms) <= 2 else f"{process.arms[0]} … {process.arms[-1]}"
-    return f"{process.runs} runs together: {arms}" if arms else f"{process.runs} runs"
+    return f"{process.runs} runs together{place}: {arms}" if arms else f"{process.runs} runs{place}"
 
 
 def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
