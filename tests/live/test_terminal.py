@@ -162,3 +162,15 @@ def test_a_process_on_another_host_is_shown_with_its_host(tmp_path: Path) -> Non
     watch(str(tmp_path), once=True, console=shown)
     text = file.getvalue()
     assert "here, seed 0 " in text and "there, seed 0 on node7" in text and "2 runs together on node8: both" in text
+
+
+def test_of_very_many_settings_those_that_are_not_done_are_shown(tmp_path: Path) -> None:
+    runs = [specs(1, lr=float(number))[0] for number in range(terminal.MOST_ARMS + 5)]
+    plan(tmp_path, runs)
+    for run in runs[:-1]:
+        finish(tmp_path, run)
+    shown, file = console(False)
+    watch(str(tmp_path), once=True, console=shown)
+    text = file.getvalue()
+    assert f"a (lr={runs[-1].config['lr']})" in text and "0/1" in text
+    assert "and 5 more arms or settings, 5 of 5 runs done" in text
