@@ -150,3 +150,27 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "warmup" / PLAN).write_text("{")
     assert call(str(tmp_path), "--once") == 1
     assert "the log has what was planned" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_process_on_another_host_is_shown_with_its_host(tmp_path: Path) -> None:
+    here, there, together = specs(1, arm="here"), specs(1, arm="there"), specs(2, arm="both")
+    plan(tmp_path, [*here, *there, *together])
+    beat(tmp_path, here)
+    beat(tmp_path, there, pid=1, host="node7")
+    beat(tmp_path, together, pid=2, host="node8")
+    shown, file = console(False)
+    watch(str(tmp_path), once=True, console=shown)
+    text = file.getvalue()
+    assert "here, seed 0 " in text and "there, seed 0 on node7" in text and "2 runs together on node8: both" in text
+
+
+def test_of_very_many_settings_those_that_are_not_done_are_shown(tmp_path: Path) -> None:
+    runs = [specs(1, lr=float(number))[0] for number in range(terminal.MOST_ARMS + 5)]
+    plan(tmp_path, runs)
+    for run in runs[:-1]:
+        finish(tmp_path, run)
+    shown, file = console(False)
+    watch(str(tmp_path), once=True, console=shown)
+    text = file.getvalue()
+    assert f"a (lr={runs[-1].config['lr']})" in text and "0/1" in text
+    assert "and 5 more arms or settings, 5 of 5 runs done" in text

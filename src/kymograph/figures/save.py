@@ -67,7 +67,9 @@ def _laid_out(figure: Figure) -> Iterator[Bbox]:
     engine = figure.get_layout_engine()
     with settings(figure.look) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        # Not "none", which leaves a placeholder for which every format would be drawn twice.
+        with matplotlib.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+            figure.set_layout_engine(None)
         try:
             yield figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
         finally:

@@ -28,6 +28,7 @@ from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.planned import PLAN
+from kymograph.runs.processes import Process
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
@@ -214,6 +215,7 @@ def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
         message=beat.words,
         started=beat.started,
         alive=beat.alive,
+        host="" if beat.host == Process.this().host else beat.host,
     )
 
 

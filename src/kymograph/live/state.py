@@ -48,6 +48,8 @@ class ProcessState:
     """What the training code last reported."""
     started: float
     alive: bool
+    host: str = ""
+    """The host that it runs on; empty: this one."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ INTERVAL = 0.5
 BLOCKS = "▁▂▃▄▅▆▇█"
 MOST_LOST = 3
 """The most failed and damaged runs listed of a study."""
+MOST_ARMS = 60
+"""The most rows of a table of arms: a grid of settings has hundreds."""
 _SEEDS, _TRACE = 8, 20  # blocks of a sparkline over seeds, and of one over training
 _FILE_WIDTH = 200
 
@@ -166,7 +168,10 @@ def _study(study: StudyState, now: float, width: int) -> list:
     if study.processes:
         parts.append(_process_table(study.processes, now))
     if study.arms:
-        parts.append(_arm_table(study.arms, width))
+        shown = _most_telling(study.arms)
+        parts.append(_arm_table(shown, width))
+        if len(shown) < len(study.arms):
+            parts.append(_text(f"  {_format_rest(study.arms, shown)}", style="dim"))
     parts += [_text(f"  {_format_lost(run)}", style="red") for run in study.lost[:MOST_LOST]]
     if len(study.lost) > MOST_LOST:
         parts.append(_text(f"  and {len(study.lost) - MOST_LOST} more failed or damaged", style="red"))
@@ -192,11 +197,28 @@ def _process_table(processes: Sequence[ProcessState], now: float) -> Table:
 
 
 def format_runs(process: ProcessState) -> str:
-    """Returns which runs a process computes, in a few words."""
+    """Returns which runs a process computes, and on which host if it is another one, in a few words."""
+    place = f" on {process.host}" if process.host else ""
     if process.runs == 1 and process.arms:
-        return f"{process.arms[0]}, seed {process.seeds[0]}"
+        return f"{process.arms[0]}, seed {process.seeds[0]}{place}"
     arms = ", ".join(process.arms) if len(process.arms) <= 2 else f"{process.arms[0]} … {process.arms[-1]}"
-    return f"{process.runs} runs together: {arms}" if arms else f"{process.runs} runs"
+    return f"{process.runs} runs together{place}: {arms}" if arms else f"{process.runs} runs{place}"
+
+
+def _most_telling(arms: Sequence[ArmState]) -> Sequence[ArmState]:
+    """Returns the arms to show, in their order: all, or of very many those that are not done, then the first ones."""
+    if len(arms) <= MOST_ARMS:
+        return arms
+    places = sorted(range(len(arms)), key=lambda place: arms[place].counts.finished == arms[place].counts.planned)
+    return [arms[place] for place in sorted(places[:MOST_ARMS])]
+
+
+def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:
+    """Returns, in words, how far the arms are that are not shown."""
+    total = [sum(getattr(arm.counts, name) for arm in arms) for name in ("finished", "planned")]
+    here = [sum(getattr(arm.counts, name) for arm in shown) for name in ("finished", "planned")]
+    finished, planned = (all_ - some for all_, some in zip(total, here, strict=True))
+    return f"and {len(arms) - len(shown)} more arms or settings, {finished} of {planned} runs done"
 
 
 def _arm_table(arms: Sequence[ArmState], width: int) -> Table:

@@ -81,6 +81,7 @@ def _slurm(command: list[str]) -> str:
     except subprocess.TimeoutExpired:
         raise QueueUnreachable(f"{command[0]} did not answer within {_PATIENCE:.0f} s") from None
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1].removeprefix(f"{command[0]}: error: ")
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        reason = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
         raise QueueUnreachable(f"{command[0]}: {reason}")
     return done.stdout
