@@ -39,7 +39,8 @@ class Plan:
             "design": self.design.to_json(),
             "fields": plain(dict(self.fields)),
             **settings,
-            **({"grid": {name: list(values) for name, values in self.grid.items()}} if self.grid else {}),
+            # A list, because the log sorts the keys of objects, and claims are named after the settings in their order.
+            **({"grid": [[name, list(values)] for name, values in self.grid.items()]} if self.grid else {}),
         }
 
     @staticmethod
@@ -52,7 +53,15 @@ class Plan:
             raise ValueError("a registration's settings must be an object")
         design = Design.from_json(content.get("design", {}), seeds)
         settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
-        grid = content.get("grid", {})
-        if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
-            raise ValueError("a registration's grid must be an object of lists")
-        return Plan(tuple(seeds), design, fields, settings, grid)
+        return Plan(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})))
+
+
+def _grid(content: Any) -> dict[str, list[Any]]:
+    """Returns a grid as the log has it: pairs of a setting and its values, or an object of lists."""
+    try:
+        grid = dict(content)
+    except (TypeError, ValueError):
+        grid = None
+    if grid is None or not all(isinstance(values, list) and values for values in grid.values()):
+        raise ValueError("a registration's grid must be a list of settings and their values")
+    return grid
