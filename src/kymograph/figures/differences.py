@@ -77,7 +77,7 @@ def _panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings, declaratio
     axes.set_xlabel(effect_label(claim, quantity_name(claim, declaration)))
     last = group.verdicts[-1]
     alone = f"\n{last.outcome}, n = {last.n}" if not group.settings else ""
-    axes.set_title("\n".join(textwrap.wrap(group.name, 60)) + alone)
+    axes.set_title("\n".join(textwrap.wrap(group.name, 44)) + alone)
 
 
 def _row(axes: Axes, verdict: Verdict, row: int) -> None:

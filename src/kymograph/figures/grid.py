@@ -131,7 +131,7 @@ def _panel(
     axes.set_ylabel(effect_label(first, quantity_name(first, declaration)))
     counts = sorted({verdict.n for verdict in verdicts})
     n = f"n = {counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "")
-    title = textwrap.wrap(claim.name, 48)
+    title = textwrap.wrap(claim.name, 40)
     axes.set_title("\n".join([*title, ", ".join(text for text in (other, n) if text)]))
 
 
