@@ -72,7 +72,7 @@ def fixed_tuning_seeds(count: int) -> tuple[int, ...]:
     """Returns the first ``count`` seeds on which arms are tuned; no `fixed_seeds` is among them, however many.
 
     >>> fixed_tuning_seeds(2)
-    (SEEDS)
+    (282185, 373887)
     """
     seeds: list[int] = []
     draw = 0

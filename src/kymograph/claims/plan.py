@@ -10,6 +10,7 @@ from kymograph.claims.design import Design
 from kymograph.claims.grid import Grid
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import plain
+from kymograph.runs.tuned import Tuned, rules_from_json
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,18 @@ class Plan:
     """Every arm's settings with these; nothing if the study's code was not there to say."""
     grid: Grid = field(default_factory=dict)
     """The settings that are varied, with their values: every claim is made at every point."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    """By which rule a setting of each tuned arm is chosen, by arm: the rule is registered, and not the value."""
 
     def settings_given(self, defaults: ArmSettings) -> ArmSettings:
         """Returns every arm's registered settings; without the study's code, its defaults with the chosen fields."""
         if self.settings or not defaults:
             return self.settings
         return ArmSettings.pack({arm: defaults.of(arm) | dict(self.fields) for arm in defaults.arms})
+
+    def rules_given(self, declared: Mapping[str, Tuned]) -> Mapping[str, Tuned]:
+        """Returns the registered rules of tuning; without the study's code, those that it declares."""
+        return self.tuned if self.settings else {**declared, **self.tuned}
 
     def to_json(self) -> dict[str, Any]:
         """Returns the plan as the log keeps it."""
@@ -40,6 +47,7 @@ class Plan:
             "fields": plain(dict(self.fields)),
             **settings,
             # A list, because the log sorts the keys of objects, and claims are named after the settings in their order.
+            **({"tuned": {arm: rule.to_json() for arm, rule in self.tuned.items()}} if self.tuned else {}),
             **({"grid": [[name, list(values)] for name, values in self.grid.items()]} if self.grid else {}),
         }
 
@@ -53,7 +61,8 @@ class Plan:
             raise ValueError("a registration's settings must be an object")
         design = Design.from_json(content.get("design", {}), seeds)
         settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
-        return Plan(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})))
+        tuned = rules_from_json(content.get("tuned", {}))
+        return Plan(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})), tuned)
 
 
 def _grid(content: Any) -> dict[str, list[Any]]:
