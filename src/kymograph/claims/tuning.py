@@ -94,7 +94,7 @@ def choose(arm: str, tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str,
     known = [(mean, index) for index, mean in enumerate(means) if mean is not None]
     sign = 1 if tuned.best == LOWEST else -1
     best = min(known, key=lambda pair: (sign * pair[0], pair[1]), default=None)
-    value = None if best is None else tuned.grid[best[1]]
+    value = None if best is None else plain(tuned.grid[best[1]])
     return Choice(arm, tuned, value, means, tuple(sorted(spec.id for spec in specs)))
 
 

@@ -74,6 +74,8 @@ def _panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings, declaratio
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_yticks(range(len(names)) if group.settings else [], names if group.settings else [])
     axes.grid(False, axis="y")
+    if not any(verdict.points for verdict in group.verdicts):
+        axes.set_xticks([])
     axes.set_xlabel(effect_label(claim, quantity_name(claim, declaration)))
     last = group.verdicts[-1]
     alone = f"\n{last.outcome}, n = {last.n}" if not group.settings else ""

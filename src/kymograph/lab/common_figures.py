@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.claims.logged import registered_contents
@@ -15,7 +15,9 @@ from kymograph.runs.declaration import Declaration, displays_of
 from kymograph.runs.planned import log_of
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
+from kymograph.runs.tuned import Tuned, tuned_study
 from kymograph.studies.base import Study
+from kymograph.studies.loading import declaration_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,9 +31,14 @@ def common_figures(store: Store, declaration: Declaration, studies: Sequence[Stu
     A kind that is drawn of series is ``STUDY-KIND`` for the first series, and ``STUDY-KIND-SERIES`` for each further
     one.
     """
+    owner = tuned_study(declaration.name)
+    if owner is not None:
+        return _tuning_figures(store, owner, declaration)
     found: dict[str, Draw] = {}
     for kind, part in FIGURES.parts().items():
         name = f"{declaration.name}-{kind}"
+        if part.facts.get("of") == "tuning":
+            continue
         if part.facts.get("of") == "claims":
             found[name] = functools.partial(_draw_claims, kind, declaration, studies)
             continue
@@ -40,6 +47,13 @@ def common_figures(store: Store, declaration: Declaration, studies: Sequence[Stu
             for series in _along_depth(store, declaration)[1:]:
                 found[f"{name}-{slug(series)}"] = functools.partial(_draw_series, kind, declaration, series)
     return found
+
+
+def _tuning_figures(store: Store, owner: str, declaration: Declaration) -> dict[str, Draw]:
+    """Returns the figures of tuning runs, called after the study that they tune."""
+    rules = declaration_of(owner, store.declarations).tuned
+    kinds = [kind for kind, part in FIGURES.parts().items() if part.facts.get("of") == "tuning"]
+    return {f"{owner}-{kind}": functools.partial(_draw_tuning, kind, declaration, rules) for kind in kinds}
 
 
 def claim_figure_names(study: str) -> list[str]:
@@ -88,6 +102,10 @@ def _draw_runs(kind: str, declaration: Declaration, store: Store) -> Figure:
 
 def _draw_series(kind: str, declaration: Declaration, series: str, store: Store) -> Figure:
     return FIGURES.load(kind)(store, declaration, series)
+
+
+def _draw_tuning(kind: str, declaration: Declaration, rules: Mapping[str, Tuned], store: Store) -> Figure:
+    return FIGURES.load(kind)(store, declaration, rules)
 
 
 def _draw_claims(kind: str, declaration: Declaration, studies: Sequence[Study], store: Store) -> Figure:

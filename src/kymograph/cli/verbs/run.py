@@ -82,4 +82,4 @@ def main(words: list[str]) -> int:
     names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}
     for failure in done.failures[:5]:
         print(f"  failed: {names.get(failure.run, failure.run)}: {failure.reason}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if failed or (done.tuning is not None and done.tuning.without_value) else 0
