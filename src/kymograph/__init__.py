@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kymograph.runs.spec import RunSpec as RunSpec
     from kymograph.runs.store import Store as Store
     from kymograph.runs.stored import StoredRun as StoredRun
+    from kymograph.runs.tuned import Tuned as Tuned
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
     from kymograph.studies.active_run import ActiveRun as ActiveRun
@@ -60,6 +61,7 @@ _HOMES = {
     "Store": "kymograph.runs.store",
     "StoredRun": "kymograph.runs.stored",
     "Study": "kymograph.studies.base",
+    "Tuned": "kymograph.runs.tuned",
     "Verdicts": "kymograph.claims.verdict",
     "audit": "kymograph.lab.audit",
     "difference_map": "kymograph.claims.difference_map",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_SEED = 2**63 - 1
 _FIRST_SEEDS = (42, 123, 456)
+_FIRST_TUNING_SEED = 100_000  # the fixed seeds are smaller
 
 
 def stream_seed(seed: int, *names: str) -> int:
@@ -65,3 +66,19 @@ def fixed_seeds(count: int) -> tuple[int, ...]:
         if candidate not in seeds:
             seeds.append(candidate)
     return tuple(seeds[:count])
+
+
+def fixed_tuning_seeds(count: int) -> tuple[int, ...]:
+    """Returns the first ``count`` seeds on which arms are tuned; no `fixed_seeds` is among them, however many.
+
+    >>> fixed_tuning_seeds(2)
+    (282185, 373887)
+    """
+    seeds: list[int] = []
+    draw = 0
+    while len(seeds) < count:
+        candidate = _FIRST_TUNING_SEED + stream_seed(0, "tuning seeds", str(draw)) % 900_000
+        draw += 1
+        if candidate not in seeds:
+            seeds.append(candidate)
+    return tuple(seeds)

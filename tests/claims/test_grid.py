@@ -31,6 +31,7 @@ def test_a_grid_is_one_family_with_a_verdict_per_point(tmp_path: Path) -> None:
         (None, "registered", 2), (3.0, "registered", 2),
     ]  # fmt: skip
     assert found[1].outcome == "SUPPORTED" and found[0].outcome != "SUPPORTED"
+    assert [one.claim.name for one in found] == ["tails is larger (shift 0.0)", "tails is larger (shift 3.0)"]
     without_code = kymograph.judge(tmp_path)
     assert [one.claim.name for one in without_code] == [one.claim.name for one in found]
 
@@ -46,3 +47,11 @@ def test_a_grid_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert "--grid takes FIELD=VALUE" in capsys.readouterr().err
     assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift=0,1", "faces=2,3", "--out", str(tmp_path)) == 0
     assert len(kymograph.Store.open(tmp_path).finished) == 8
+
+
+def test_a_grid_of_two_settings_is_judged_in_the_order_in_which_it_was_registered(tmp_path: Path) -> None:
+    """The log sorts keys, so claims used to be renamed, and registered and judged ones counted twice."""
+    grid = {"shift": [0.0, 3.0], "faces": [2, 6]}
+    kymograph.run(REFERENCE, n_seeds=10, out=tmp_path, quiet=True, grid=grid)
+    found = kymograph.judge(tmp_path, studies=[Tossing()])
+    assert {one.family_size for one in found} == {4} and {one.registration for one in found} == {"registered"}

@@ -22,6 +22,7 @@ from kymograph.runs import log
 from kymograph.runs.history import SWEEP, History, occasion
 from kymograph.runs.log import SHORT, Log
 from kymograph.runs.spec import RunSpec, canonical_json
+from kymograph.runs.tuned import tuning_study
 
 REGISTRATION = "registration"
 NOT_LOGGED = f"not logged, {POST_HOC}"
@@ -97,9 +98,11 @@ def log_registration(root: Path, study: str, claims: Sequence[Claim], plan: Plan
 def binding(known: Sequence[Registration], study: str, history: Log) -> Registration | None:
     """Returns the registration that says how a study's claims are decided: the first that came before all its sweeps.
 
-    A registration that is added to the log afterwards, at whatever place, decides nothing.
+    Its sweeps include those in which its arms are tuned. A registration that is added to the log afterwards, at
+    whatever place, decides nothing.
     """
-    sweeps = [entry.hash for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
+    names = (study, tuning_study(study))
+    sweeps = [entry.hash for entry in history.of_kind(SWEEP) if entry.content.get("study") in names]
     pasts = [history.up_to([sweep]) for sweep in sweeps]
     return next((one for one in known if all(one.digest in past for past in pasts)), None)
 

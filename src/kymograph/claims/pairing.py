@@ -22,6 +22,9 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
     """Returns the arm's run at every seed; raises if one is absent, or if several fit."""
     if world.changed_records:
         raise CannotDecide("; ".join(world.changed_records))
+    chosen = world.tuned.get(quantity.arm)
+    if chosen is not None and chosen.problem:
+        raise CannotDecide(chosen.problem)
     selected = world.selected(quantity)
     if selected.invalid:
         run = min(selected.invalid, key=lambda run: run.seed)
@@ -89,7 +92,18 @@ def remarks(claim: Claim, world: World) -> list[str]:
     if unused:
         names = ", ".join(dict.fromkeys(name for selected in unused for name in selected.unused_for))
         found.append(f"{max(one.unused for one in unused)} runs with another {names} than registered were not used")
+    found += _tuning_remarks(list(arms), world)
     chosen_away = world.unjudged_claims - world.never_run_claims
     if chosen_away:
         found.append(f"{chosen_away} more registered claims share the level and are not judged here")
     return found
+
+
+def _tuning_remarks(arms: Sequence[str], world: World) -> list[str]:
+    """Returns which values were chosen for the arms of a claim, a sentence per setting."""
+    chosen: dict[str, list[str]] = {}
+    for arm in arms:
+        one = world.tuned.get(arm)
+        if one is not None and one.value is not None:
+            chosen.setdefault(one.tuned.setting, []).append(f"{arm} {one.value}")
+    return [f"{setting} tuned on separate seeds: {', '.join(values)}" for setting, values in chosen.items()]

@@ -10,6 +10,7 @@ from kymograph.claims.design import Design
 from kymograph.claims.grid import Grid
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import plain
+from kymograph.runs.tuned import Tuned, rules_from_json
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,18 @@ class Plan:
     """Every arm's settings with these; nothing if the study's code was not there to say."""
     grid: Grid = field(default_factory=dict)
     """The settings that are varied, with their values: every claim is made at every point."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    """By which rule a setting of each tuned arm is chosen, by arm: the rule is registered, and not the value."""
 
     def settings_given(self, defaults: ArmSettings) -> ArmSettings:
         """Returns every arm's registered settings; without the study's code, its defaults with the chosen fields."""
         if self.settings or not defaults:
             return self.settings
         return ArmSettings.pack({arm: defaults.of(arm) | dict(self.fields) for arm in defaults.arms})
+
+    def rules_given(self, declared: Mapping[str, Tuned]) -> Mapping[str, Tuned]:
+        """Returns the registered rules of tuning; without the study's code, those that it declares."""
+        return self.tuned if self.settings else {**declared, **self.tuned}
 
     def to_json(self) -> dict[str, Any]:
         """Returns the plan as the log keeps it."""
@@ -39,7 +46,9 @@ class Plan:
             "design": self.design.to_json(),
             "fields": plain(dict(self.fields)),
             **settings,
-            **({"grid": {name: list(values) for name, values in self.grid.items()}} if self.grid else {}),
+            # A list, because the log sorts the keys of objects, and claims are named after the settings in their order.
+            **({"tuned": {arm: rule.to_json() for arm, rule in self.tuned.items()}} if self.tuned else {}),
+            **({"grid": [[name, list(values)] for name, values in self.grid.items()]} if self.grid else {}),
         }
 
     @staticmethod
@@ -52,7 +61,16 @@ class Plan:
             raise ValueError("a registration's settings must be an object")
         design = Design.from_json(content.get("design", {}), seeds)
         settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
-        grid = content.get("grid", {})
-        if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
-            raise ValueError("a registration's grid must be an object of lists")
-        return Plan(tuple(seeds), design, fields, settings, grid)
+        tuned = rules_from_json(content.get("tuned", {}))
+        return Plan(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})), tuned)
+
+
+def _grid(content: Any) -> dict[str, list[Any]]:
+    """Returns a grid as the log has it: pairs of a setting and its values, or an object of lists."""
+    try:
+        grid = dict(content)
+    except (TypeError, ValueError):
+        grid = None
+    if grid is None or not all(isinstance(values, list) and values for values in grid.values()):
+        raise ValueError("a registration's grid must be a list of settings and their values")
+    return grid

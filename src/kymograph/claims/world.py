@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.design import Design
@@ -13,6 +13,9 @@ from kymograph.claims.estimands import Run
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import plain
 from kymograph.runs.spec import RunSpec, canonical_json
+
+if TYPE_CHECKING:
+    from kymograph.claims.tuned_arms import TunedArm
 
 
 class Invalid(Protocol):
@@ -96,6 +99,8 @@ class World:
     """Planned runs that somebody gave up."""
     narrowed: str = ""
     """How whoever judges chose among the runs by their settings, in words; empty: not at all."""
+    tuned: Mapping[str, TunedArm] = field(default_factory=dict)
+    """What was chosen for the arms that are tuned, by name."""
 
     def selected(self, quantity: Quantity) -> Selected:
         """Returns the runs that a quantity is about: those with the registered settings, if any was ever planned.
@@ -171,7 +176,8 @@ def quantities(claim: Claim) -> list[Quantity]:
 
 def asked(claim: Claim, world: World) -> bool:
     """Says whether everything that the claim compares was ever set out to run."""
-    unused = {*world.superseded, *world.further_seeds}
+    # An arm for which nothing could be chosen has no runs, and was asked about all the same.
+    unused = {*world.superseded, *world.further_seeds, *(arm for arm, one in world.tuned.items() if one.problem)}
     return all(
         quantity.arm in unused
         or any(fits(run, quantity) for group in (*world.of_arm(quantity.arm), world.abandoned) for run in group)

@@ -15,18 +15,19 @@ from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from kymograph.statistics.intervals import mean_interval
 
-PART = {"about": "the first series along depth, over depth and time, a panel per arm", "order": 2}
+PART = {"about": "a series along depth, over depth and time, a panel per arm", "order": 2, "of": "series"}
 STREAM = "depth (point of the stream)"
 """What the sites of a residual stream are, from the embedding to the read-out."""
 
 
 @styled
-def draw(store: Store, declaration: Declaration) -> LabFigure:
-    """Draws the first series that has a value per site: sites down, training to the right, a panel per arm.
+def draw(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
+    """Draws the series (default: the first that has a value per site): sites down, training to the right.
 
     What the sites are is what the display says in ``facts["sites"]``.
     """
     displays = [one for one in stored_displays(store, declaration) if "kymograph" in one.forms]
+    displays = [one for one in displays if series in (None, one.series)]
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.figures import FIGURES
+from kymograph.lab.common_figures import claim_figure_names, claim_figures, common_figures
 from kymograph.studies.base import Study
 from kymograph.studies.drawing import Drawing, about
 from kymograph.studies.loading import built_in_studies, declaration_of, list_studies, registered_study
@@ -40,7 +40,8 @@ def figure(
     from kymograph.figures.looks import choose_look, drawing_in
 
     look = choose_look(style, venue)
-    draws = [one for own, common in _draws(store, studies).values() for one in (common | own).items()]
+    users = list(studies)
+    draws = [one for own, common in _draws(store, users).values() for one in (common | own).items()]
     found = [draw for key, draw in draws if key == name]
     if not found:
         raise KymographError(f"these runs have no figure {name!r}{did_you_mean(name, dict(draws))}")
@@ -56,8 +57,16 @@ def figure(
 
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
-    """Returns the figures that the stored studies are drawn in: their own, or the common ones where they have none."""
-    return list(dict.fromkeys(name for own, common in _draws(store, studies).values() for name in (own or common)))
+    """Returns the figures that the stored studies are drawn in: their own, or the common ones where they have none.
+
+    Those that show verdicts are drawn of every study with claims.
+    """
+    names = []
+    for study, (own, common) in _draws(store, list(studies)).items():
+        of_claims = [name for name in claim_figures(store.select(study), study) if name in common]
+        others = own or [name for name in common if name not in claim_figure_names(study)]
+        names += [*others, *of_claims]
+    return list(dict.fromkeys(names))
 
 
 def list_figures() -> list[tuple[str, str, str]]:
@@ -118,7 +127,7 @@ def _options(name: str, draw: Callable[..., Figure], spread: str | None) -> dict
 Draws = dict[str, tuple[str, Callable[..., "Figure"]]]
 
 
-def _draws(store: Store, studies: Iterable[Study]) -> dict[str, tuple[Draws, Draws]]:
+def _draws(store: Store, studies: Sequence[Study]) -> dict[str, tuple[Draws, Draws]]:
     """Returns, by stored study, its own figures and the common ones."""
     named = {study.name: study for study in studies}
     found: dict[str, tuple[Draws, Draws]] = {}
@@ -127,11 +136,7 @@ def _draws(store: Store, studies: Iterable[Study]) -> dict[str, tuple[Draws, Dra
         declaration = declaration_of(name, store.declarations)
         own: Draws = {} if study is None else {key: (name, draw) for key, draw in study.figures().items()}
         common: Draws = {
-            f"{name}-{kind}": (name, functools.partial(_draw_common, kind, declaration)) for kind in FIGURES.names()
+            key: (name, draw) for key, draw in common_figures(store.select(name), declaration, studies).items()
         }
         found[name] = (own, common)
     return found
-
-
-def _draw_common(kind: str, declaration: object, store: Store) -> Figure:
-    return FIGURES.load(kind)(store, declaration)

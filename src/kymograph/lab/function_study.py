@@ -27,6 +27,7 @@ from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from kymograph.runs.tuned import Tuned
 from kymograph.studies.base import Study, check_study
 from kymograph.studies.settings import build_config
 from kymograph.sweep.compute import Workplace
@@ -113,6 +114,7 @@ def study(
     time: str = "training step",
     about: Mapping[str, str] | None = None,
     default_arms: Sequence[str] | None = None,
+    tune: Tuned | Mapping[str, Tuned] | None = None,
 ) -> Callable[[Body], FunctionStudy]:
     """Makes a study of a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers.
 
@@ -128,6 +130,8 @@ def study(
         time: what the series run over.
         about: a line about each arm.
         default_arms: those that run if none are named; default: all.
+        tune: how a setting of the arms is chosen on separate seeds before they are evaluated: one rule for all arms, or
+            rules by the arms' names or patterns.
     """
 
     def decorate(function: Body) -> FunctionStudy:
@@ -148,6 +152,7 @@ def study(
             "series": tuple(series),
             "time": time,
             "body": staticmethod(function),
+            "tune": tune,
             "_arms": made,
             "_claims": stated,
             "__module__": function.__module__,
@@ -155,6 +160,7 @@ def study(
         }
         result: FunctionStudy = type(function.__name__, (FunctionStudy,), facts)()
         check_study(result, f"the study {chosen!r}")
+        result.tuning()  # a rule that makes no sense is refused here, not at the first run
         known = {arm.name for arm in made}
         for claim in stated:
             for side in claim.sides:

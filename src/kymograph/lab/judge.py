@@ -19,6 +19,7 @@ from kymograph.claims.verdict import Verdict, Verdicts
 from kymograph.claims.world import Invalid, World, asked, fits, quantities
 from kymograph.errors import KymographError
 from kymograph.lab.evidence import JudgedRuns, choose, gather, in_order
+from kymograph.lab.tuning_evidence import tuned_arms, with_chosen
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import Declaration
@@ -138,6 +139,8 @@ def _standing(claim: Claim, world: World, known: Sequence[Registration], evidenc
     selected = [world.selected(quantity) for quantity in quantities(claim)]
     ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
     mine = [run for run in evidence.finished if run.id in ids]
+    tuned = [world.tuned[quantity.arm] for quantity in quantities(claim) if quantity.arm in world.tuned]
+    mine += {run.id: run for one in tuned for run in one.runs}.values()  # what is chosen by comes after the claim, too
     words = logged.standing(claim, mine, known, evidence.history)
     departure = next((one.departure for one in selected if one.departure), "")
     if departure and not words.startswith((registration.POST_HOC, logged.NOT_LOGGED)):
@@ -221,6 +224,7 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
                 unjudged.setdefault(spec.arm, []).append(spec.seed)
         planned = []
     counted: list[Invalid] = list(invalid)
+    tuned = tuned_arms(plan, declaration, finished, evidence.root, evidence.history)
     return World(
         finished,
         planned,
@@ -234,11 +238,12 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         seeds,
         plan.design if plan is not None else None,
         further,
-        registered=plan.settings_given(declaration.defaults) if plan is not None else ArmSettings(),
+        registered=with_chosen(plan.settings_given(declaration.defaults) if plan is not None else ArmSettings(), tuned),
         defaults=declaration.defaults,
         script=declaration.script,
         bookkeeping=declaration.bookkeeping,
         abandoned=[run for run in evidence.history.planned.values() if run.study == name and run.id in given_up],
+        tuned=tuned,
     )
 
 

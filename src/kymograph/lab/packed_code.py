@@ -21,6 +21,7 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.spec import slug
+from kymograph.runs.tuned import tuned_study
 from kymograph.studies.base import Study
 from kymograph.studies.loading import STUDIES, registered_study
 from kymograph.sweep.code_reference import CodeReference, forget_directory
@@ -74,6 +75,8 @@ def stage_code(
         if code.user_defined:
             facts["studies"][name] = _staged_study(directory, name, code, archive.declarations.get(name))
     for name in archive.studies:
+        if tuned_study(name) is not None:
+            continue  # tuning runs are made by the code of the study that they belong to
         study = studies.get(name) or registered_study(name)
         if study is None:
             notes.append(f"the code of {name} is not in the bundle; name it with --study")

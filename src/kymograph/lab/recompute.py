@@ -19,6 +19,7 @@ from kymograph.runs.files import plain
 from kymograph.runs.provenance import hardware, versions
 from kymograph.runs.record import RunResult
 from kymograph.runs.stored import StoredRun
+from kymograph.runs.tuned import tuned_study
 from kymograph.studies.base import Study
 from kymograph.studies.loading import registered_study
 from kymograph.sweep.compute import Workplace
@@ -32,7 +33,8 @@ def computed_again(archive: Archive, count: int, named: Mapping[str, Study], see
     """Computes ``count`` randomly chosen runs again; returns how each compares with what is stored."""
     runs = list(archive.store.finished)
     chosen = random.Random(seed).sample(runs, min(count, len(runs)))
-    return [_compared(run, named.get(run.study) or registered_study(run.study)) for run in chosen]
+    owners = {run.id: tuned_study(run.study) or run.study for run in chosen}  # a study's code also makes tuning runs
+    return [_compared(run, named.get(owners[run.id]) or registered_study(owners[run.id])) for run in chosen]
 
 
 class _Silent:

@@ -30,6 +30,7 @@ from kymograph.runs.log import Log
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import RunResult, is_finished, pack_record, store_record, write_failure
 from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.tuned import SUFFIX, tuned_study
 from kymograph.streams import MAX_SEED
 from kymograph.studies.active_run import ActiveRun
 from kymograph.studies.loading import STUDIES
@@ -145,6 +146,8 @@ def record(
     stop_while_loading()
     if study in STUDIES.parts():
         raise KymographError(f"{study!r} is a registered study; give your experiment another name")
+    if tuned_study(study) is not None:
+        raise KymographError(f"names that end in {SUFFIX!r} are those of runs that tune a study; choose another")
     if if_exists not in ("error", "replace"):
         raise KymographError(f"if_exists is 'error' or 'replace', not {if_exists!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:

@@ -15,12 +15,14 @@ from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.logged import Registration, binding, family, log_registration, registrations, statement
 from kymograph.claims.plan import Plan
+from kymograph.claims.tuning import check_tuning_seeds
 from kymograph.claims.world import differing, quantities
 from kymograph.errors import KymographError
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import make_directory
 from kymograph.runs.history import SWEEP
 from kymograph.runs.log import Log
+from kymograph.runs.tuned import tuning_study
 from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
 from kymograph.streams import fixed_seeds
 from kymograph.studies.base import Study
@@ -47,15 +49,17 @@ def register_study(
     claims = claims_on_grid(study.claims(), grid or {})
     # Claims that were changed since the first sweep are judged, and marked; registering them now would say nothing.
     history = Log.read(root)
-    begun = any(entry.content.get("study") == study.name for entry in history.of_kind(SWEEP))
+    names = (study.name, tuning_study(study.name))
+    begun = any(entry.content.get("study") in names for entry in history.of_kind(SWEEP))
     late = begun and bool(registrations(history, study.name))
     if claims and not late:
-        chosen = registered_seeds(seeds)
+        chosen, rules = registered_seeds(seeds), study.tuning()
+        check_tuning_seeds(study.name, rules, chosen)
         _register(
             root,
             study.name,
             claims,
-            Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {})),
+            Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules),
         )
 
 
@@ -95,7 +99,10 @@ def register_claims(
     plans = {}
     for name, mine in by_study.items():
         study = named.get(name) or registered_study(name)
-        plans[name] = Plan(chosen, design, fields, ArmSettings() if study is None else study.arm_settings(fields))
+        rules = {} if study is None else study.tuning()
+        check_tuning_seeds(name, rules, chosen)
+        settings_of_arms = ArmSettings() if study is None else study.arm_settings(fields)
+        plans[name] = Plan(chosen, design, fields, settings_of_arms, tuned=rules)
         _check_unchanged(directory, name, plans[name], bool(seeds), bool(looks), settings is not None)
         _check_family(name, mine, plans[name], Log.read(directory))
     return [_register(directory, name, mine, plans[name]) for name, mine in by_study.items()]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
-from kymograph.runs.declaration import read_declaration, write_declaration
+from kymograph.lab.stage import PartSources, SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
+from kymograph.lab.tune import Tuning, check_settings_are_open, rules_of, tune
+from kymograph.runs.declaration import write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
 from kymograph.runs.spec import RunSpec, slug
@@ -19,13 +21,10 @@ from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
 from kymograph.studies.loading import load_with_reference, with_reference
-from kymograph.sweep.code_reference import CodeReference, stop_while_loading
+from kymograph.sweep.code_reference import stop_while_loading
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.devices import check_device
-from kymograph.sweep.engines.base import check_engine, choose_engine, is_elsewhere, make_options
-from kymograph.sweep.orders import orders_for
-from kymograph.sweep.plan import Stack, plan
-from kymograph.sweep.progress import Progress
+from kymograph.sweep.engines.base import check_engine
 
 DEFAULT_SEEDS = 10
 
@@ -41,23 +40,8 @@ class Sweep:
     found: int
     submitted: int = 0
     """How many runs were left in the queue of a cluster."""
-
-
-@dataclass(frozen=True)
-class SweepOptions:
-    """How a sweep is computed; no number of a run depends on it."""
-
-    out: str | Path = "runs"
-    """The directory that holds the runs."""
-    engine: str = "auto"
-    workers: int | None = None
-    """How many processes; None: one per core, or one per accelerator."""
-    device: str = "auto"
-    data_dir: str | Path | None = None
-    """Where data sets that are files lie; None: where the environment says."""
-    quiet: bool = False
-    engine_options: Mapping[str, Any] = field(default_factory=dict)
-    """The options that the engine has of its own, e.g. ``{"partition": "gpu"}``."""
+    tuning: Tuning | None = None
+    """What came of tuning, if arms are tuned."""
 
 
 def run(
@@ -131,32 +115,47 @@ def sweep(
 ) -> Sweep:
     """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them.
 
-    With a ``grid`` of settings every arm runs at every point of it.
+    With a ``grid`` of settings every arm runs at every point of it. Arms that are tuned are tuned first, on seeds of
+    their own, and run at the values that were chosen.
     """
     stop_while_loading()
     study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
     points = _points(grid or {}, fields or {})
-    specs = [spec for point in points for spec in study.specs(seeds, arms, {**(fields or {}), **point})]
     root = Path(options.out)
     check_engine(options.engine, options.workers)
     check_device(options.device)
-    _prepare(study, specs, options)
+    rules = rules_of(study, arms)
+    check_settings_are_open(rules, fields or {}, grid or {})
+    tuning = tune(study, code, rules, seeds, fields or {}, options) if rules else None
+    if tuning is not None and not tuning.choices:
+        return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)
+    chosen = {} if tuning is None else tuning.chosen
+    barred = set() if tuning is None else {one.arm for one in tuning.without_value}
+    specs = [
+        spec
+        for point in points
+        for spec in study.specs(seeds, arms, {**(fields or {}), **point}, chosen)
+        if spec.arm not in barred
+    ]
+    if not specs:
+        return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)
+    prepare(study, specs, options)
     make_directory(root)
     # Records that are damaged stop the sweep here, before anything is written.
-    stacks = plan(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
-                  study.largest_stack)  # fmt: skip
+    stacks = stacks_of(study, specs, root)
     missing = sum(sum(stack.missing) for stack in stacks)
     part_sources = study.part_sources(specs)
     if not options.quiet:
-        _note_changed_code(root, study, missing, part_sources)
+        note_changed_code(root, study, missing, part_sources)
     declare_sweep(root, study, specs, fields or {}, part_sources, grid or {})
     if not options.quiet:
         for point in points:
             _note_other_settings(root, study, specs, {**(fields or {}), **point})
-    outcomes = _compute(code, study.name, stacks, options) if missing else []
+    outcomes = compute_missing(code, study.name, stacks, options) if missing else []
     failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
     submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
-    return Sweep(study, Store.of_specs(root, specs), failures, missing - submitted, len(specs) - missing, submitted)
+    store = Store.of_specs(root, specs)
+    return Sweep(study, store, failures, missing - submitted, len(specs) - missing, submitted, tuning)
 
 
 def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -167,43 +166,6 @@ def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
         if not values or len({repr(value) for value in values}) < len(values):
             raise KymographError(f"a grid needs different values of {name}, e.g. {name}=0.1,0.03")
     return grid_points(grid)
-
-
-PartSources = Mapping[str, Mapping[str, str]]
-
-
-def _prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> None:
-    """Raises if something that the runs need is not here, or notes it if they are computed elsewhere."""
-    elsewhere = is_elsewhere(make_options(options.engine, options.engine_options))
-    try:
-        study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
-    except KymographError as error:
-        if not elsewhere:
-            raise
-        if not options.quiet:
-            print(f"note: on this machine, {error}; the workers need it", file=sys.stderr)
-
-
-def _note_changed_code(root: Path, study: Study, missing: int, part_sources: PartSources) -> None:
-    """Says why runs are computed again, or found again, if the study's code is not what made the last ones."""
-    before = read_declaration(root / slug(study.name))
-    if before is None:
-        return
-    known = {part: digest for parts in before.part_sources.values() for part, digest in parts.items()}
-    now = {part: digest for parts in part_sources.values() for part, digest in parts.items()}
-    edited = sorted(part for part, digest in now.items() if known.get(part, digest) != digest)
-    if before.source != study.source:
-        what = f"source {before.source} is now {study.source}"
-    elif before.version != study.version:
-        what = f"version {before.version} is now {study.version}"
-    elif edited:
-        what = f"the {' and the '.join(edited)} was edited"
-    else:
-        return
-    effect = "its earlier runs are current again"
-    if missing:
-        effect = "its runs are computed again; those of the earlier code are kept and count as superseded"
-    print(f"note: the code of {study.name} has changed ({what}), so {effect}", file=sys.stderr)
 
 
 def _note_other_settings(root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any]) -> None:
@@ -233,22 +195,3 @@ def declare_sweep(
         register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields, grid or {})
         write_declaration(directory, study.declaration(), part_sources)
         log_sweep(root, specs)
-
-
-def _compute(code: CodeReference, title: str, stacks: Sequence[Stack], options: SweepOptions) -> list[RunOutcome]:
-    """Computes the stacks that lack a run; returns how the missing runs ended, except for those that finished."""
-    # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
-    engine = choose_engine(options.engine, len(stacks), options.workers, options.device, options.engine_options)
-    left = [stack for stack in stacks if any(stack.missing)]
-    orders = orders_for(code, left, Path(options.out), options.device, options.data_dir)
-    wanted = {spec.id for stack in left for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent}
-    unfinished: list[RunOutcome] = []
-    with Progress(title, len(wanted), sum(stack.steps for stack in left), options.quiet) as progress:
-        for outcomes in engine.run(orders, progress):
-            mine = [outcome for outcome in outcomes if outcome.run in wanted]
-            unfinished += (outcome for outcome in mine if outcome.status != "finished")
-            failed = sum(outcome.status == "failed" for outcome in mine)
-            finished = sum(outcome.status == "finished" for outcome in mine)
-            if finished or failed:
-                progress.ended(finished, failed)
-    return unfinished

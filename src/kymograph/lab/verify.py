@@ -13,8 +13,10 @@ from kymograph.errors import KymographError
 from kymograph.lab.bundle import unpacked
 from kymograph.lab.finding import Finding
 from kymograph.lab.recompute import computed_again
+from kymograph.lab.tuning_evidence import tuned_arms, with_chosen
+from kymograph.lab.verify_tuning import tuning_findings
 from kymograph.runs.archive import Archive
-from kymograph.runs.arm_settings import ArmSettings
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.history import History, declaration_digest, logged_declarations
 from kymograph.runs.log import SHORT
 from kymograph.runs.spec import slug
@@ -136,11 +138,14 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
             Finding(f"the registrations of {study}", False, text) for text in conflicts(known, study, archive.log)
         ]
         first = binding(known, study, archive.log)
+        mine = [run for run in archive.store if run.study == study]
+        declared = archive.declarations.get(study, Declaration(study))
+        finished = [run for run in mine if run.status == "finished"]
+        tuned = tuned_arms(None if first is None else first.plan, declared, finished, archive.root, history)
+        found += tuning_findings(study, tuned)
         if first is None:
             continue
-        mine = [run for run in archive.store if run.study == study]
-        defaults = archive.declarations[study].defaults if study in archive.declarations else ArmSettings()
-        settings = first.plan.settings_given(defaults)
+        settings = with_chosen(first.plan.settings_given(declared.defaults), tuned)
         wanted = {(name, repr(value)) for one in known for where in _wheres(one) for name, value in where.items()}
         other = [
             run

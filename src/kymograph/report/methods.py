@@ -13,6 +13,7 @@ from kymograph.runs.declaration import Declaration
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.superseded import current_code
+from kymograph.runs.tuned import tuning_study
 
 MOST_SEEDS = 12
 """The most seeds listed of a study."""
@@ -55,6 +56,15 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
             + (f" and {len(mine.failed)} failed" if mine.failed.runs else "")
             + "."
         )
+    for study, one in declarations.items():
+        by_rule: dict[str, list[str]] = {}
+        for arm, rule in one.tuned.items():
+            by_rule.setdefault(str(rule), []).append(arm)
+        sentences += [
+            f"{study}: tuning chose the {text}, for {', '.join(arms)}; the runs of {tuning_study(study)} take no part "
+            "in the verdicts."
+            for text, arms in by_rule.items()
+        ]
     for text in dict.fromkeys(one.methods for one in declarations.values() if one.methods):
         owners = [study for study, one in declarations.items() if one.methods == text]
         sentences.append(text if len(owners) == len(declarations) else f"{', '.join(owners)}: {text}")

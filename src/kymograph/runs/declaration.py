@@ -15,6 +15,7 @@ from typing import Any, Literal
 from kymograph.errors import KymographError
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
+from kymograph.runs.tuned import Tuned, rules_from_json
 
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
@@ -94,13 +95,19 @@ class Declaration:
     """Settings that say what is kept of a run, and change nothing about its training."""
     part_sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The current sources of runs with users' own parts: the parts that each includes, with their hashes."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    """How the arms that are tuned are tuned, by name."""
     stored: bool = field(default=False, compare=False)
     """Whether it was read from beside the runs, and so says which code made the current ones."""
 
     @property
     def declared_fields(self) -> dict[str, frozenset[str]]:
         """The settings that each arm is about; paired runs may differ in these and in nothing else."""
-        return {arm.name: frozenset(arm.treatment) | frozenset(arm.preset) for arm in self.arms}
+        chosen = {arm: {rule.setting} for arm, rule in self.tuned.items()}
+        return {
+            arm.name: frozenset(arm.treatment) | frozenset(arm.preset) | chosen.get(arm.name, set())
+            for arm in self.arms
+        }
 
     def with_part_sources(
         self, sources: Mapping[str, Mapping[str, str]], before: Declaration | None = None
@@ -125,6 +132,10 @@ class Declaration:
         content |= {"defaults": self.defaults.to_json(), "script": self.script.to_json()}
         if not self.part_sources:
             del content["part_sources"]  # few studies have any
+        if self.tuned:
+            content["tuned"] = {arm: rule.to_json() for arm, rule in self.tuned.items()}
+        else:
+            del content["tuned"]
         return plain(content)
 
     @staticmethod
@@ -143,6 +154,7 @@ class Declaration:
             fields["bookkeeping"] = tuple(map(str, content.get("bookkeeping", ())))
             for name in ("defaults", "script"):
                 fields[name] = ArmSettings.from_json(content[name]) if name in content else ArmSettings()
+            fields["tuned"] = rules_from_json(content.get("tuned", {}))
             fields["headlines"] = {str(key): str(text) for key, text in content.get("headlines", {}).items()}
             fields["tables"] = {
                 str(title): {str(key): str(text) for key, text in columns.items()}

@@ -17,6 +17,7 @@ from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import LAST, Arm, Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec, digest, settings_of
+from kymograph.runs.tuned import SUFFIX, Tuned
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.settings import build_config, check_settings
 from kymograph.sweep.compute import Workplace
@@ -76,6 +77,12 @@ class Study(ABC, Generic[Config]):
     """Further tables of summary numbers in a report: by title, the numbers with what to call them."""
     methods: ClassVar[str] = ""
     """Sentences on how the runs are made, for the methods section of a report, e.g. `SEEDED`."""
+    tune: ClassVar[Tuned | Mapping[str, Tuned] | None] = None
+    """How arms are tuned before they are evaluated: all of them in one way, or by name or pattern, the first that fits.
+
+    tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")
+    tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}
+    """
     drawings: ClassVar[Mapping[str, Drawing]] = {}
     """The study's figures by name: each a function in its ``figures.py``, and a line about it."""
 
@@ -143,7 +150,25 @@ class Study(ABC, Generic[Config]):
             self.arm_settings({}),
             ArmSettings() if self.script is None else self.arm_settings(self.script),
             tuple(self.bookkeeping),
+            tuned=self.tuning(),
         )
+
+    def tuning(self) -> dict[str, Tuned]:
+        """Returns the rules of the arms that are tuned, by name; raises if one of them makes no sense."""
+        rules = {"*": self.tune} if isinstance(self.tune, Tuned) else dict(self.tune or {})
+        found: dict[str, Tuned] = {}
+        for arm in self.arms() if rules else ():
+            rule = next((rule for name, rule in rules.items() if arm.name == name or _fits(arm.name, name)), None)
+            if rule is None:
+                continue
+            if rule.setting in arm.treatment:
+                raise KymographError(
+                    f"{self.name} tunes {rule.setting}, and the arm {arm.name!r} is about it; drop one"
+                )
+            for value in rule.grid:
+                build_config(self.config_type, {**arm.preset, rule.setting: value, **arm.treatment}, self.name)
+            found[arm.name] = rule
+        return found
 
     def arm_settings(self, fields: Mapping[str, Any]) -> ArmSettings:
         """Returns every arm's settings with ``fields`` set; an arm that is about one of them keeps its own value."""
@@ -155,12 +180,21 @@ class Study(ABC, Generic[Config]):
         return ArmSettings.pack(found)
 
     def specs(
-        self, seeds: Sequence[int], arms: Sequence[str] | None = None, fields: Mapping[str, Any] | None = None
+        self,
+        seeds: Sequence[int],
+        arms: Sequence[str] | None = None,
+        fields: Mapping[str, Any] | None = None,
+        of_arms: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> list[RunSpec[Config]]:
-        """Returns the runs of the named arms (default: the default arms) at ``seeds``, with ``fields`` set."""
-        fields = dict(fields or {})
+        """Returns the runs of the named arms (default: the default arms) at ``seeds``, with ``fields`` set.
+
+        ``of_arms`` are further settings of single arms, e.g. those that tuning chose.
+        """
+        fields, own = dict(fields or {}), of_arms or {}
         chosen = self.choose_arms(arms)
-        return [spec for arm in chosen for spec in self._spec(arm, 0, fields).at_seeds(seeds)]
+        return [
+            spec for arm in chosen for spec in self._spec(arm, 0, {**fields, **own.get(arm.name, {})}).at_seeds(seeds)
+        ]
 
     def choose_arms(self, names: Sequence[str] | None) -> list[Arm]:
         """Returns the arms named, which may be patterns such as ``extreme/*``, in the study's order."""
@@ -220,6 +254,10 @@ class Study(ABC, Generic[Config]):
         return list(dict.fromkeys(home for base in bases for home in (f"{base}.figures", base)))
 
 
+def _fits(arm: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(arm, pattern)
+
+
 def check_study(study: Study, what: str) -> None:
     """Raises a sentence if a study lacks what every study declares; ``what`` is what to call it."""
     for name in ("name", "question"):
@@ -229,3 +267,5 @@ def check_study(study: Study, what: str) -> None:
     if not isinstance(config_type, type) or not dataclasses.is_dataclass(config_type):
         raise KymographError(f"{what} has no config_type; every study needs one, a dataclass of its settings")
     check_settings(config_type, what)
+    if study.name.endswith(SUFFIX):
+        raise KymographError(f"{what} cannot end in {SUFFIX!r}, under which the runs are stored that tune a study")

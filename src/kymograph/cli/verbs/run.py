@@ -53,6 +53,7 @@ def main(words: list[str]) -> int:
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.register import planning_note
     from kymograph.lab.run import choose_seeds, sweep
+    from kymograph.lab.tuning_text import tuning_lines
 
     done = sweep(
         words[0],
@@ -62,6 +63,12 @@ def main(words: list[str]) -> int:
         fields=fields,
         grid=grid_from(options.grid),
     )
+    if done.tuning is not None:
+        for line in tuning_lines(done.tuning):
+            print(line)
+        if done.tuning.submitted:
+            print(f"{study.name}: run the command again when the tuning runs have ended")
+            return 0
     note = planning_note(study, done.store.arms, len(done.store.seeds))
     if note and not options.quiet:
         print(f"note: {note}", file=sys.stderr)
@@ -75,4 +82,4 @@ def main(words: list[str]) -> int:
     names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}
     for failure in done.failures[:5]:
         print(f"  failed: {names.get(failure.run, failure.run)}: {failure.reason}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if failed or (done.tuning is not None and done.tuning.without_value) else 0

@@ -1,0 +1,83 @@
+"""A quantity against depth at the start, the middle and the end of training, one curve per arm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.figures.curves import stored_displays
+from kymograph.figures.layout import legends
+from kymograph.figures.scales import is_log
+from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.style import LabFigure, colour, panel_grid, styled
+from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.store import Store
+
+PART = {"about": "a series along depth at the start, middle and end, a curve per arm", "order": 3, "of": "series"}
+MOST_NAMES = 12
+"""The most sites whose names are written along the axis."""
+
+
+@styled
+def draw(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
+    """Draws the series (default: the first that has a value per site) against its sites, a panel per moment.
+
+    Curves are means over seeds with their 95 % interval; on a log axis geometric means.
+    """
+    displays = [one for one in stored_displays(store, declaration) if series in (None, one.series)]
+    arrays = [(one, store.series(one.series)) for one in displays]
+    sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["site"]) > 1]
+    if not sited:
+        raise KymographError(f"no series of {declaration.name} has several sites, as a profile needs")
+    display, array = sited[0]
+    moments = moments_of(array)
+    log = is_log(display, np.stack([values for _, values in moments]))
+    figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
+    sites = array.labels["site"]
+    for axes, (moment, values) in zip(grid, moments, strict=True):
+        for index, arm in enumerate(array.labels["arm"]):
+            seed_curves(figure, axes, moment, arm, np.arange(len(sites)), values[index], array.labels["seed"],
+                        colour(store.arms, arm), log, marker="o")  # fmt: skip
+        if log:
+            axes.set_yscale("log")
+        axes.set_title(moment)
+        axes.set_xlabel(str(display.facts.get("sites", "site")))
+        _name_sites(axes, sites)
+        axes.sharey(grid[0]) if axes is not grid[0] else axes.set_ylabel(display.unit)
+    legends(figure, grid, inside=not figure.look.fixed)
+    figure.entitle(f"{display.title}, along depth")
+    return figure
+
+
+def moments_of(array: LabelledArray) -> list[tuple[str, np.ndarray]]:
+    """Returns the values (arm, seed, site) of an array (arm, seed, step, site) at start, middle and end.
+
+    Each arm has its own first and last step with a value; fewer than three steps give fewer moments.
+    """
+    found: dict[str, np.ndarray] = {}
+    most = max((len(_measured(values)) for values in array.values), default=0)
+    shares = {1: {"at the end": 1.0}, 2: {"at the start": 0.0, "at the end": 1.0}}.get(
+        most, {"at the start": 0.0, "in the middle": 0.5, "at the end": 1.0}
+    )
+    for moment, share in shares.items():
+        values = np.full((array.shape[0], array.shape[1], array.shape[3]), np.nan)
+        for index, arm in enumerate(array.values):  # (seed, step, site)
+            steps = _measured(arm)
+            if len(steps):
+                values[index] = arm[:, steps[round(share * (len(steps) - 1))]]
+        found[moment] = values
+    return list(found.items())
+
+
+def _measured(values: np.ndarray) -> np.ndarray:
+    """Returns the indices of the steps at which some seed and site has a value; ``values`` is (seed, step, site)."""
+    return np.flatnonzero((~np.isnan(values)).any(axis=(0, 2)))
+
+
+def _name_sites(axes: object, sites: tuple) -> None:
+    every = -(-len(sites) // MOST_NAMES)
+    shown = range(0, len(sites), every)
+    names = [str(sites[index]) for index in shown]
+    turned = max(map(len, names)) > 4
+    axes.set_xticks(list(shown), names, rotation=45 if turned else 0, ha="right" if turned else "center")  # type: ignore[attr-defined]

@@ -1,0 +1,24 @@
+"""What tuning gave, in lines of text."""
+
+from __future__ import annotations
+
+from kymograph.claims.tuning import Choice
+from kymograph.lab.tune import Tuning
+
+
+def tuning_lines(tuning: Tuning) -> list[str]:
+    """Returns how many tuning runs there are, and the value chosen for every arm with its mean, a line each."""
+    queued = f", {tuning.submitted} in the queue" if tuning.submitted else ""
+    computed = tuning.computed - len(tuning.failures)
+    counts = f"{computed} computed, {tuning.found} found, {len(tuning.failures)} failed{queued}"
+    return [f"tuning: {counts}", *(f"  {_choice_text(one)}" for one in tuning.choices)]
+
+
+def _choice_text(one: Choice) -> str:
+    setting = one.tuned.setting
+    if not one.usable:
+        return f"{one.arm}: no {setting} can be chosen, because every value has a run that failed or diverged"
+    mean = one.means[list(one.tuned.grid).index(one.value)]
+    edge = one.tuned.edge(one.value)
+    at_edge = f"; the {edge} of the grid, so claims about it will be INVALID" if edge else ""
+    return f"{one.arm}: {setting} {one.value} ({one.tuned.best} mean {one.tuned.by}, {mean:.4g}){at_edge}"
