@@ -11,6 +11,7 @@ from typing import Any
 from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
+from kymograph.lab.settings_file import Choice, read_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
@@ -18,7 +19,7 @@ from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
-from kymograph.studies.loading import load_with_reference, with_reference
+from kymograph.studies.loading import load_study, load_with_reference, with_reference
 from kymograph.sweep.code_reference import CodeReference, stop_while_loading
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.devices import check_device
@@ -74,6 +75,7 @@ def run(
     quiet: bool = False,
     engine_options: Mapping[str, Any] | None = None,
     grid: Grid | None = None,
+    config: str | Path | None = None,
     **fields: Any,
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
@@ -92,12 +94,23 @@ def run(
         engine_options: the options that the engine has of its own, e.g. ``{"scheduler": "tcp://node0:8786"}``.
         grid: settings that are varied, e.g. ``{"lr": [0.1, 0.03]}``: every arm runs at every point, and every claim is
             made at every point, in one family.
+        config: a TOML file of settings, which may also have ``seeds`` or ``n_seeds``, ``arms`` and a table ``[grid]``;
+            what is given here as an argument wins over the file.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
     options = SweepOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
-    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields, grid=grid).store
+    choice = Choice(fields, grid or {}, None if seeds is None else tuple(seeds), n_seeds, tuple(arms or ()))
+    if config is not None:
+        choice = choice.over(read_settings(config, load_study(study) if isinstance(study, str) else study))
+    return sweep_choice(study, choice, options).store
+
+
+def sweep_choice(reference: str | Study, choice: Choice, options: SweepOptions) -> Sweep:
+    """Plans the runs that are chosen, computes the missing ones, and returns all of them."""
+    seeds = choose_seeds(choice.seeds, choice.n_seeds)
+    return sweep(reference, seeds, options, arms=choice.arms or None, fields=choice.fields, grid=choice.grid)
 
 
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:

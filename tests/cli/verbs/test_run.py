@@ -109,3 +109,29 @@ def test_the_data_directory_is_an_argument_and_not_the_environment(
     assert call("run", *words) == 1
     assert absent in capsys.readouterr().err and not Path(out).exists()
     assert dict(os.environ) == before
+
+
+def test_settings_come_from_a_file_and_options_win(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path, file, out = write_coin(tmp_path), tmp_path / "coin.toml", tmp_path / "runs"
+    file.write_text('arms = ["bent"]\nn_seeds = 2\n[grid]\ntosses = [2, 3]\n')
+    words = ("run", str(path), "--config", str(file), "--out", str(out), "--engine", "serial", "--quiet")
+    assert call(*words) == 0
+    store = Store.open(out)
+    assert {(run.arm, run.seed, run.config["tosses"]) for run in store} == {
+        ("bent", seed, tosses) for seed in (42, 123) for tosses in (2, 3)
+    }
+    assert call(*words, "--tosses", "5", "--seeds", "7", "--arms", "fair") == 0
+    assert [(run.arm, run.config["tosses"]) for run in Store.open(out) if run.seed == 7] == [("fair", 5)]
+    file.write_text("toses = 3\n")
+    capsys.readouterr()
+    assert call(*words) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "coin.toml: coin has no setting 'toses'; did you mean 'tosses'?" in error
+
+
+def test_a_setting_with_the_name_of_an_option_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = write_coin(tmp_path)
+    path.write_text(path.read_text().replace("tosses: int", "workers: int").replace("config.tosses", "config.workers"))
+    assert call("run", str(path), "--quiet") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "the setting 'workers' has the name of an option; rename the setting" in error

@@ -31,6 +31,8 @@ class Options:
     """Directory of the runs."""
     grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
     """Settings that are varied, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
+    config: Annotated[str | None, shown("FILE", default="none")] = None
+    """TOML file of settings, which may also have arms, seeds or n_seeds, and a table [grid]; options win over it."""
     quiet: bool = False
     """Show no progress."""
     compute: EngineOptions = field(default_factory=EngineOptions)
@@ -52,16 +54,14 @@ def main(words: list[str]) -> int:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.register import planning_note
-    from kymograph.lab.run import choose_seeds, sweep
+    from kymograph.lab.run import sweep_choice
+    from kymograph.lab.settings_file import Choice, read_settings
 
-    done = sweep(
-        words[0],
-        choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
-        options.compute.sweep_options(options.out, options, options.quiet),
-        arms=options.arms or None,
-        fields=fields,
-        grid=grid_from(options.grid),
-    )
+    seeds = tuple(seeds_from(options.seeds)) if options.seeds else None
+    choice = Choice(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
+    if options.config is not None:
+        choice = choice.over(read_settings(options.config, study))
+    done = sweep_choice(words[0], choice, options.compute.sweep_options(options.out, options, options.quiet))
     note = planning_note(study, done.store.arms, len(done.store.seeds))
     if note and not options.quiet:
         print(f"note: {note}", file=sys.stderr)
