@@ -15,6 +15,7 @@ from kymograph.lab.settings_file import Choice, read_settings
 from kymograph.runs.declaration import read_declaration, write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
+from kymograph.runs.notes import collected_notes, same_in_all_seeds
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
@@ -59,6 +60,8 @@ class SweepOptions:
     quiet: bool = False
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     """The options that the engine has of its own, e.g. ``{"partition": "gpu"}``."""
+    debug: bool = False
+    """Whether the tracebacks of failing runs are printed."""
 
 
 def run(
@@ -169,7 +172,18 @@ def sweep(
     outcomes = _compute(code, study.name, stacks, options) if missing else []
     failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
     submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
-    return Sweep(study, Store.of_specs(root, specs), failures, missing - submitted, len(specs) - missing, submitted)
+    done = Sweep(study, Store.of_specs(root, specs), failures, missing - submitted, len(specs) - missing, submitted)
+    if done.computed and not options.quiet:
+        _print_notes(done)
+    return done
+
+
+def _print_notes(done: Sweep) -> None:
+    """Prints what the runs carry as notes, and whether an arm is the same in all seeds."""
+    finished = done.store.finished.runs
+    same = same_in_all_seeds(finished, done.study.headlines)
+    for note in [*collected_notes(finished), *([same] if same else [])]:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -38,6 +38,11 @@ class StoredRun:
         return self._config.get("provenance", {})
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the run should know, e.g. where its random numbers came from."""
+        return tuple(map(str, self.provenance.get("notes", ())))
+
+    @property
     def id(self) -> str:
         """The hash that names the run."""
         return self.spec.id
@@ -105,6 +110,11 @@ class StoredRun:
         content, self._arrays = self._arrays, None
         assert content is not None
         return record.unpack_arrays(content, f"{self._path}/{record.ARRAYS}")
+
+    @property
+    def series_digest(self) -> str | None:
+        """The hash of all series, which runs with the same numbers share; None for a failed run."""
+        return self._status.files.get(record.ARRAYS, {}).get("sha256")
 
     def check(self, keep: bool = True) -> None:
         """Reads summary and series to the last byte; raises unless they match their checksums.

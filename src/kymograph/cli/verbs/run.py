@@ -14,6 +14,7 @@ PART = {
     "about": "run a study: arms x seeds; runs that are stored already are not computed again",
     "usage": "run STUDY",
     "order": 20,
+    "debug": True,
 }
 
 
@@ -52,6 +53,7 @@ def main(words: list[str]) -> int:
     options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(Options, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
+    from kymograph.lab.failures import failure_text
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.register import planning_note
     from kymograph.lab.run import sweep_choice
@@ -72,7 +74,6 @@ def main(words: list[str]) -> int:
     print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed{queued}; in {options.out}")
     if done.store.finished.runs and not options.quiet:
         print(headline_table(study, done.store.finished))
-    names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}
-    for failure in done.failures[:5]:
-        print(f"  failed: {names.get(failure.run, failure.run)}: {failure.reason}", file=sys.stderr)
+    if failed:
+        print(failure_text(done.failures, done.store, options.out, options.compute.debug), file=sys.stderr)
     return 1 if failed else 0
