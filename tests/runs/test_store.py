@@ -10,6 +10,8 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.lab.select_runs import select
 from kymograph.runs.export import export
+from kymograph.runs.record import write_failure
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import Clipping
 from tests.conftest import QUICK_CLIPPING
@@ -131,3 +133,18 @@ def test_opening_nothing_says_how_to_make_something(tmp_path: Path) -> None:
         Store.open(tmp_path / "absent")
     with pytest.raises(KymographError, match="holds no ended run"):
         Store.open(tmp_path)
+
+
+def test_runs_are_reached_by_position(clipping_store: Store) -> None:
+    assert clipping_store[0] is clipping_store.runs[0] and clipping_store[-1] is clipping_store.runs[-1]
+    assert clipping_store[:3].runs == clipping_store.runs[:3] and clipping_store[:3].root == clipping_store.root
+    with pytest.raises(IndexError, match="there is no run 0 among 0"):
+        clipping_store.failed[0]
+
+
+def test_a_failed_run_shows_why_and_where(tmp_path: Path) -> None:
+    write_failure(tmp_path, RunSpec("broken", "bad", 1, {"lr": 0.1}, 1), "it <broke>", {}, "Traceback: line <3>")
+    (run,) = Store.open(tmp_path).failed
+    assert Store.open(tmp_path).failed[0].id == run.id
+    page = run._repr_html_()
+    assert "it &lt;broke&gt;" in page and "<pre>Traceback: line &lt;3&gt;</pre>" in page and ">lr<" in page

@@ -1,4 +1,4 @@
-"""Stored runs as pandas tables: every value in a row, or every run in a row."""
+"""Stored runs as pandas tables: every value in a row, or every run in a row; the packages that tables need."""
 
 from __future__ import annotations
 
@@ -47,3 +47,12 @@ def import_pandas() -> Any:
     except ImportError:
         raise KymographError("tables need pandas; install it with `pip install 'kymograph[frame]'`") from None
     return pandas
+
+
+def import_xarray() -> Any:
+    """Returns xarray; raises a sentence that names the extra if it is not installed."""
+    try:
+        import xarray  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise KymographError("labelled arrays need xarray; install it with `pip install 'kymograph[xarray]'`") from None
+    return xarray

@@ -52,12 +52,13 @@ def summary_rows(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     for run in runs:
         row = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id, "status": run.status}
         row |= setting_cells(run, settings)
-        row |= {column: _number(run.summary.get(key)) for key, column in numbers.items()}
+        row |= {column: as_number(run.summary.get(key)) for key, column in numbers.items()}
         rows.append(row)
     return rows
 
 
-def _number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
+    """Returns an infinity that JSON holds as a text as the number; anything else as it is."""
     return _INFINITE.get(value, value) if isinstance(value, str) else value
 
 

@@ -11,7 +11,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -56,6 +56,19 @@ class Store:
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    @overload
+    def __getitem__(self, index: int) -> StoredRun: ...
+    @overload
+    def __getitem__(self, index: slice) -> Store: ...
+    def __getitem__(self, index: int | slice) -> StoredRun | Store:
+        """Returns one run by its position, e.g. ``store.failed[0]``, or the store of a slice."""
+        if isinstance(index, slice):
+            return self._of(self.runs[index])
+        try:
+            return self.runs[index]
+        except IndexError:
+            raise IndexError(f"there is no run {index} among {len(self)}") from None
 
     def __iter__(self) -> Iterator[StoredRun]:
         return iter(self.runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -144,14 +145,16 @@ class StoredRun:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
 
     def _repr_html_(self) -> str:
-        rows = {
-            "study": self.study,
-            "arm": self.arm,
-            "seed": self.seed,
-            "status": self.status,
-            **self.summary,
-        }
-        return html_table(("", ""), [(key, _short(value)) for key, value in rows.items()])
+        facts = {"study": self.study, "arm": self.arm, "seed": self.seed, "status": self.status}
+        if self.reason is not None:
+            facts["reason"] = self.reason
+        rows = [("run", key, str(value)) for key, value in facts.items()]
+        rows += [("setting", key, _short(value)) for key, value in self.config.items()]
+        rows += [("summary", key, _short(value)) for key, value in self.summary.items()]
+        rows += [("note", "", note) for note in self.notes]
+        trace = self.traceback
+        detail = "" if trace is None else f"<pre>{html.escape(trace)}</pre>"
+        return html_table(("", "", ""), rows) + detail
 
 
 def _short(value: Any) -> str:
