@@ -90,7 +90,7 @@ def follow(found: list[Block], desk: Path) -> None:
 
 def file_name(content: str) -> str | None:
     """Returns the file that a block is, by the comment in its first line."""
-    found = re.match(r"# (\S+\.py)\n", content)
+    found = re.match(r"# (\S+\.(?:py|toml))\n", content)
     return found[1] if found else None
 
 
@@ -157,7 +157,7 @@ def test_what_a_page_says_works(name: str, desk: Path) -> None:
         csv_results(desk)
     for language, content in found:
         if language == "toml":
-            (desk / "my_claims.toml").write_text(content)
+            (desk / (file_name(content) or "my_claims.toml")).write_text(content)
     follow(found, desk)
 
 

@@ -12,10 +12,9 @@ import torch
 
 import kymograph as ky
 from kymograph.claims.claim import Claim
-from kymograph.cli.options import EngineOptions
-from kymograph.cli.verbs import run as verb
 from kymograph.errors import KymographError
-from kymograph.lab.function_study import RESERVED, FunctionStudy, summary_of
+from kymograph.lab.function_study import FunctionStudy, summary_of
+from kymograph.lab.option_names import reserved_names
 from kymograph.studies import active_run
 from tests.cli.command import call
 from tests.studies import warmup_example
@@ -141,17 +140,12 @@ def test_tensors_and_missing_numbers_are_summaries() -> None:
     assert summary_of(None, "f") == {}
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("name", sorted(reserved_names()))
 def test_a_setting_cannot_have_the_name_of_an_option(name: str) -> None:
     namespace: dict = {}
     exec(f"def body(run, *, {name}=1): pass", namespace)
     with pytest.raises(KymographError, match=f"cannot be called '{name}'"):
         ky.study(question="?", arms={"one": {}})(namespace["body"])
-
-
-def test_every_option_of_run_is_reserved() -> None:
-    names = {*verb.Options.__dataclass_fields__, *EngineOptions.__dataclass_fields__} - {"compute"}
-    assert names <= RESERVED
 
 
 @pytest.mark.parametrize(

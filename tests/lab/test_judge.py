@@ -7,13 +7,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import kymograph
 from kymograph.claims import registration
 from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.lab.judge import judge, judge_csv
+from kymograph.lab.judge import judge
 from kymograph.lab.register import register_file
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import claims as clipping_claims
@@ -175,24 +174,6 @@ main(["judge", {str(finished)!r}])
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0 and "10 claims" in done.stdout, done.stderr
-
-
-def test_csv_files_from_elsewhere_are_judged(tmp_path: Path) -> None:
-    draw = np.random.default_rng(0)
-    for arm, shift in (("ours", 1.0), ("theirs", 0.0)):
-        (tmp_path / arm).mkdir()
-        lines = [f"{seed},{step},{shift + step + 0.1 * draw.random():.4f}" for seed in range(8) for step in range(3)]
-        (tmp_path / arm / "accuracy.csv").write_text("\n".join(["seed,step,value", *lines]) + "\n")
-    (verdict,) = judge_csv(tmp_path / "ours", tmp_path / "theirs")
-    assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
-    assert verdict.effect == pytest.approx(1.0, abs=0.1)
-    (other,) = judge_csv(tmp_path / "theirs", tmp_path / "ours")
-    assert other.outcome is Outcome.REFUTED
-    claims = tmp_path / "claims.toml"
-    claims.write_text('[[claim]]\nname="x"\narm="ours"\nagainst="theirs"\nseries="accuracy"\nreduce="max"\n'
-                      'direction="greater"\nmargin=0.5\n')  # fmt: skip
-    assert judge_csv(tmp_path / "ours", tmp_path / "theirs", claims)[0].outcome is Outcome.SUPPORTED
-    assert call("judge", str(tmp_path / "ours"), str(tmp_path / "theirs"), "--csv") == 0
 
 
 def test_every_finding_has_a_claim_in_the_scripts_own_set_up_and_in_the_repaired_one() -> None:

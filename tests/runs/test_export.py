@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import json
+import re
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -8,6 +12,9 @@ import pytest
 
 from kymograph.errors import KymographError
 from kymograph.runs.export import export
+from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
 from tests.runs.formats.trackers import awkward_store
 
 
@@ -16,7 +23,11 @@ def test_parquet_is_a_long_table_and_a_table_of_summaries(tmp_path: Path) -> Non
 
     store = awkward_store(tmp_path / "runs")
     table = pandas.read_parquet(export(store, "parquet", tmp_path / "runs.parquet"))
-    assert set(table.columns) == {"study", "arm", "seed", "id", "series", "site", "step", "value"}
+    settings = {"lr", "epochs", "clip", "skip", "limit"}
+    assert set(table.columns) == {"study", "arm", "seed", "id", "series", "site", "step", "value"} | settings
+    assert (
+        set(table.lr) == {0.1} and set(table["clip"]) == {"norm"} and table["skip"].all() and table.limit.isna().all()
+    )
     for run in store.finished:
         mine = table[table.id == run.id]
         for name, series in run.series.items():
@@ -55,3 +66,37 @@ def test_without_the_libraries_one_sentence_names_the_extra(
     with pytest.raises(KymographError, match=r"kymograph\[frame\]"):
         export(store, "parquet", tmp_path / "x.parquet")
     assert not (tmp_path / "x.parquet").exists()
+
+
+def two_learning_rates(root: Path) -> Store:
+    """Two runs of one arm and seed that differ in a setting, and nothing else."""
+    for lr in (0.1, 0.03):
+        one = RunSpec("rates", "only", 1, {"lr": lr, "steps": 2, "sizes": [4, 8]}, 1)
+        series = {"loss": RunSeries(np.arange(2), np.array([1.0, lr], dtype=np.float32))}
+        write_record(root, one, RunResult(series, {"final_loss": lr}), {}, 1.0)
+    return Store.open(root)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv-summary", "json", "parquet", "tensorboard", "mlflow"])
+def test_two_learning_rates_can_be_told_apart_in_every_export(tmp_path: Path, kind: str) -> None:
+    import pandas
+
+    output = export(two_learning_rates(tmp_path / "runs"), kind, tmp_path / f"out.{kind}")
+    summary = tmp_path / f"out-summary.{kind}"
+    if kind == "csv":
+        tables = [pandas.read_csv(output), pandas.read_csv(summary)]
+    elif kind == "csv-summary":
+        tables = [pandas.read_csv(output)]
+    elif kind == "parquet":
+        tables = [pandas.read_parquet(output), pandas.read_parquet(summary)]
+    elif kind == "json":
+        tables = [pandas.DataFrame([run["config"] for run in json.loads(output.read_text())["runs"]])]
+    elif kind == "mlflow":
+        with contextlib.closing(sqlite3.connect(output)) as connection:
+            found = connection.execute("select value from params where key = 'lr'").fetchall()
+        tables = [pandas.DataFrame({"lr": [float(value) for (value,) in found]})]
+    else:
+        rates = [re.search(rb'"lr": ([0-9.]+)', path.read_bytes()) for path in output.rglob("events*")]
+        tables = [pandas.DataFrame({"lr": [float(rate[1]) for rate in rates if rate]})]
+    for table in tables:
+        assert set(table.lr) == {0.1, 0.03}

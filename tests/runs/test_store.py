@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.lab.select_runs import select
 from kymograph.runs.export import export
+from kymograph.runs.record import write_failure
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import Clipping
 from tests.conftest import QUICK_CLIPPING
@@ -101,7 +102,8 @@ def test_stores_and_runs_show_well(clipping_store: Store) -> None:
 
 def test_pandas_has_one_row_per_value(clipping_store: Store) -> None:
     table = clipping_store.to_pandas()
-    assert list(table.columns) == ["study", "arm", "seed", "id", "series", "step", "site", "value"]
+    # The arms differ in how they clip, and in nothing else when cut short.
+    assert list(table.columns) == ["study", "arm", "seed", "id", "clip", "series", "step", "site", "value"]
     loss = table[(table.series == "loss") & (table.arm == "extreme/clip") & (table.seed == 42)]
     np.testing.assert_allclose(loss.value, clipping_store.series("loss").sel(arm="extreme/clip", seed=42).values)
     assert len(clipping_store.summary_to_pandas()) == len(clipping_store)
@@ -119,17 +121,6 @@ def test_the_json_export_has_the_promised_layout(clipping_store: Store, tmp_path
     assert accuracy["value"][0][2] is None, "an absent class is missing, not 0"
 
 
-def test_csv_and_parquet_hold_the_same_numbers(clipping_store: Store, tmp_path: Path) -> None:
-    import pandas
-
-    with export(clipping_store, "csv", tmp_path / "runs.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    parquet = pandas.read_parquet(export(clipping_store, "parquet", tmp_path / "runs.parquet"))
-    assert len(rows) == len(parquet)
-    values = np.array([float(row["value"]) if row["value"] else np.nan for row in rows])
-    np.testing.assert_allclose(values, parquet.value, rtol=1e-7)
-
-
 def test_export_says_what_is_wrong(clipping_store: Store, tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="cannot export to 'jsn'; did you mean 'json'"):
         export(clipping_store, "jsn", tmp_path / "x")
@@ -142,3 +133,18 @@ def test_opening_nothing_says_how_to_make_something(tmp_path: Path) -> None:
         Store.open(tmp_path / "absent")
     with pytest.raises(KymographError, match="holds no ended run"):
         Store.open(tmp_path)
+
+
+def test_runs_are_reached_by_position(clipping_store: Store) -> None:
+    assert clipping_store[0] is clipping_store.runs[0] and clipping_store[-1] is clipping_store.runs[-1]
+    assert clipping_store[:3].runs == clipping_store.runs[:3] and clipping_store[:3].root == clipping_store.root
+    with pytest.raises(IndexError, match="there is no run 0 among 0"):
+        clipping_store.failed[0]
+
+
+def test_a_failed_run_shows_why_and_where(tmp_path: Path) -> None:
+    write_failure(tmp_path, RunSpec("broken", "bad", 1, {"lr": 0.1}, 1), "it <broke>", {}, "Traceback: line <3>")
+    (run,) = Store.open(tmp_path).failed
+    assert Store.open(tmp_path).failed[0].id == run.id
+    page = run._repr_html_()
+    assert "it &lt;broke&gt;" in page and "<pre>Traceback: line &lt;3&gt;</pre>" in page and ">lr<" in page

@@ -21,7 +21,7 @@ class ContractConfig:
     """What a stack does, apart from training."""
 
     behaviour: str = "work"
-    """work, die-once or die. [set by the arm]"""
+    """work, raise, die-once or die. [set by the arm]"""
     steps: int = 20
     """Training steps."""
     seconds: float = 0.0
@@ -38,7 +38,7 @@ class Contract(Study[ContractConfig]):
 
     def arms(self) -> Sequence[Arm]:
         """One arm per behaviour."""
-        kinds = ("work", "die-once", "die")
+        kinds = ("work", "raise", "die-once", "die")
         return [Arm(kind, kind, {"behaviour": kind}, default=kind == "work") for kind in kinds]
 
     def stack_key(self, config: ContractConfig) -> tuple:
@@ -64,6 +64,8 @@ class Contract(Study[ContractConfig]):
         if behaviour == "die" or (behaviour == "die-once" and not mark.exists()):
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        if behaviour == "raise":
+            raise RuntimeError("it is broken")
         time.sleep(specs[0].config.seconds)
         return [self.fit(spec, work) for spec in specs]
 

@@ -106,6 +106,14 @@ def test_a_stack_that_always_kills_its_worker_fails_alone_and_says_why(rig: Rig,
     assert trained().count("die 1") == 1 + (rig.retries or 0)
 
 
+def test_a_failing_run_keeps_its_traceback(rig: Rig, study: Path, tmp_path: Path) -> None:
+    done = rig.run(study, (1, 2), tmp_path / "out", arms=["work", "raise"])
+    assert {run.arm for run in done.store.finished} == {"work"} and len(done.failures) == 2
+    for run in done.store.failed:
+        assert run.arm == "raise" and run.reason == "RuntimeError: it is broken"
+        assert run.traceback is not None and 'raise RuntimeError("it is broken")' in run.traceback
+
+
 @pytest.mark.slow
 def test_a_killed_driver_loses_nothing_and_is_restarted(rig: Rig, study: Path, tmp_path: Path, expected: dict) -> None:
     out = tmp_path / "out"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kymograph.claims.claim import Claim
+from kymograph.claims.verdict_frames import verdict_dataset, verdict_frame
 from kymograph.runs.files import plain
+from kymograph.runs.notebook_table import html_table
 
 
 class Outcome(enum.StrEnum):
@@ -48,7 +49,7 @@ class Checked:
     found: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What was decided about a claim, and everything it was decided from."""
 
@@ -111,6 +112,15 @@ class Verdict:
     interval_level: float = 0.95
     """The level of the interval at this look."""
 
+    def __repr__(self) -> str:
+        numbers = f"; {effect_text(self)}, p {decisive_p(self) or 'missing'}" if self.effect is not None else ""
+        return f"<{self.outcome}: {self.claim.name}{numbers}, n {self.n}; {self.reason}>"
+
+    def _repr_html_(self) -> str:
+        header, (row,) = Verdicts((self,)).table()
+        checks = [("check", f"{one.text}: {'passed' if one.passed else 'failed'}, {one.found}") for one in self.checks]
+        return html_table(("", ""), [("claimed", self.claim.text), *zip(header, row, strict=True), *checks])
+
     @property
     def n(self) -> int:
         """The number of seeds judged."""
@@ -171,7 +181,7 @@ class Verdict:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdicts(Sequence[Verdict]):
     """Verdicts in the order of their claims; shows as a table in a notebook."""
 
@@ -214,11 +224,20 @@ class Verdicts(Sequence[Verdict]):
         lines = [header, ["---"] * len(header), *rows]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
+    def to_pandas(self) -> Any:
+        """Returns a table with one row per verdict; see `verdict_frame`."""
+        return verdict_frame(self.verdicts)
+
+    def to_xarray(self) -> Any:
+        """Returns an ``xarray.Dataset`` over claim and seed: the numbers that were compared; see `verdict_dataset`."""
+        return verdict_dataset(self.verdicts)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"<{len(self)} verdict{'' if len(self) == 1 else 's'}>", *map(repr, self.verdicts)])
+
     def _repr_html_(self) -> str:
         header, rows = self.table()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(tuple(header), [tuple(row) for row in rows])
 
 
 def setup_text(verdict: Verdict) -> str:

@@ -111,6 +111,9 @@ def parse_with_settings(kind: type[T], config_type: type, words: Sequence[str], 
     """
     import tyro
 
+    clash = sorted(set(_field_names(kind)) & set(_field_names(config_type)))
+    if clash:
+        raise KymographError(f"{program}: the setting {clash[0]!r} has the name of an option; rename the setting")
     unchecked = {"__post_init__": lambda _: None, "__doc__": config_type.__doc__}
     settings = type("Settings", (config_type,), unchecked)
     both = dataclasses.make_dataclass(

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     try:
         try:
-            code = run_verb([word for word in words if word != "--debug"])
+            code = run_verb([word for word in words if word != "--debug"], debug)
         finally:
             sys.stdout.flush()  # so that a closed pipe is noticed here, not while the interpreter shuts down
     except KymographError as error:
@@ -39,8 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def run_verb(words: list[str]) -> int:
-    """Runs the verb that the first word names, with the other words; returns its exit code."""
+def run_verb(words: list[str], debug: bool = False) -> int:
+    """Runs the verb that the first word names, with the other words; returns its exit code.
+
+    A verb that trains (``"debug": True`` in its ``PART``) is told of ``debug``, and prints the tracebacks of its runs.
+    """
     if not words or words[0] in ("-h", "--help"):
         print(usage(), end="")
         return 0 if words else 2
@@ -49,7 +52,8 @@ def run_verb(words: list[str]) -> int:
 
         print(f"kymograph {version('kymograph')}")
         return 0
-    return VERBS.load(words[0])(words[1:])
+    takes_debug = debug and VERBS.part(words[0]).facts.get("debug") is True
+    return VERBS.load(words[0])([*words[1:], *(["--debug"] if takes_debug else [])])
 
 
 def usage() -> str:
@@ -63,5 +67,5 @@ A laboratory for the dynamics of neural-network training.
 
 {verbs}
 
-`kymograph VERB --help` lists the options of a verb; --debug shows the traceback of an error.
+`kymograph VERB --help` lists the options of a verb; --debug shows the traceback of an error, and of failed runs.
 """

@@ -58,6 +58,8 @@ class EngineOptions(DeviceOptions):
     --engine NAME --help lists."""
     workers: Annotated[int | None, shown("N", default="one per core or accelerator")] = None
     """Number of worker processes, or of jobs that run at a time."""
+    debug: bool = False
+    """Print the tracebacks of runs that fail, and of an error."""
 
     def sweep_options(self, out: str, options: Any, quiet: bool = False) -> SweepOptions:
         """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
@@ -65,7 +67,7 @@ class EngineOptions(DeviceOptions):
 
         own = getattr(options, _field(self.engine), None)
         given = {} if own is None else {one.name: getattr(own, one.name) for one in dataclasses.fields(own)}
-        return SweepOptions(out, self.engine, self.workers, self.device, self.data_dir, quiet, given)
+        return SweepOptions(out, self.engine, self.workers, self.device, self.data_dir, quiet, given, self.debug)
 
 
 def _field(engine: str) -> str:

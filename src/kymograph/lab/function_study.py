@@ -22,6 +22,7 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.verdict import Verdicts
 from kymograph.errors import KymographError
 from kymograph.lab.judge import judge
+from kymograph.lab.option_names import reserved_names
 from kymograph.lab.run import run as run_study
 from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.runs.record import RunResult
@@ -31,12 +32,6 @@ from kymograph.runs.tuned import Tuned
 from kymograph.studies.base import Study, check_study
 from kymograph.studies.settings import build_config
 from kymograph.sweep.compute import Workplace
-
-RESERVED = frozenset({
-    "arms", "config", "data_dir", "debug", "device", "engine", "grid", "help", "n_seeds", "out", "quiet", "seed",
-    "seeds", "study", "workers",
-})  # fmt: skip
-"""Names of options that every study has, so that no setting can have them."""
 
 Trained = Mapping[str, Any] | None
 Body = Callable[..., Trained]
@@ -211,8 +206,10 @@ def _config_type(function: Body, study: str) -> type:
     for parameter in parameters[1:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             raise KymographError(f"{study}: {parameter.name} must come after a *, because settings go by name")
-        if parameter.name in RESERVED:
-            raise KymographError(f"{study}: a setting cannot be called {parameter.name!r}, which every study has")
+        if parameter.name in reserved_names():
+            raise KymographError(
+                f"{study}: a setting cannot be called {parameter.name!r}, which is an option of every study; rename it"
+            )
         if parameter.default is inspect.Parameter.empty:
             raise KymographError(f"{study}: the setting {parameter.name} has no default; every setting needs one")
         hint = hints.get(parameter.name, type(parameter.default))

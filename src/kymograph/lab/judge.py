@@ -1,4 +1,4 @@
-"""Judging a directory of runs: every study's registered claims, a user's own, or runs from elsewhere."""
+"""Judging a directory of runs: every study's registered claims, or a user's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims import logged, registration
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim
 from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.judge import decide_claims
@@ -23,7 +23,6 @@ from kymograph.lab.tuning_evidence import tuned_arms, with_chosen
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
 from kymograph.runs.history import declaration_digest, logged_declarations
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
@@ -245,36 +244,3 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         abandoned=[run for run in evidence.history.planned.values() if run.study == name and run.id in given_up],
         tuned=tuned,
     )
-
-
-def judge_csv(first: str | Path, second: str | Path, claims: str | Path | None = None) -> Verdicts:
-    """Judges two directories of CSV files (columns seed, step, value), each one arm under its own name.
-
-    Without claims every shared series is asked whether its last value is greater in the first; such a claim was
-    registered by nobody and is marked post hoc.
-    """
-    arms = [read_csv_arm(first), read_csv_arm(second)]
-    if arms[0][0].arm == arms[1][0].arm:
-        raise KymographError(f"both directories are called {arms[0][0].arm!r}, and that is the arms' name; rename one")
-    world = World([run for arm in arms for run in arm])
-    asked_for = read_claims(claims) if claims is not None else _last_values(arms)
-    ready = [claim for claim in asked_for if asked(claim, world)]
-    if not ready:
-        raise KymographError(f"no claim is about the arms {arms[0][0].arm} and {arms[1][0].arm}")
-    return Verdicts(tuple(decide_claims(ready, world, lambda claim: registration.POST_HOC)))
-
-
-def _last_values(arms: Sequence[Sequence[ImportedRun]]) -> list[Claim]:
-    names = [{name for run in arm for name in run.series} for arm in arms]
-    shared = sorted(names[0] & names[1])
-    if not shared:
-        raise KymographError("the two directories have no CSV file of one name; name the files after the series")
-    one, other = arms[0][0].arm, arms[1][0].arm
-    return [
-        Claim(
-            f"last {name}", "csv", "own", f"the last {name} is greater in {one} than in {other}",
-            "asked of every series",
-            Quantity(one, Measure(name, "last")), Quantity(other, Measure(name, "last")), "greater", 0.0,
-        )
-        for name in shared
-    ]  # fmt: skip

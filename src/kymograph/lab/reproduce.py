@@ -6,11 +6,13 @@ were drawn from these very runs are not drawn again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kymograph.lab.failures import failure_text
 from kymograph.lab.figures import file_name
 from kymograph.lab.headline_table import headline_table
 from kymograph.lab.judge import judge
@@ -100,6 +102,8 @@ def reproduce(
         )
         print(f"\n{done.study.name}, {setting}: {done.computed} runs computed, {done.found} found")
         print(headline_table(done.study, done.store.finished))
+        if done.failures:
+            print(failure_text(done.failures, done.store, root, options.debug), file=sys.stderr)
         if stage.draw:
             _draw(done.study, done.store, root / "figures" / stage.name)
     if submitted:

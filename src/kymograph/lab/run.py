@@ -11,16 +11,18 @@ from typing import Any
 from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
+from kymograph.lab.settings_file import Choice, read_settings
 from kymograph.lab.stage import PartSources, SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
 from kymograph.lab.tune import Tuning, check_settings_are_open, rules_of, tune
 from kymograph.runs.declaration import write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
+from kymograph.runs.notes import collected_notes, same_in_all_seeds
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
-from kymograph.studies.loading import load_with_reference, with_reference
+from kymograph.studies.loading import load_study, load_with_reference, with_reference
 from kymograph.sweep.code_reference import stop_while_loading
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.devices import check_device
@@ -58,6 +60,7 @@ def run(
     quiet: bool = False,
     engine_options: Mapping[str, Any] | None = None,
     grid: Grid | None = None,
+    config: str | Path | None = None,
     **fields: Any,
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
@@ -76,12 +79,23 @@ def run(
         engine_options: the options that the engine has of its own, e.g. ``{"scheduler": "tcp://node0:8786"}``.
         grid: settings that are varied, e.g. ``{"lr": [0.1, 0.03]}``: every arm runs at every point, and every claim is
             made at every point, in one family.
+        config: a TOML file of settings, which may also have ``seeds`` or ``n_seeds``, ``arms`` and a table ``[grid]``;
+            what is given here as an argument wins over the file.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
     options = SweepOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
-    return sweep(study, choose_seeds(seeds, n_seeds), options, arms=arms, fields=fields, grid=grid).store
+    choice = Choice(fields, grid or {}, None if seeds is None else tuple(seeds), n_seeds, tuple(arms or ()))
+    if config is not None:
+        choice = choice.over(read_settings(config, load_study(study) if isinstance(study, str) else study))
+    return sweep_choice(study, choice, options).store
+
+
+def sweep_choice(reference: str | Study, choice: Choice, options: SweepOptions) -> Sweep:
+    """Plans the runs that are chosen, computes the missing ones, and returns all of them."""
+    seeds = choose_seeds(choice.seeds, choice.n_seeds)
+    return sweep(reference, seeds, options, arms=choice.arms or None, fields=choice.fields, grid=choice.grid)
 
 
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
@@ -155,7 +169,18 @@ def sweep(
     failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
     submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
     store = Store.of_specs(root, specs)
-    return Sweep(study, store, failures, missing - submitted, len(specs) - missing, submitted, tuning)
+    done = Sweep(study, store, failures, missing - submitted, len(specs) - missing, submitted, tuning)
+    if done.computed and not options.quiet:
+        _print_notes(done)
+    return done
+
+
+def _print_notes(done: Sweep) -> None:
+    """Prints what the runs carry as notes, and whether an arm is the same in all seeds."""
+    finished = done.store.finished.runs
+    same = same_in_all_seeds(finished, done.study.headlines)
+    for note in [*collected_notes(finished), *([same] if same else [])]:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:

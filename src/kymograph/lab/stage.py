@@ -35,6 +35,8 @@ class SweepOptions:
     quiet: bool = False
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     """The options that the engine has of its own, e.g. ``{"partition": "gpu"}``."""
+    debug: bool = False
+    """Whether the tracebacks of failing runs are printed."""
 
 
 PartSources = Mapping[str, Mapping[str, str]]

@@ -44,7 +44,7 @@ def environments(store: Store) -> list[Environment]:
     """Returns the distinct environments in which runs were computed, the most common first."""
     groups: dict[str, list[StoredRun]] = {}
     for run in store:
-        facts = {key: value for key, value in run.provenance.items() if key not in ("stack", "log")}
+        facts = {key: value for key, value in run.provenance.items() if key not in ("stack", "log", "notes")}
         groups.setdefault(json.dumps(facts, sort_keys=True, default=str), []).append(run)
     return [
         Environment(len(runs), tuple(_flat(json.loads(text))))

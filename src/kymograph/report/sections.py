@@ -14,6 +14,7 @@ from kymograph.report.grouping import SettingGroup, group_settings
 from kymograph.report.tables import Table, declared_tables, differing_settings, headline_table, shared_settings
 from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.headlines import count_diverged
+from kymograph.runs.notes import collected_notes
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 
@@ -56,6 +57,8 @@ class Setting:
     """Series that are stored but not drawn."""
     notes: tuple[str, ...]
     """Why a declared panel could not be drawn, or that there are no charts."""
+    remarks: tuple[str, ...] = ()
+    """What the runs carry as notes, e.g. where their random numbers came from."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
         charts=tuple(chart for _, chart in charts),
         undrawn=tuple(name for name in names if name not in shown),
         notes=notes,
+        remarks=tuple(collected_notes(finished.runs)),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.frames import import_pandas, import_xarray
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,22 @@ class LabelledArray:
                 {name: labels for name, labels in array.labels.items() if name != axis},
             )
         return array
+
+    def to_pandas(self) -> Any:
+        """Returns a long table: a column per axis, and the values in a column of the quantity's name."""
+        pandas = import_pandas()
+        column = self.name if self.name not in self.axes else "value"
+        grids = np.indices(self.shape).reshape(len(self.axes), self.values.size)  # (axes, values)
+        columns = {
+            axis: np.array(self.labels[axis], dtype=None if axis in ("seed", "step") else object)[positions]
+            for axis, positions in zip(self.axes, grids, strict=True)
+        }
+        return pandas.DataFrame({**columns, column: self.values.reshape(-1)})
+
+    def to_xarray(self) -> Any:
+        """Returns an ``xarray.DataArray`` with the axes as dimensions and their labels as coordinates."""
+        coordinates = {axis: list(self.labels[axis]) for axis in self.axes}
+        return import_xarray().DataArray(self.values, dims=self.axes, coords=coordinates, name=self.name)
 
     def __repr__(self) -> str:
         lines = [f"<{self.name}: {', '.join(f'{axis} {len(self.labels[axis])}' for axis in self.axes)}>"]

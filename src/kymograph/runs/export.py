@@ -16,8 +16,9 @@ def export(store: Store, to: str, output: str | Path) -> Path:
 
     Args:
         store: the runs.
-        to: ``json``, ``csv`` or ``parquet`` (a file; Parquet's summaries go to ``NAME-summary.parquet`` next to it),
-            ``tensorboard`` (a directory of event files), ``mlflow`` (an SQLite database), or another registered format.
+        to: ``json``, ``csv`` or ``parquet`` (a file; of the latter two, the summaries go to a file ``NAME-summary``
+            next to it), ``csv-summary`` (the summaries alone), ``tensorboard`` (a directory of
+            event files), ``mlflow`` (an SQLite database), or another registered format.
         output: the file or directory to write. Writing again replaces what these runs wrote before.
     """
     known = FORMATS.names()

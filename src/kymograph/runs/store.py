@@ -11,7 +11,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
 from kymograph.runs.finding import has_ended, run_directories
+from kymograph.runs.frames import series_frame, summary_frame
 from kymograph.runs.notebook_table import html_table
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.stored import StoredRun
@@ -55,6 +56,19 @@ class Store:
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    @overload
+    def __getitem__(self, index: int) -> StoredRun: ...
+    @overload
+    def __getitem__(self, index: slice) -> Store: ...
+    def __getitem__(self, index: int | slice) -> StoredRun | Store:
+        """Returns one run by its position, e.g. ``store.failed[0]``, or the store of a slice."""
+        if isinstance(index, slice):
+            return self._of(self.runs[index])
+        try:
+            return self.runs[index]
+        except IndexError:
+            raise IndexError(f"there is no run {index} among {len(self)}") from None
 
     def __iter__(self) -> Iterator[StoredRun]:
         return iter(self.runs)
@@ -173,38 +187,15 @@ class Store:
         return LabelledArray(key, values, ("arm", "seed"), {"arm": arms, "seed": seeds})
 
     def to_pandas(self) -> Any:
-        """Returns a long table: one row per run, series, step and site, with columns of those names and ``value``."""
-        pandas = _pandas()
-        parts = []
-        for run in self.finished:
-            for name, series in run.series.items():
-                sites = series.sites or (None,)
-                parts.append(
-                    pandas.DataFrame(
-                        {
-                            "study": run.study,
-                            "arm": run.arm,
-                            "seed": run.seed,
-                            "id": run.id,
-                            "series": name,
-                            "step": np.repeat(series.step, len(sites)),
-                            "site": np.tile(np.array(sites, dtype=object), len(series.step)),
-                            "value": series.value.reshape(-1).astype(np.float64),
-                        }
-                    )
-                )
-        columns = ["study", "arm", "seed", "id", "series", "step", "site", "value"]
-        return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=columns)
+        """Returns a long table: one row per run, series, step and site, with columns of those names and ``value``.
+
+        Settings in which the runs differ are columns as well.
+        """
+        return series_frame(self.finished.runs)
 
     def summary_to_pandas(self) -> Any:
-        """Returns a table with one row per run: study, arm, seed, id, status and every summary number."""
-        pandas = _pandas()
-        infinite = {"Infinity": np.inf, "-Infinity": -np.inf}  # how JSON holds them
-        rows = []
-        for run in self.runs:
-            facts = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id, "status": run.status}
-            rows.append(facts | {key: infinite.get(value, value) for key, value in run.summary.items()})
-        return pandas.DataFrame(rows)
+        """Returns a table with one row per run: study, arm, seed, id, status, every setting and summary number."""
+        return summary_frame(self.runs)
 
     def __repr__(self) -> str:
         if not self.runs:
@@ -264,14 +255,6 @@ def _positions(labels: Sequence[Any]) -> dict[Any, int]:
 
 def _setting(run: StoredRun, name: str) -> Any:
     return getattr(run.spec, name) if name in ("version", "source") else run.config.get(name)
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise KymographError("tables need pandas; install it with `pip install 'kymograph[frame]'`") from None
-    return pandas
 
 
 def read_declarations(root: Path) -> dict[str, Declaration]:

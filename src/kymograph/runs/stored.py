@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,11 @@ class StoredRun:
     def provenance(self) -> Mapping[str, Any]:
         """Where and with what the run was computed."""
         return self._config.get("provenance", {})
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the run should know, e.g. where its random numbers came from."""
+        return tuple(map(str, self.provenance.get("notes", ())))
 
     @property
     def id(self) -> str:
@@ -106,6 +112,11 @@ class StoredRun:
         assert content is not None
         return record.unpack_arrays(content, f"{self._path}/{record.ARRAYS}")
 
+    @property
+    def series_digest(self) -> str | None:
+        """The hash of all series, which runs with the same numbers share; None for a failed run."""
+        return self._status.files.get(record.ARRAYS, {}).get("sha256")
+
     def check(self, keep: bool = True) -> None:
         """Reads summary and series to the last byte; raises unless they match their checksums.
 
@@ -134,14 +145,16 @@ class StoredRun:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
 
     def _repr_html_(self) -> str:
-        rows = {
-            "study": self.study,
-            "arm": self.arm,
-            "seed": self.seed,
-            "status": self.status,
-            **self.summary,
-        }
-        return html_table(("", ""), [(key, _short(value)) for key, value in rows.items()])
+        facts = {"study": self.study, "arm": self.arm, "seed": self.seed, "status": self.status}
+        if self.reason is not None:
+            facts["reason"] = self.reason
+        rows = [("run", key, str(value)) for key, value in facts.items()]
+        rows += [("setting", key, _short(value)) for key, value in self.config.items()]
+        rows += [("summary", key, _short(value)) for key, value in self.summary.items()]
+        rows += [("note", "", note) for note in self.notes]
+        trace = self.traceback
+        detail = "" if trace is None else f"<pre>{html.escape(trace)}</pre>"
+        return html_table(("", "", ""), rows) + detail
 
 
 def _short(value: Any) -> str:

@@ -243,6 +243,9 @@ class Study(ABC, Generic[Config]):
         config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
         return RunSpec(self.name, arm.name, seed, config, self.version, self.source_with_parts(config))
 
+    def __repr__(self) -> str:
+        return f"<study {self.name}: {self.question}>"
+
     def _home(self, part: str) -> str | None:
         """Returns the module that holds the study's training, claims or figures: its own package's, or a base's."""
         homes = (f"{base.__module__}.{part}" for base in type(self).__mro__ if issubclass(base, Study))

@@ -15,6 +15,14 @@ from kymograph.errors import KymographError, did_you_mean
 
 def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> Any:
     """Returns a study's configuration with ``fields`` set, each checked for its name and type."""
+    return config_type(**fit_settings(config_type, fields, study))
+
+
+def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> dict[str, Any]:
+    """Returns ``fields`` as the types that the configuration asks for; raises a sentence about a wrong name or type.
+
+    Whether the values go together is for the configuration itself to say.
+    """
     hints = typing.get_type_hints(config_type)
     known = [field.name for field in dataclasses.fields(config_type) if field.init]
     checked = {}
@@ -22,7 +30,7 @@ def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> An
         if name not in known:
             raise KymographError(f"{study} has no field {name!r}{did_you_mean(name, known)}")
         checked[name] = _fit(hints[name], value, name)
-    return config_type(**checked)
+    return checked
 
 
 def check_settings(config_type: type, study: str) -> None:

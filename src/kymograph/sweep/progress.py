@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kymograph.sweep.notebook_bar import NotebookBar
 
 
 class Progress:
@@ -17,6 +20,7 @@ class Progress:
         self._started = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
+        self._notebook: NotebookBar | None = None
 
     def __enter__(self) -> Progress:
         if self._quiet or self._steps == 0:
@@ -24,7 +28,12 @@ class Progress:
         from rich.console import Console
 
         console = Console(stderr=True)
-        if console.is_terminal or console.is_jupyter:
+        if console.is_jupyter:  # rich would ask for ipywidgets, which a stock notebook lacks
+            from kymograph.sweep.notebook_bar import NotebookBar
+
+            self._notebook = NotebookBar(self._title, self._steps, f"0/{self._runs} runs")
+            self._notebook.start()
+        elif console.is_terminal:
             from rich import progress
 
             self._bar = progress.Progress(
@@ -45,16 +54,22 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._notebook is not None:
+            self._notebook.stop()
 
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
         if self._bar is not None:
             self._bar.advance(self._task, steps)
+        elif self._notebook is not None:
+            self._notebook.advance(steps)
 
     def say(self, text: str) -> None:
         """Shows the current run's progress in words, next to the bar."""
         if self._bar is not None:
             self._bar.update(self._task, doing=text)
+        elif self._notebook is not None:
+            self._notebook.update(doing=text)
 
     def ended(self, finished: int, failed: int) -> None:
         """Notes that a stack ended with so many runs finished and failed."""
@@ -63,6 +78,8 @@ class Progress:
         text = f"{self._done}/{self._runs} runs" + (f", {self._failed} failed" if self._failed else "")
         if self._bar is not None:
             self._bar.update(self._task, runs=text)
+        elif self._notebook is not None:
+            self._notebook.update(runs=text)
         elif not self._quiet:
             print(
                 f"{self._title}: {text}, {time.monotonic() - self._started:.1f} s",

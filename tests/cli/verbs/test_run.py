@@ -109,3 +109,74 @@ def test_the_data_directory_is_an_argument_and_not_the_environment(
     assert call("run", *words) == 1
     assert absent in capsys.readouterr().err and not Path(out).exists()
     assert dict(os.environ) == before
+
+
+def test_settings_come_from_a_file_and_options_win(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path, file, out = write_coin(tmp_path), tmp_path / "coin.toml", tmp_path / "runs"
+    file.write_text('arms = ["bent"]\nn_seeds = 2\n[grid]\ntosses = [2, 3]\n')
+    words = ("run", str(path), "--config", str(file), "--out", str(out), "--engine", "serial", "--quiet")
+    assert call(*words) == 0
+    store = Store.open(out)
+    assert {(run.arm, run.seed, run.config["tosses"]) for run in store} == {
+        ("bent", seed, tosses) for seed in (42, 123) for tosses in (2, 3)
+    }
+    assert call(*words, "--tosses", "5", "--seeds", "7", "--arms", "fair") == 0
+    assert [(run.arm, run.config["tosses"]) for run in Store.open(out) if run.seed == 7] == [("fair", 5)]
+    file.write_text("toses = 3\n")
+    capsys.readouterr()
+    assert call(*words) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "coin.toml: coin has no setting 'toses'; did you mean 'tosses'?" in error
+
+
+def test_a_setting_with_the_name_of_an_option_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = write_coin(tmp_path)
+    path.write_text(path.read_text().replace("tosses: int", "workers: int").replace("config.tosses", "config.workers"))
+    assert call("run", str(path), "--quiet") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "the setting 'workers' has the name of an option; rename the setting" in error
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_debug_prints_the_traceback_of_a_failing_run(
+    tmp_path: Path, engine: str, capsys: pytest.CaptureFixture
+) -> None:
+    path = write_coin(tmp_path)
+    path.write_text(
+        path.read_text().replace("step = np.arange", "raise ValueError('no coin')\n        step = np.arange")
+    )
+    words = ("run", str(path), "--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", engine, "--quiet")
+    assert call(*words) == 1
+    error = capsys.readouterr().err
+    assert "failed: fair, seed 1: ValueError: no coin" in error and "--debug prints" in error and "File" not in error
+    for where in (("--debug", *words), (*words, "--debug")):
+        assert call(*where) == 1
+        error = capsys.readouterr().err
+        assert "Traceback (most recent call last)" in error and "coin_study.py" in error
+        assert "raise ValueError('no coin')" in error
+
+
+def test_a_seed_that_changes_nothing_is_pointed_out_once(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = write_coin(tmp_path)
+    words = ("run", str(path), "--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", "serial")
+    assert call(*words) == 0
+    error = capsys.readouterr().err
+    assert error.count("heads is 0.5 in all 2 seeds of fair") == 1 and "does not seem to use its seed" in error
+    assert call(*words) == 0
+    assert "in all 2 seeds" not in capsys.readouterr().err, "nothing was computed"
+    assert call(*words[:-4], "--out", str(tmp_path / "other"), "--engine", "serial", "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_note_on_global_generators_reaches_the_user(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    example = Path(__file__).parents[2] / "studies" / "warmup_example.py"
+    words = ("run", str(example), "--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", "serial")
+    assert call(*words) == 0
+    note = "random numbers came from the global generators, which were set by the run's seed (all 4 runs)"
+    error = capsys.readouterr().err
+    assert error.count(note) == 1 and "in all 2 seeds" not in error
+    assert call("runs", str(tmp_path / "runs"), "warmup/warmup/s1") == 0
+    assert "which were set by the run's seed" in capsys.readouterr().out
+    assert call("report", str(tmp_path / "runs"), "-o", str(tmp_path / "report.html")) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Note: random numbers came from the global generators" in page

@@ -56,4 +56,4 @@ def test_failed_runs_are_counted_and_the_exit_code_says_so(
     assert call("variance", REFERENCE, "--n-seeds", "2", "--arms", "learned", "--out", str(tmp_path), *SERIAL) == 1
     captured = capsys.readouterr()
     assert "0 runs computed, 0 found, 8 failed" in captured.out and "No two sources" in captured.out
-    assert "8 runs failed" in captured.err
+    assert "failed: learned, seed 42: RuntimeError: no" in captured.err and "and 3 more" in captured.err

@@ -30,6 +30,9 @@ class Options:
     """Only runs with these settings, e.g. --where epochs=60."""
     csv: bool = False
     """The directories hold CSV files (columns seed, step, value), each directory one arm."""
+    direction: Annotated[tuple[str, ...], shown("less|greater|SERIES=... ...", default="required with --csv")] = ()
+    """With --csv: whether the last value is claimed to be less or greater in the first directory; for each series of
+    its own, e.g. --direction loss=less accuracy=greater."""
     json: Annotated[str | None, shown("FILE", default="none")] = None
     """Also write the verdicts to this JSON file."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None
@@ -39,7 +42,8 @@ class Options:
 def main(words: list[str]) -> int:
     """Prints the verdicts and writes the files asked for; returns 0 whatever the verdicts are."""
     options = parse(Options, words, "kymograph judge")
-    from kymograph.lab.judge import judge, judge_csv
+    from kymograph.lab.judge import judge
+    from kymograph.lab.judge_csv import judge_csv
     from kymograph.lab.select_runs import read_archive
     from kymograph.report.verdict_table import print_verdicts, write_verdicts
 
@@ -49,8 +53,10 @@ def main(words: list[str]) -> int:
         if options.study or options.where:
             raise KymographError("CSV files are judged as they are: --study and --where choose among stored runs")
         first, second = options.directories
-        verdicts = judge_csv(first, second, options.claims)
+        verdicts = judge_csv(first, second, options.claims, options.direction)
     else:
+        if options.direction:
+            raise KymographError("--direction is about CSV files (--csv); the claims about stored runs have their own")
         if len(options.directories) != 1:
             raise KymographError("judge one directory of runs, or two of CSV files with --csv")
         study = named_study(options.study)

@@ -9,7 +9,11 @@ from kymograph.cli.arguments import choice, parse, shown
 from kymograph.cli.choices import DATA_SETS
 from kymograph.cli.options import EngineOptions, with_engine_options
 
-PART = {"about": "run every study, judge every claim, draw the figures, write the report", "order": 30}
+PART = {
+    "about": "run every study, judge every claim, draw the figures, write the report",
+    "order": 30,
+    "debug": True,
+}
 
 
 @dataclass(frozen=True)

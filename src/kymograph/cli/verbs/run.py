@@ -14,6 +14,7 @@ PART = {
     "about": "run a study: arms x seeds; runs that are stored already are not computed again",
     "usage": "run STUDY",
     "order": 20,
+    "debug": True,
 }
 
 
@@ -31,6 +32,8 @@ class Options:
     """Directory of the runs."""
     grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
     """Settings that are varied, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
+    config: Annotated[str | None, shown("FILE", default="none")] = None
+    """TOML file of settings, which may also have arms, seeds or n_seeds, and a table [grid]; options win over it."""
     quiet: bool = False
     """Show no progress."""
     compute: EngineOptions = field(default_factory=EngineOptions)
@@ -50,19 +53,18 @@ def main(words: list[str]) -> int:
     options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(Options, words[1:]) and not options.seeds:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
+    from kymograph.lab.failures import failure_text
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.register import planning_note
-    from kymograph.lab.run import choose_seeds, sweep
+    from kymograph.lab.run import sweep_choice
+    from kymograph.lab.settings_file import Choice, read_settings
     from kymograph.lab.tuning_text import tuning_lines
 
-    done = sweep(
-        words[0],
-        choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
-        options.compute.sweep_options(options.out, options, options.quiet),
-        arms=options.arms or None,
-        fields=fields,
-        grid=grid_from(options.grid),
-    )
+    seeds = tuple(seeds_from(options.seeds)) if options.seeds else None
+    choice = Choice(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
+    if options.config is not None:
+        choice = choice.over(read_settings(options.config, study))
+    done = sweep_choice(words[0], choice, options.compute.sweep_options(options.out, options, options.quiet))
     if done.tuning is not None:
         for line in tuning_lines(done.tuning):
             print(line)
@@ -79,7 +81,6 @@ def main(words: list[str]) -> int:
     print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed{queued}; in {options.out}")
     if done.store.finished.runs and not options.quiet:
         print(headline_table(study, done.store.finished))
-    names = {run.id: f"{run.arm}, seed {run.seed}" for run in done.store.failed}
-    for failure in done.failures[:5]:
-        print(f"  failed: {names.get(failure.run, failure.run)}: {failure.reason}", file=sys.stderr)
+    if failed:
+        print(failure_text(done.failures, done.store, options.out, options.compute.debug), file=sys.stderr)
     return 1 if failed or (done.tuning is not None and done.tuning.without_value) else 0

@@ -14,6 +14,7 @@ PART = {
     "about": "run a study with one source of variance at a time: initialisation, order, feedback, split",
     "usage": "variance STUDY",
     "order": 25,
+    "debug": True,
 }
 
 
@@ -50,14 +51,16 @@ def main(words: list[str]) -> int:
     for name in ("seeds", "sources"):
         if name in given(Options, words[1:]) and not getattr(options, name):
             raise KymographError(f"--{name} needs at least one {name.removesuffix('s')}")
+    from kymograph.lab.failures import failure_text
     from kymograph.lab.run import choose_seeds
     from kymograph.lab.variance import vary_sources
     from kymograph.lab.variance_text import table
+    from kymograph.runs.store import Store
 
     done = vary_sources(
         words[0],
         choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
-        options.compute.sweep_options(options.out, options.quiet),
+        options.compute.sweep_options(options.out, options, options.quiet),
         arms=options.arms or None,
         sources=options.sources,
         fields=fields,
@@ -67,5 +70,7 @@ def main(words: list[str]) -> int:
     print(f"{study.name}: {computed} runs computed, {found} found, {done.failures} failed; in {options.out}\n")
     print(table(done.arms))
     if done.failures:
-        print(f"kymograph: {done.failures} runs failed; `kymograph report {options.out}` says why", file=sys.stderr)
+        failed = [outcome for one in done.sweeps.values() for outcome in one.failures]
+        runs = Store(run for one in done.sweeps.values() for run in one.store)
+        print(failure_text(failed, runs, options.out, options.compute.debug), file=sys.stderr)
     return 1 if done.failures else 0

@@ -1,30 +1,60 @@
-"""Stored runs as one long CSV table."""
+"""Stored runs as two CSV tables: series, with one row per run and step, and summaries, with one row per run."""
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kymograph.runs.files import write_atomically
-from kymograph.runs.store import Store
+import numpy as np
 
-PART = {"about": "one long CSV table", "order": 2}
+from kymograph.runs.formats import csv_summary
+from kymograph.runs.formats.csv_text import csv_line, number_texts, summary_path, write_csv
+from kymograph.runs.formats.scalars import tags
+from kymograph.runs.run_table import FIXED, differing_settings, setting_cells
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
+
+PART = {"about": "a CSV table of series, and one of summaries next to it", "order": 2}
 
 
 def write(store: Store, path: Path) -> None:
-    """Writes one row per finished run, series, step and site; a missing value is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["study", "arm", "seed", "id", "series", "step", "site", "value"])
-    for run in store.finished:
-        for name, entry in run.series.items():
-            head = (run.study, run.arm, run.seed, run.id, name)
-            sites = entry.sites or ("",)
-            values = entry.value.reshape(len(entry.step), len(sites)).tolist()
-            writer.writerows(
-                (*head, step, site, "" if value != value else value)
-                for step, row in zip(entry.step.tolist(), values, strict=True)
-                for site, value in zip(sites, row, strict=True)
-            )
-    write_atomically(path, text.getvalue().encode())
+    """Writes one row per finished run and step, with a column per quantity, and next to it the summaries.
+
+    A quantity that was measured at several sites has a column ``NAME/SITE`` for each. A cell is empty where it was not
+    measured. Settings in which the runs differ are columns here; every setting is a column of the summaries, whose
+    column ``id`` is the same, so that the file does not repeat them at every step. A series that is called like a
+    setting is in the column ``series/NAME``.
+    """
+    runs = store.finished.runs
+    settings = differing_settings(runs)
+    columns = quantity_columns(runs, {*FIXED, *settings.values()})
+    lines = [csv_line(["study", "arm", "seed", "id", *settings.values(), "step", *columns.values()])]
+    for run in runs:
+        lines += _rows(run, settings, columns)
+    write_csv(path, lines)
+    csv_summary.write(store, summary_path(path))
+
+
+def quantity_columns(runs: Iterable[StoredRun], taken: set[str]) -> dict[str, str]:
+    """Returns the column of every quantity, and of every site of it, by its tag."""
+    found = dict.fromkeys(tag for run in runs for name, entry in run.series.items() for tag in tags(name, entry.sites))
+    return {tag: f"series/{tag}" if tag in taken else tag for tag in found}
+
+
+def _rows(run: StoredRun, settings: Mapping[str, str], columns: Mapping[str, str]) -> Iterator[str]:
+    """Yields the lines of one run, in the order of steps."""
+    if not run.series:
+        return
+    steps = np.unique(np.concatenate([entry.step for entry in run.series.values()]))
+    cells: dict[str, list[str]] = {}
+    for name, entry in run.series.items():
+        rows = np.searchsorted(steps, entry.step).tolist()
+        for tag, values in zip(tags(name, entry.sites), np.atleast_2d(entry.value.T), strict=True):
+            cells[tag] = [""] * len(steps)
+            for row, text in zip(rows, number_texts(values), strict=True):
+                cells[tag][row] = text
+    head = csv_line([run.study, run.arm, run.seed, run.id, *setting_cells(run, settings).values()])
+    filled = [cells.get(tag, itertools.repeat("")) for tag in columns]
+    for row in zip(map(str, steps.tolist()), *filled, strict=False):
+        yield f"{head},{','.join(row)}"

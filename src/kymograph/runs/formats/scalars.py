@@ -24,12 +24,16 @@ class Scalar:
     value: np.ndarray  # (steps,), no NaN
 
 
+def tags(name: str, sites: tuple[str, ...] | None) -> list[str]:
+    """Returns what the scalars of a series are called: its name, or ``NAME/SITE`` for each of its sites."""
+    return [name] if sites is None else [f"{name}/{site}" for site in sites]
+
+
 def scalars(run: StoredRun) -> Iterator[Scalar]:
     """Yields every series of ``run``, one scalar per site; NaN is missing and is left out, infinities stay."""
     for name, entry in run.series.items():
         columns = np.atleast_2d(entry.value.astype(np.float64).T)  # (sites, steps), also where there are no steps
-        tags = [name] if entry.sites is None else [f"{name}/{site}" for site in entry.sites]
-        for tag, values in zip(tags, columns, strict=True):
+        for tag, values in zip(tags(name, entry.sites), columns, strict=True):
             here = ~np.isnan(values)
             yield Scalar(tag, entry.step[here], values[here])
 

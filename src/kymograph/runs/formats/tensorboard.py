@@ -11,6 +11,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.formats.scalars import scalars, summary_numbers, written_at
+from kymograph.runs.run_table import setting_cells, setting_columns
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
@@ -76,7 +77,8 @@ def _events(run: StoredRun) -> bytes:
 
 def _hyperparameters(run: StoredRun) -> dict[str, Any]:
     """Returns the configuration with study, arm and seed, as the hyperparameter table takes it."""
-    facts = {"study": run.study, "arm": run.arm, "seed": run.seed, **run.config}
+    columns = setting_columns([run])
+    facts = {"study": run.study, "arm": run.arm, "seed": run.seed, **setting_cells(run, columns)}
     return {name: "none" if value is None else value for name, value in facts.items()}
 
 

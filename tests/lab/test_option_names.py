@@ -1,0 +1,23 @@
+"""Names that no setting can have."""
+
+from __future__ import annotations
+
+import pytest
+
+from kymograph.cli.arguments import _field_names
+from kymograph.cli.options import with_engine_options
+from kymograph.cli.verbs.run import Options
+from kymograph.lab.option_names import reserved_names
+from kymograph.sweep.engines.base import ENGINES
+
+
+@pytest.mark.parametrize("engine", ["auto", *ENGINES.names()])
+def test_every_option_of_the_command_line_is_reserved(engine: str) -> None:
+    options = set(_field_names(with_engine_options(Options, ["--engine", engine])))
+    assert options <= reserved_names()
+    assert {"seeds", "out", "grid", "config", "device"} <= options
+
+
+def test_what_names_a_run_is_reserved() -> None:
+    assert {"study", "arm", "seed", "debug", "help"} <= reserved_names()
+    assert not {"lr", "steps", "width", "fields", "name"} & reserved_names()

@@ -1,0 +1,74 @@
+"""Kymograph in a stock notebook: an event loop that runs, IPython's display, and no widgets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+NOTEBOOK = '''
+import asyncio, builtins, sys, types, warnings
+
+
+class ZMQInteractiveShell:
+    """By this name everybody recognises a notebook."""
+
+
+class Handle:
+    def update(self, shown):
+        pages.append(shown._repr_html_())
+
+
+def display(shown, display_id=False):
+    pages.append(shown._repr_html_())
+    return Handle()
+
+
+pages = []
+builtins.get_ipython = ZMQInteractiveShell
+sys.modules["IPython"] = types.ModuleType("IPython")
+sys.modules["IPython"].version_info = (9, 0)
+sys.modules["IPython.display"] = types.ModuleType("IPython.display")
+sys.modules["IPython.display"].display = display
+sys.modules["ipywidgets"] = None  # not installed
+import torch, scipy.stats, matplotlib.figure  # what they warn about is not ours
+
+
+async def cell():
+    import kymograph as ky
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        store = ky.run("depth", n_seeds=6, engine="ENGINE", layers=3, width=8, steps=6, out="runs")
+        verdicts = store and ky.judge(store)
+        shown = [store, store[0], store[:2], verdicts, verdicts[0]]
+        texts = [one._repr_html_() for one in shown]
+        ky.figure("depth-kymograph", store)
+        store.to_pandas(), store.series("loss").to_pandas(), verdicts.to_pandas()
+        assert isinstance(ky.list_studies(), list) and len(store.failed) == 0
+    assert not caught, [str(one.message) for one in caught]
+    assert all("<table" in text for text in texts)
+    assert pages and "30/30 runs" in pages[-1] and "<progress" in pages[-1] and "100%" in pages[-1], pages[-1:]
+
+
+asyncio.run(cell())
+'''
+
+
+def run_cell(directory: Path, engine: str) -> subprocess.CompletedProcess:
+    code = NOTEBOOK.replace("ENGINE", engine)
+    return subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=directory, timeout=300
+    )
+
+
+def test_a_stock_notebook_shows_no_warning(tmp_path: Path) -> None:
+    done = run_cell(tmp_path, "serial")
+    assert done.returncode == 0, done.stderr
+    assert "arning" not in done.stderr
+
+
+def test_nor_with_worker_processes(tmp_path: Path) -> None:
+    done = run_cell(tmp_path, "processes")
+    assert done.returncode == 0, done.stderr
+    assert "arning" not in done.stderr
