@@ -1,0 +1,65 @@
+"""A new study from a template: a file that runs, and its test."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from kymograph.errors import KymographError
+from kymograph.runs.files import make_directory, write_atomically
+from kymograph.studies.loading import STUDIES
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class NewStudy:
+    """The files that were written, and the study's name."""
+
+    name: str
+    study: Path
+    test: Path
+
+
+def new_study(name: str, directory: str | Path = ".") -> NewStudy:
+    """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py`` into ``directory``.
+
+    Nothing that exists is overwritten.
+    """
+    _check_name(name)
+    place = Path(directory)
+    title = name.removesuffix("_study") or name
+    made = NewStudy(title, place / f"{name}.py", place / f"test_{name}.py")
+    for path in (made.study, made.test):
+        if path.exists():
+            raise KymographError(f"{path} exists, and is not overwritten; choose another name")
+    _check_module(name)
+    make_directory(place)
+    words = {"module": name, "function": f"{title}_study"}
+    for path, template in ((made.study, "study.py.txt"), (made.test, "test_study.py.txt")):
+        write_atomically(path, Template((TEMPLATES / template).read_text()).substitute(words).encode())
+    return made
+
+
+def _check_name(name: str) -> None:
+    """Raises unless the name can be that of a Python module, and is no study's already."""
+    plain = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name).strip("_").lower()
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
+        hint = f"; try {plain}" if plain.isidentifier() and plain.isascii() and not keyword.iskeyword(plain) else ""
+        raise KymographError(f"{name!r} cannot be the name of a Python file: letters, digits and underscores{hint}")
+    if name.removesuffix("_study") in STUDIES.names():
+        raise KymographError(f"there is a study called {name.removesuffix('_study')} already; choose another name")
+
+
+def _check_module(name: str) -> None:
+    """Raises if a file of this name would stand in the way of a module that exists."""
+    try:
+        known = name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        known = False
+    if known:
+        raise KymographError(f"{name}.py would hide the Python module {name}; choose another name")

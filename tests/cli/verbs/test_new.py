@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import importlib
+import inspect
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kymograph.runs.store import Store
+from tests.cli.command import call
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory to work in, from which modules can be imported; they are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
+    desk: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert call("new", "study", "fresh_idea") == 0
+    first, *commands = capsys.readouterr().out.splitlines()
+    assert first == "wrote fresh_idea.py and test_fresh_idea.py; next:"
+    assert commands[0].strip() == "kymograph run fresh_idea.py --n-seeds 10"
+    for command in commands[:3]:
+        words = shlex.split(command)[1:]
+        assert call(*words, *(("--steps", "60", "--engine", "serial", "--quiet") if words[0] == "run" else ())) == 0
+    text = capsys.readouterr().out
+    assert "20 runs computed, 0 found, 0 failed" in text and "1 SUPPORTED" in text
+    store = Store.open(desk / "runs")
+    assert len(store.seeds) == 10 and store.arms == ("momentum", "plain")
+    assert store.series("gradient").axes == ("arm", "seed", "step", "site"), "there is a kymograph to draw"
+    assert "Does momentum lower the loss" in (desk / "report.html").read_text()
+
+
+def test_its_test_passes(desk: Path) -> None:
+    assert call("new", "study", "tested_idea") == 0
+    module = importlib.import_module("test_tested_idea")
+    tests = [value for name, value in vars(module).items() if name.startswith("test_") and inspect.isfunction(value)]
+    assert len(tests) == 3
+    for number, test in enumerate(tests):
+        test(desk / str(number))
+
+
+def test_nothing_is_overwritten(desk: Path, capsys: pytest.CaptureFixture) -> None:
+    (desk / "test_mine_too.py").write_text("precious")
+    assert call("new", "study", "mine_too") == 1
+    assert "test_mine_too.py exists, and is not overwritten" in capsys.readouterr().err
+    assert [path.name for path in desk.iterdir()] == ["test_mine_too.py"]
+    assert (desk / "test_mine_too.py").read_text() == "precious"
+    assert call("new", "study", "mine_too", "--directory", "other") == 0
+    assert call("new", "study", "mine_too", "--directory", "other") == 1
+    assert "mine_too.py exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("study", "my-idea"), "cannot be the name of a Python file: letters, digits and underscores; try my_idea"),
+        (("study", "2nd"), "cannot be the name of a Python file"),
+        (("study", "class"), "cannot be the name of a Python file"),
+        (("study", "../up"), "cannot be the name of a Python file"),
+        (("study", "depth"), "there is a study called depth already"),
+        (("study", "json"), "json.py would hide the Python module json"),
+        (("study", "torch"), "torch.py would hide the Python module torch"),
+        (("rule", "mine"), "kymograph new writes a study, not 'rule': kymograph new study NAME"),
+    ],
+)
+def test_a_wrong_name_is_one_sentence_and_writes_nothing(
+    desk: Path, words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert call("new", *words) == 1
+    text = capsys.readouterr().err
+    assert error in text and text.count("\n") == 1
+    assert list(desk.iterdir()) == []
+
+
+def test_a_name_that_ends_in_study_is_not_doubled(desk: Path) -> None:
+    assert call("new", "study", "dropout_study") == 0
+    assert "def dropout_study(run" in (desk / "dropout_study.py").read_text()
+    assert "from dropout_study import dropout_study" in (desk / "test_dropout_study.py").read_text()
