@@ -206,10 +206,8 @@ def _config_type(function: Body, study: str) -> type:
     for parameter in parameters[1:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             raise KymographError(f"{study}: {parameter.name} must come after a *, because settings go by name")
-        if parameter.name in reserved_names():
-            raise KymographError(
-                f"{study}: a setting cannot be called {parameter.name!r}, which is an option of every study; rename it"
-            )
+        if taken := reserved_names().get(parameter.name):
+            raise KymographError(f"{study}: a setting cannot be called {parameter.name!r}, which is {taken}; rename it")
         if parameter.default is inspect.Parameter.empty:
             raise KymographError(f"{study}: the setting {parameter.name} has no default; every setting needs one")
         hint = hints.get(parameter.name, type(parameter.default))

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,14 @@ from tests.cli.command import call
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory to work in, from which modules can be imported."""
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory to work in, from which modules can be imported; they are forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
@@ -40,17 +44,11 @@ def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
 
 def test_its_test_passes(desk: Path) -> None:
     assert call("new", "study", "tested_idea") == 0
-    try:
-        module = importlib.import_module("test_tested_idea")
-        tests = [
-            value for name, value in vars(module).items() if name.startswith("test_") and inspect.isfunction(value)
-        ]
-        assert len(tests) == 3
-        for number, test in enumerate(tests):
-            test(desk / str(number))
-    finally:
-        for name in ("tested_idea", "test_tested_idea"):
-            sys.modules.pop(name, None)
+    module = importlib.import_module("test_tested_idea")
+    tests = [value for name, value in vars(module).items() if name.startswith("test_") and inspect.isfunction(value)]
+    assert len(tests) == 3
+    for number, test in enumerate(tests):
+        test(desk / str(number))
 
 
 def test_nothing_is_overwritten(desk: Path, capsys: pytest.CaptureFixture) -> None:
