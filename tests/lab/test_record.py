@@ -133,6 +133,17 @@ def test_what_is_logged_must_be_numbers_once_per_step(tmp_path: Path) -> None:
                 run.log(step + 10, sites={"b": 1.0})
 
 
+def test_what_a_watched_network_cannot_say_is_noted(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
+        run.watch(net, level=["attention_entropy", "output_norm"])
+        for _ in run.steps(2):
+            net(torch.ones(1, 2)).sum().backward()
+    (stored,) = ky.Store.open(tmp_path).finished
+    assert stored.series["output_norm"].sites == ("0", "1")
+    assert "attention_entropy is not measured: no nn.MultiheadAttention" in stored.provenance["notes"][0]
+
+
 def test_a_registered_study_keeps_its_name(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="is a registered study"):
         ky.record("depth", arm="plain", seed=1, out=tmp_path)

@@ -58,7 +58,8 @@ class RecordedRun(ActiveRun):
         self._heart = Heartbeat(root, Stack((spec,), (True,), 1), _Quiet())
         directory = root / f"{spec.directory}.part"
         make_directory(directory)
-        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, directory, {"run": spec.id})
+        identity = {"run": spec.id, "program": program}
+        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, directory, identity)
         self._heart.__enter__()
 
     def __enter__(self) -> RecordedRun:

@@ -19,6 +19,31 @@ class QuantityColumns:
     sites: tuple[str, ...] | None
 
 
+@dataclass(frozen=True)
+class MeasuredStep:
+    """The readings of one measured step: ``values[quantity][layer]``; NaN is missing."""
+
+    step: int
+    values: dict[str, dict[str, float]]
+
+
+def measured_steps(columns: Mapping[str, QuantityColumns], network: str) -> list[MeasuredStep]:
+    """Returns the same readings step by step; a quantity without sites is under the name ``network``."""
+    steps = next(iter(columns.values())).step.tolist() if columns else []
+    return [
+        MeasuredStep(
+            step,
+            {
+                name: {network: float(one.value[index])}
+                if one.sites is None
+                else dict(zip(one.sites, one.value[index].tolist(), strict=True))
+                for name, one in columns.items()
+            },
+        )
+        for index, step in enumerate(steps)
+    ]
+
+
 def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
     """Returns one value (steps,) from several readings of one layer; NaN where there is none of them.
 

@@ -83,18 +83,19 @@ def _ratio(error: float, value: float) -> float:
 
 def top_of(fixed: FixedBatch) -> TopEigenpair:
     """Returns the top eigenpair of the Hessian on the fixed batch, computed once per step, warm-started."""
-    step, pair = fixed.state.get("top eigenpair", (None, None))
-    if step == fixed.step and pair is not None:
-        return pair
+    known = fixed.state.get("top eigenpair")
+    if known is not None and known["step"] == fixed.step:
+        return TopEigenpair(known["value"], known["vector"], known["residual"])
     size = sum(parameter.numel() for parameter in fixed.parameters)
     home = fixed.parameters[0].device
-    start = _random(size).to(home) if pair is None or pair.vector.numel() != size else pair.vector
+    start = _random(size) if known is None or known["vector"].numel() != size else known["vector"]
     with fixed.hessian() as product:
-        pair = largest_eigenpair(product, start)
-    if not bool(pair.vector.isfinite().all()):
-        pair = TopEigenpair(pair.value, _random(size).to(home), pair.residual)
-    fixed.state["top eigenpair"] = (fixed.step, pair)
-    return pair
+        pair = largest_eigenpair(product, start.to(home))
+    vector = pair.vector if bool(pair.vector.isfinite().all()) else _random(size).to(home)
+    fixed.state["top eigenpair"] = {
+        "step": fixed.step, "value": pair.value, "vector": vector, "residual": pair.residual,
+    }  # fmt: skip
+    return TopEigenpair(pair.value, vector, pair.residual)
 
 
 def _random(size: int) -> Tensor:

@@ -1,15 +1,16 @@
 """Hooks that read layers' outputs and the gradients at them; they are attached for the measured steps only.
 
 A forward hook sees the output, and a hook on that tensor (or on the node of the graph that made it, which is the same
-thing) its gradient. Module backward hooks are never used:
-they break on in-place operations and do not see dictionaries. Everything is reduced inside the hook, because the next
-operation may overwrite the tensor. A tensor hook belongs to the value that the tensor had when it was registered, so an
-in-place activation after a layer does not change which gradient is read.
+thing) its gradient. Module backward hooks are never used: they break on in-place operations and do not see
+dictionaries. An output is reduced inside the hook, because the next operation may overwrite it. A tensor hook belongs to
+the value that the tensor had when it was registered, so an in-place activation after a layer does not change which
+gradient is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,12 +21,9 @@ from kymograph.probes.quantities import LoadedQuantity, Place
 from kymograph.probes.readings import Key, Row, combine
 
 Measure = Callable[[Tensor], Tensor | float]
-Actions = tuple[list[tuple[Key, Measure]], Callable[[Tensor], None] | None]
-Gradients = tuple[Tensor | None, ...]
+Measures = list[tuple[Key, Measure]]
+Actions = tuple[Measures, Measures, Callable[[Tensor], None] | None]
 _strided_layout = torch.strided
-SMALL, MOST_KEPT = 65_536, 256
-"""Up to so many entries, and so many in a step, gradients are kept until the step ends: to let the backward pass append
-them to a list costs half as much as to let it call a function. Larger ones are reduced on the spot."""
 _is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
 _in_backward: Callable[[], int] = torch._C._current_graph_task_id  # -1 outside a backward pass
 _transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack  # None outside torch.func
@@ -37,8 +35,7 @@ class Session:
     def __init__(self) -> None:
         self.row: Row | None = None  # None: this step is not measured
         self.several: dict[Key, list[Tensor | float]] = {}
-        self.handles: list[torch.utils.hooks.RemovableHandle] = []
-        self.kept: list[tuple[Callable[[Tensor], None], int, list[Gradients]]] = []
+        self._tensors: list[tuple[OrderedDict[Any, Any], tuple[str, int]]] = []  # hooks of tensors, and ours
         self.notes: dict[str, str] = {}
 
     def put(self, key: Key, value: Tensor | float) -> None:
@@ -53,11 +50,6 @@ class Session:
 
     def close(self, together: Callable[[str], str]) -> Row:
         """Ends the step: removes the hooks on its tensors and returns its readings, one under each key."""
-        for on_gradient, index, passes in self.kept:
-            for gradients in passes:
-                gradient = gradients[index]
-                if gradient is not None:
-                    on_gradient(gradient)
         row = self.row or {}
         for key, values in self.several.items():
             row[key] = combine(values, together(key[0]))
@@ -66,9 +58,23 @@ class Session:
 
     def abandon(self) -> None:
         """Drops the readings of a step and the hooks on its tensors."""
-        for handle in self.handles:
-            handle.remove()
-        self.row, self.several, self.handles, self.kept = None, {}, [], []
+        for hooks, name in self._tensors:
+            hooks.pop(name, None)
+        self.row, self.several, self._tensors = None, {}, []
+
+    def hook(self, output: Tensor, on_gradient: Callable[[Tensor], None]) -> None:
+        """Registers a hook for the gradient at ``output`` until the step ends.
+
+        It does what ``output.register_hook`` does, but for the handle, which costs more than all the rest.
+        """
+        hooks = output._backward_hooks
+        if hooks is None:
+            hooks = output._backward_hooks = OrderedDict()
+            if (node := output.grad_fn) is not None:
+                node._register_hook_dict(output)  # type: ignore[attr-defined]
+        name = ("kymograph", len(self._tensors))
+        hooks[name] = on_gradient
+        self._tensors.append((hooks, name))
 
 
 class LayerHook:
@@ -106,6 +112,28 @@ class LayerHook:
         if self._attention:
             return module.register_forward_hook(self.with_inputs, with_kwargs=True)
         return module.register_forward_hook(self)
+
+    def state(self) -> dict[str, Any]:
+        """Returns which parts of the output there were so far, and what is not read any more because it failed."""
+        return {
+            "paths": list(self._sites),
+            "failed": [path for path, (outputs, _, _) in self._sites.items() if self._outputs and not outputs],
+            "failed gradients": [
+                path for path, (_, gradients, _) in self._sites.items() if self._gradients and not gradients
+            ],
+            "attention": bool(self._attention),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state` returned."""
+        for path in state["paths"]:
+            outputs, gradients, _ = self._sites.setdefault(path, self._at(self.name + path) if path else self._plain)
+            if path in state["failed"]:
+                outputs.clear()
+            if path in state["failed gradients"]:
+                gradients.clear()
+        if not state["attention"]:
+            self._attention = []
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Reads the output of one call, and asks for the gradient at it."""
@@ -161,7 +189,7 @@ class LayerHook:
             if row is None:
                 return
             try:
-                value = gradient.detach() if gradient.requires_grad else gradient
+                value = gradient.detach() if gradient.requires_grad else gradient  # under create_graph
                 for key, measure in gradients:
                     if key in row:
                         session.put(key, measure(value))
@@ -171,10 +199,10 @@ class LayerHook:
                 gradients.clear()
                 session.notes.setdefault(site, f"the gradient at {site} is not measured: {_first_line(error)}")
 
-        return outputs, on_gradient if gradients else None
+        return outputs, gradients, on_gradient if gradients else None
 
     def _read(self, output: Tensor, actions: Actions, row: Row) -> None:
-        session, (outputs, on_gradient) = self.session, actions
+        session, (outputs, _, on_gradient) = self.session, actions
         try:
             value = output.detach()
             if type(value) is not Tensor or value.layout is not _strided_layout or value.is_meta:
@@ -185,13 +213,7 @@ class LayerHook:
                 else:
                     row[key] = measure(value)
             if on_gradient is not None and output.requires_grad:
-                node = output.grad_fn
-                if node is None or output.numel() > SMALL or len(session.kept) >= MOST_KEPT:
-                    session.handles.append(output.register_hook(on_gradient))
-                else:
-                    passes: list[Gradients] = []
-                    session.handles.append(node.register_prehook(passes.append))
-                    session.kept.append((on_gradient, output.output_nr, passes))
+                session.hook(output, on_gradient)
         except Exception as error:  # measuring never stops training
             outputs.clear()
             self._note(_first_line(error))

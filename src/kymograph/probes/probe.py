@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,26 +11,19 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
-from kymograph.probes.columns import QuantityColumns, derived, put_together
+from kymograph.probes.columns import MeasuredStep, QuantityColumns, derived, measured_steps, put_together
 from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
 from kymograph.probes.readings import Key, ReadingTable, Row
+from kymograph.probes.refusals import refuse_impossible, unmeasurable
 from kymograph.probes.schedule import Schedule
 from kymograph.probes.weights import WeightReader, optimizers_in
 
 NETWORK = "network"
 _AT_LAYERS = (Place.OUTPUT, Place.OUTPUT_GRADIENT, Place.ATTENTION)
 _AT_WEIGHTS = (Place.WEIGHT, Place.UPDATE, Place.WEIGHT_GRADIENT)
-
-
-@dataclass(frozen=True)
-class MeasuredStep:
-    """The readings of one measured step: ``values[quantity][layer]``; NaN is missing."""
-
-    step: int
-    values: dict[str, dict[str, float]]
 
 
 class ModuleProbe:
@@ -91,7 +83,8 @@ class ModuleProbe:
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
         self._twin = is_compiled(model) and any(one.place in _AT_LAYERS for one in at)
-        self._refuse()
+        refuse_impossible(at, self._fixed, self._twin)
+        self._session.notes |= unmeasurable(at, self._layers)
         self._attached = False
         self._step: int | None = None
         self._measuring = False
@@ -168,6 +161,31 @@ class ModuleProbe:
         """A sentence on each layer or quantity that cannot be measured."""
         return tuple(self._session.notes.values())
 
+    def state(self) -> dict[str, Any]:
+        """Returns all that the probe has to know to go on after a kill: tensors, arrays, numbers and texts."""
+        return {
+            "quantities": list(self.names),
+            "readings": self._table.state(),
+            "schedule": self.schedule.state(),
+            "layers": [hook.state() for _, hook in self._hooks],
+            "gradients": self._weights.state(),
+            "fixed batch": {} if self._fixed is None else dict(self._fixed.state),
+            "notes": dict(self._session.notes),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state` of a probe on the same network returned."""
+        if list(state["quantities"]) != list(self.names) or len(state["layers"]) != len(self._hooks):
+            raise KymographError("the state is of a probe that read other quantities, or other layers")
+        self._table.load_state(state["readings"])
+        self.schedule.load_state(state["schedule"])
+        for (_, hook), saved in zip(self._hooks, state["layers"], strict=True):
+            hook.load_state(saved)
+        self._weights.load_state(state["gradients"])
+        if self._fixed is not None:
+            self._fixed.state = dict(state["fixed batch"])
+        self._session.notes |= state["notes"]
+
     def columns(self) -> dict[str, QuantityColumns]:
         """Returns each quantity as an array (steps, layers), NaN where it was not read; (steps,) for the network's."""
         found: dict[str, QuantityColumns] = {}
@@ -178,39 +196,7 @@ class ModuleProbe:
 
     def rows(self, since: int = 0) -> list[MeasuredStep]:
         """Returns the readings step by step, from the measured step with the index ``since`` on."""
-        columns = self.columns()
-        return [
-            MeasuredStep(
-                step,
-                {
-                    name: {NETWORK: float(one.value[index])}
-                    if one.sites is None
-                    else dict(zip(one.sites, one.value[index].tolist(), strict=True))
-                    for name, one in columns.items()
-                },
-            )
-            for index, step in enumerate(self._table.steps)
-            if index >= since
-        ]
-
-    def _refuse(self) -> None:
-        """Raises a sentence about what was asked for and cannot be."""
-        if self._network and self._fixed is None:
-            needing = " and ".join(one.name for one in self._network)
-            raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
-        if self._fixed is not None and not self._fixed.parameters:
-            raise KymographError("the model has no trainable parameters to differentiate the loss by")
-        if self._twin and self._fixed is None:
-            raise KymographError(
-                "the model is compiled, so no hook runs inside it: give loss= and batch= to measure its eager twin on "
-                "that batch, or choose quantities of the weights, e.g. level=['weight_norm', 'update_norm']"
-            )
-        asked = [one for one in self._quantities.values() if one.place is Place.ATTENTION]
-        if asked and not any(isinstance(layer.module, nn.MultiheadAttention) for layer in self._layers):
-            self._session.notes[asked[0].name] = (
-                f"{asked[0].name} is not measured: no nn.MultiheadAttention is among the layers, and the weights "
-                "inside scaled_dot_product_attention cannot be seen"
-            )
+        return measured_steps(self.columns(), NETWORK)[since:]
 
     def _add_hooks(self) -> None:
         if not self._twin:

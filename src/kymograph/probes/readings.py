@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,6 +69,29 @@ class ReadingTable:
             start += len(block)
         return {key: (values[:, place], read[:, place]) for key, place in self._columns.items()}
 
+    def state(self) -> dict[str, Any]:
+        """Returns all readings so far, for a run that may be killed."""
+        self.flush()
+        blocks: list[tuple[list[int], list[np.ndarray]]] = []
+        for columns, values in self._done:
+            if blocks and blocks[-1][0] == columns:
+                blocks[-1][1].append(values)
+            else:
+                blocks.append((columns, [values]))
+        self._done = [(columns, np.concatenate(values)) for columns, values in blocks]
+        return {
+            "steps": np.array(self.steps, dtype=np.int64),
+            "keys": [list(key) for key in self._columns],
+            "blocks": [{"columns": list(columns), "values": values} for columns, values in self._done],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state` returned."""
+        self._block = None
+        self.steps = [int(step) for step in state["steps"]]
+        self._columns = {(name, site): place for place, (name, site) in enumerate(state["keys"])}
+        self._done = [(list(one["columns"]), np.asarray(one["values"])) for one in state["blocks"]]
+
 
 class _Block:
     """Some rows of readings with the same keys, whose tensors are of the same types on the same devices."""
@@ -86,11 +110,14 @@ class _Block:
     def add(self, values: list[Number]) -> bool:
         """Adds the readings of one step; says no if they are of other types or on other devices than the first."""
         try:
-            for places, _, rooms in self._tensors:
-                torch.stack([values[place] for place in places], out=rooms[self.rows])  # type: ignore[misc]
-            for place in self._numbers:
-                self._table[self.rows, place] = float(values[place])
-        except (RuntimeError, TypeError):
+            if not self._tensors:
+                self._table[self.rows] = values  # type: ignore[assignment]
+            else:
+                for places, _, rooms in self._tensors:
+                    torch.stack([values[place] for place in places], out=rooms[self.rows])  # type: ignore[misc]
+                for place in self._numbers:
+                    self._table[self.rows, place] = float(values[place])
+        except (RuntimeError, TypeError, ValueError):
             if self.rows == 0:
                 raise  # a reading that is no number at all
             return False

@@ -6,7 +6,8 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kymograph.errors import KymographError
 
@@ -67,6 +68,22 @@ class Schedule:
         if measured:
             self.interval = self._interval()
             self._next = step + self.interval
+
+    def state(self) -> dict[str, Any]:
+        """Returns when the next step is due, and the times that say so."""
+        return {
+            "interval": self.interval,
+            "next": self._next,
+            "measured": list(self._measured),
+            "others": list(self._others),
+            "first": self._first,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state` returned."""
+        self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
+        self._measured.extend(state["measured"])
+        self._others.extend(state["others"])
 
     def _interval(self) -> int:
         if self.budget is None or not self._measured or not self._others:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from kymograph.errors import KymographError
 from kymograph.probes.layers import ProbedLayer
 from kymograph.probes.quantities import LoadedQuantity, Place
-from kymograph.probes.readings import Key, Row
+from kymograph.probes.readings import Row
 
 
 class WeightReader:
@@ -19,7 +20,7 @@ class WeightReader:
 
     The parameters of a layer are copied side by side, so that one operation measures weights and bias together, and a
     step allocates nothing. There is one copy of the weights, if they or their updates are read, and there are two of
-    the gradients in float64, if these are: of this measured step and of the previous one.
+    the gradients, if these are: of this measured step and of the previous one.
     """
 
     def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
@@ -47,41 +48,34 @@ class WeightReader:
 
     def begin(self, row: Row) -> None:
         """Copies the weights as they are before the step, and reads them."""
-        if not self._weights and not self._updates:
-            return
-        with torch.no_grad():
-            for group in self._prepared():
-                torch._foreach_copy_(group.copies, group.parameters)
-                for quantity in self._weights:
-                    group.measure(quantity, row)
+        if self._weights or self._updates:
+            with torch.no_grad():
+                for group in self._prepared():
+                    group.measure(torch._foreach_copy_, self._weights, row)
 
     def end(self, row: Row) -> None:
         """Reads what the step subtracted from the weights."""
-        if not self._updates:
-            return
-        with torch.no_grad():
-            for group in self._prepared():
-                torch._foreach_sub_(group.copies, group.parameters)  # where the copy was: fresh memory costs more
-                for quantity in self._updates:
-                    group.measure(quantity, row)
+        if self._updates:
+            with torch.no_grad():
+                for group in self._prepared():
+                    # where the copy was: fresh memory costs more
+                    group.measure(torch._foreach_sub_, self._updates, row)
 
     def gradients(self, row: Row) -> None:
         """Reads the gradients as they are now; a layer without any is left out."""
         with torch.no_grad():
             for group in self._prepared():
-                new, old = group.next_gradients()
-                for index, stretch in enumerate(group.stretches):
-                    present = [parameter.grad for parameter in stretch.parameters]
-                    new.present[index] = any(one is not None for one in present)
-                new.fill(group.parameters)
-                names = [stretch.name for stretch in group.stretches]
-                here = [index for index, present in enumerate(new.present) if present]
-                found = [new.values[index] for index in here]
-                before = [old.values[index] if old.present[index] else None for index in here]
-                for quantity in self._gradients:
-                    for index, value in zip(here, quantity.function(found, before), strict=True):
-                        if value is not None:
-                            row[quantity.name, names[index]] = value
+                group.measure_gradients(self._gradients, row)
+
+    def state(self) -> list[dict[str, Any] | None]:
+        """Returns the gradients of the last measured step, for the comparison with the next one's."""
+        return [group.gradient_state() for group in self._groups]
+
+    def load_state(self, state: Sequence[Mapping[str, Any] | None]) -> None:
+        """Goes on from what `state` returned."""
+        if state:
+            for group, saved in zip(self._prepared(), state, strict=True):
+                group.load_gradients(saved)
 
     def release(self) -> None:
         """Lets go of all copies."""
@@ -118,48 +112,110 @@ class _Group:
     def __init__(self, stretches: list[_Stretch]) -> None:
         self.stretches = stretches
         self.parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
-        self.copies, self.values = self._room(self.parameters[0].dtype)
         self._gradients: list[_GradientCopy] = []
-        self._keys: dict[str, list[Key]] = {}
+        _, copies, values = self._room(self.parameters[0].dtype)
+        if self.parameters[0].device.type != "cpu":
+            self._parts = [_Part(stretches, copies, values)]
+            return
+        rest = iter(copies)
+        self._parts = [
+            _Part([stretch], [next(rest) for _ in stretch.parameters], [value])
+            for stretch, value in zip(stretches, values, strict=True)
+        ]
 
-    def measure(self, quantity: LoadedQuantity, row: Row) -> None:
-        """Reads what the copies hold: layer by layer in a row, or tensor by tensor."""
-        keys = self._keys.get(quantity.name)
-        if keys is None:
-            names = [name for one in self.stretches for name in ([one.name] if quantity.flat else one.tensor_names)]
-            keys = self._keys[quantity.name] = [(quantity.name, name) for name in names]
-        row.update(zip(keys, quantity.function(self.values if quantity.flat else self.copies), strict=True))
+    def measure(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
+        """Fills the copies from the weights and reads what they hold then: layer by layer in a row, or by tensor.
 
-    def next_gradients(self) -> tuple[_GradientCopy, _GradientCopy]:
-        """Returns memory for the gradients of this step, and those of the previous measured one."""
+        On the CPU one layer after the other, while it is in the cache; else all at once.
+        """
+        for part in self._parts:
+            fill(part.copies, part.parameters)
+            for quantity in quantities:
+                if quantity.flat:
+                    names, tensors = part.names, part.values
+                else:
+                    names, tensors = part.tensor_names, part.copies
+                for name, value in zip(names, quantity.function(tensors), strict=True):
+                    row[quantity.name, name] = value
+
+    def measure_gradients(self, quantities: Sequence[LoadedQuantity], row: Row) -> None:
+        """Reads the gradients, layer by layer in a row, next to those of the previous measured step."""
+        old, new = self._both_gradients()
+        self._gradients = [new, old]
+        new.fill(self.stretches, self.parameters)
+        found, before, names = new.values, old.values, [stretch.name for stretch in self.stretches]
+        if not all(new.present):
+            here = [index for index, present in enumerate(new.present) if present]
+            found, names = [found[index] for index in here], [names[index] for index in here]
+            before = [before[index] for index in here]
+            known = [old.present[index] for index in here]
+        else:
+            known = old.present
+        previous = before if all(known) else [one if had else None for one, had in zip(before, known, strict=True)]
+        for quantity in quantities:
+            for name, value in zip(names, quantity.function(found, previous), strict=True):
+                if value is not None:
+                    row[quantity.name, name] = value
+
+    def gradient_state(self) -> dict[str, Any] | None:
+        """Returns the gradients of the last measured step; None if none were read."""
         if not self._gradients:
-            wide = torch.float32 if self.parameters[0].device.type == "mps" else torch.float64  # mps has no float64
-            self._gradients = [_GradientCopy(*self._room(wide)) for _ in range(2)]
-        self._gradients.reverse()
-        return self._gradients[0], self._gradients[1]
+            return None
+        last = self._gradients[0]
+        return {"present": list(last.present), "values": last.memory}
 
-    def _room(self, dtype: torch.dtype) -> tuple[list[Tensor], list[Tensor]]:
-        """Returns new memory as the parameters see it, and as the layers see it, (entries,) each."""
+    def load_gradients(self, state: Mapping[str, Any] | None) -> None:
+        """Puts back what `gradient_state` returned."""
+        if state is not None:
+            last, _ = self._both_gradients()
+            last.memory.copy_(state["values"])
+            last.present = [bool(one) for one in state["present"]]
+
+    def _both_gradients(self) -> list[_GradientCopy]:
+        """Returns the gradients of the last measured step, and memory for those of this one."""
+        if not self._gradients:
+            first = self.parameters[0]
+            # The CPU's inner products look after their precision themselves; mps has no float64.
+            wide = torch.promote_types(first.dtype, torch.float32) if first.device.type in ("cpu", "mps") else (
+                torch.promote_types(first.dtype, torch.float64)
+            )  # fmt: skip
+            self._gradients = [_GradientCopy(*self._room(wide)) for _ in range(2)]
+        return self._gradients
+
+    def _room(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Returns new memory, as it is, as the parameters see it, and as the layers see it, (entries,) each."""
         memory = torch.empty(sum(one.size for one in self.stretches), dtype=dtype, device=self.parameters[0].device)
         pieces = memory.split([parameter.numel() for parameter in self.parameters])
         shaped = [piece.view(one.shape) for piece, one in zip(pieces, self.parameters, strict=True)]
-        return shaped, list(memory.split([one.size for one in self.stretches]))
+        return memory, shaped, list(memory.split([one.size for one in self.stretches]))
+
+
+class _Part:
+    """Weights that are copied and read at once: the copies, and the same memory layer by layer."""
+
+    def __init__(self, stretches: list[_Stretch], copies: list[Tensor], values: list[Tensor]) -> None:
+        self.copies, self.values = copies, values
+        self.parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
+        self.names = [stretch.name for stretch in stretches]
+        self.tensor_names = [name for stretch in stretches for name in stretch.tensor_names]
 
 
 class _GradientCopy:
     """Gradients in a row, and which layers had any."""
 
-    def __init__(self, tensors: list[Tensor], values: list[Tensor]) -> None:
-        self._tensors, self.values = tensors, values
+    def __init__(self, memory: Tensor, tensors: list[Tensor], values: list[Tensor]) -> None:
+        self.memory, self._tensors, self.values = memory, tensors, values
         self.present = [False] * len(values)
 
-    def fill(self, parameters: Sequence[Tensor]) -> None:
+    def fill(self, stretches: Sequence[_Stretch], parameters: Sequence[Tensor]) -> None:
         """Copies the gradients of ``parameters``; of a parameter without one, beside others that have one, zeros."""
         gradients = [parameter.grad for parameter in parameters]
         dense = [one for one in gradients if one is not None and one.layout is torch.strided]
         if len(dense) == len(gradients):
             torch._foreach_copy_(self._tensors, dense)
+            self.present = [True] * len(self.values)
             return
+        self.present = [any(one.grad is not None for one in stretch.parameters) for stretch in stretches]
         for room, gradient in zip(self._tensors, gradients, strict=True):
             if gradient is None:
                 room.zero_()

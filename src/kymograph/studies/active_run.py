@@ -186,6 +186,7 @@ class ActiveRun:
         for probe in self._probes:
             probe.detach()
             series |= probe.series()
+            self.notes += [note for note in probe.notes if note not in self.notes]
         return series
 
     def close(self) -> None:
@@ -229,6 +230,8 @@ class ActiveRun:
         for name, one in self._resumable.items():
             one.load_state_dict(state["objects"][name])
         self._logged.load_state(state["logged"])
+        if len(self._probes) != len(state["probes"]):
+            raise KymographError(f"other networks are watched than on disk; delete {self._path} to start over")
         for probe, saved in zip(self._probes, state["probes"], strict=True):
             probe.load_state(saved)
         global_randomness.set_state(state["random"])

@@ -44,7 +44,7 @@ class Place(enum.Enum):
     ATTENTION = "attention"  # the weights of an nn.MultiheadAttention, (batch, heads, queries, keys)
     WEIGHT = "weight"  # a list of weight tensors before the step; the function returns a list of as many numbers
     UPDATE = "update"  # what the step subtracted from them, likewise
-    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients in float64, flat; those measured before
+    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients, flat; those measured before
     NETWORK = "network"  # a `FixedBatch`: the network, a loss and a batch that never changes
 
 

@@ -16,7 +16,7 @@ PART = {
 }
 
 
-def output_gradient_norm(gradient: Tensor) -> Tensor:
+def output_gradient_norm(gradient: Tensor) -> Tensor | float:
     """Returns the L2 norm of all entries of ``gradient`` together.
 
     It is the gradient of what ``backward`` was called on: of a mean over the batch it shrinks as the batch grows, and

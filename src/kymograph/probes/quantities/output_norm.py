@@ -16,7 +16,7 @@ PART = {
 }
 
 
-def output_norm(output: Tensor) -> Tensor:
+def output_norm(output: Tensor) -> Tensor | float:
     """Returns the L2 norm of all entries of ``output`` together.
 
     >>> float(output_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]])))

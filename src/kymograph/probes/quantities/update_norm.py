@@ -19,7 +19,7 @@ PART = {
 }
 
 
-def update_norm(updates: Sequence[Tensor]) -> Sequence[Tensor]:
+def update_norm(updates: Sequence[Tensor]) -> Sequence[Tensor | float]:
     """Returns the L2 norm of each of ``updates``: what the step subtracted from the weights.
 
     It is the change that was made, whatever made it: momentum, weight decay and clipping are in it. The update of a

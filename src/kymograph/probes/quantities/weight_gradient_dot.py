@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
+
+from kymograph.probes.reductions import inner_product
 
 PART = {
     "about": "inner product of a layer's weight gradients at this and the previous measured step",
@@ -16,10 +17,12 @@ PART = {
 }
 
 
-def weight_gradient_dot(gradients: Sequence[Tensor], previous: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def weight_gradient_dot(
+    gradients: Sequence[Tensor], previous: Sequence[Tensor | None]
+) -> Sequence[Tensor | float | None]:
     """Returns the inner product of each of ``gradients`` (entries,) and its predecessor; None if there is none.
 
     >>> float(weight_gradient_dot([torch.tensor([3.0, 4.0])], [torch.tensor([1.0, 1.0])])[0])
     7.0
     """
-    return [None if old is None else torch.dot(new, old) for new, old in zip(gradients, previous, strict=True)]
+    return [None if old is None else inner_product(new, old) for new, old in zip(gradients, previous, strict=True)]

@@ -18,8 +18,8 @@ PART = {
 }
 
 
-def weight_gradient_norm(gradients: Sequence[Tensor], previous: Sequence[Tensor | None]) -> Sequence[Tensor]:
-    """Returns the L2 norm of each of ``gradients``, which are in float64.
+def weight_gradient_norm(gradients: Sequence[Tensor], previous: Sequence[Tensor | None]) -> Sequence[Tensor | float]:
+    """Returns the L2 norm of each of ``gradients``.
 
     They are read as ``optimizer.step`` begins: accumulated, unscaled and clipped, if the loop does any of these. A
     probe without an optimizer reads them when the step ends.

@@ -19,7 +19,7 @@ PART = {
 }
 
 
-def weight_norm(weights: Sequence[Tensor]) -> Sequence[Tensor]:
+def weight_norm(weights: Sequence[Tensor]) -> Sequence[Tensor | float]:
     """Returns the L2 norm of each of ``weights``.
 
     >>> float(weight_norm([torch.tensor([3.0, 4.0])])[0])
