@@ -106,10 +106,10 @@ kymograph.export(store, "json", {str(tmp_path / "runs.json")!r})
 
 def test_the_public_names_are_these_and_no_others() -> None:
     assert kymograph.__all__ == [
-        "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Probe", "Quantity", "RunResult",
-        "RunSeries",
-        "RunSpec", "SeriesDisplay", "Store", "StoredRun", "Study", "Verdicts", "audit", "difference_map", "export",
-        "figure", "fixed_seeds", "generator", "judge", "list_studies", "load_study", "run",
+        "ActiveRun", "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Probe", "Quantity",
+        "RunResult", "RunSeries", "RunSpec", "SeriesDisplay", "Store", "StoredRun", "Study", "Tuned", "Verdicts",
+        "audit", "difference_map", "export", "figure", "fixed_seeds", "generator", "judge", "list_studies",
+        "load_study", "record", "run", "study",
     ]  # fmt: skip
     assert len(kymograph.__all__) <= 30
     for name in kymograph.__all__:

@@ -143,14 +143,7 @@ def sweep(
     tuning = tune(study, code, rules, seeds, fields or {}, options) if rules else None
     if tuning is not None and not tuning.choices:
         return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)
-    chosen = {} if tuning is None else tuning.chosen
-    barred = set() if tuning is None else {one.arm for one in tuning.without_value}
-    specs = [
-        spec
-        for point in points
-        for spec in study.specs(seeds, arms, {**(fields or {}), **point}, chosen)
-        if spec.arm not in barred
-    ]
+    specs = [spec for point in points for spec in _specs(study, seeds, arms, {**(fields or {}), **point}, tuning)]
     if not specs:
         return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)
     prepare(study, specs, options)
@@ -181,6 +174,16 @@ def _print_notes(done: Sweep) -> None:
     same = same_in_all_seeds(finished, done.study.headlines)
     for note in [*collected_notes(finished), *([same] if same else [])]:
         print(f"note: {note}", file=sys.stderr)
+
+
+def _specs(
+    study: Study, seeds: Sequence[int], arms: Sequence[str] | None, fields: Mapping[str, Any], tuning: Tuning | None
+) -> list[RunSpec]:
+    """Returns the runs of the evaluation; arms for which no value could be chosen have none."""
+    if tuning is None:
+        return study.specs(seeds, arms, fields)
+    barred = {one.arm for one in tuning.without_value}
+    return [spec for spec in study.specs(seeds, arms, fields, tuning.chosen) if spec.arm not in barred]
 
 
 def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
