@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,16 +122,18 @@ def _told_apart(runs: Sequence[NamedRun]) -> list[NamedRun]:
     groups: dict[tuple[str, str, int], list[NamedRun]] = {}
     for run in runs:
         groups.setdefault((run.study, run.arm, run.seed), []).append(run)
-    found = []
+    found: list[NamedRun] = []
     for group in groups.values():
+        if len(group) == 1:
+            found += group
+            continue
         names = dict.fromkeys(name for run in group for name in run.settings)
         differing = [name for name in names if len({_text(run.settings.get(name)) for run in group}) > 1]
         words = [[f"{name}={_text(run.settings.get(name))}" for name in differing] for run in group]
         if len({tuple(one) for one in words}) < len(group):
             words = [[*one, run.code or run.id] for one, run in zip(words, group, strict=True)]
         for run, one in zip(group, words, strict=True):
-            apart = "".join(f",{word}" for word in one) if len(group) > 1 else ""
-            found.append(NamedRun(**{**vars(run), "apart": apart}))
+            found.append(replace(run, apart="".join(f",{word}" for word in one)))
     return found
 
 
