@@ -130,6 +130,8 @@ def test_every_public_function_and_class_says_what_it_is_in_its_first_line() -> 
                     node in getattr(parent, "body", []) for parent in nodes if not isinstance(parent, ast.FunctionDef)
                 )
                 private = any(isinstance(p, ast.ClassDef) and p.name.startswith("_") and node in p.body for p in nodes)
+                if isinstance(node, ast.FunctionDef) and "overload" in map(ast.unparse, node.decorator_list):
+                    continue  # the docstring is that of the implementation
                 assert inner or private or ast.get_docstring(node), f"{path.name}: {name} has no docstring"
 
 
@@ -137,6 +139,8 @@ def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name == "bench":
             continue  # the naive baselines work as the scripts do
+        if path.name == "global_randomness.py":
+            continue  # users' code draws from the global generators: this sets them by a run's seed and gives them back
         text = path.read_text()
         for banned in ("manual_seed(", "np.random.seed", "random.seed(", ".norm(-1)", "cosine_similarity("):
             if banned == "manual_seed(" and path.name == "streams.py":

@@ -121,6 +121,17 @@ def largest_entry(values):
     """Returns the largest absolute entry."""
     return values.abs().max()
 '''),
+    "quantity": ("kymograph.probes.quantities", "output_peak", '''
+"""The largest entry of an output."""
+
+PART = {"about": "largest absolute entry of a layer's output", "unit": "units of the output", "at": "output",
+        "together": "max"}
+
+
+def output_peak(output):
+    """Returns the largest absolute entry."""
+    return output.abs().max()
+'''),
     "figure": ("kymograph.figures", "blank", '''
 """A blank figure."""
 from kymograph.figures.style import sheet, styled
@@ -200,6 +211,10 @@ def draw(request):
 ROOT = Path(kymograph.__file__).parents[1]
 
 
+FUNCTIONS = ("measure", "quantity")
+"""Kinds whose module has a function of its own name."""
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's package with a part of every kind, installed as pip installs one."""
@@ -209,7 +224,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (package / "__init__.py").write_text("")
     groups: dict[str, list[str]] = {}
     for kind, (group, name, source) in PARTS.items():
-        module = kind.replace(" ", "_") + "_" + name.replace("-", "_") if kind != "measure" else name
+        module = name if kind in FUNCTIONS else kind.replace(" ", "_") + "_" + name.replace("-", "_")
         (package / f"{module}.py").write_text(source.lstrip())
         groups.setdefault(group, []).append(f"{name} = parts_of_a_user.{module}")
     information = directory / "parts_of_a_user-1.dist-info"
@@ -276,6 +291,12 @@ whole = [p.grad.clone() for p in net.parameters()]
 rules.make("half-bp", net).backward(x, y, accumulate=False)
 found["rule"] = all(torch.allclose(2 * p.grad, g) for p, g in zip(net.parameters(), whole))
 found["measure"] = float(MEASURES.load("largest-entry")(torch.tensor([-3.0, 2.0]))) == 3.0
+net = torch.nn.Linear(1, 1)
+from kymograph.runs.probe import Probe
+probe = Probe(net, level=["output_peak"], every=1)
+with probe, probe.step(0):
+    net(torch.ones(2, 1)).sum().backward()
+found["quantity"] = probe.series()["output_peak"].value.shape == (1, 1)
 print(json.dumps(found))
 '''  # fmt: skip
 
@@ -288,7 +309,7 @@ def test_a_users_package_adds_a_part_of_every_kind(installed: Path, tmp_path: Pa
 def test_a_new_file_in_the_tree_is_found(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "kymograph", tmp_path / "kymograph", ignore=shutil.ignore_patterns("__pycache__"))
     for kind, (group, name, source) in PARTS.items():
-        module = name if kind == "measure" else name.replace("-", "_")
+        module = name if kind in FUNCTIONS else name.replace("-", "_")
         (tmp_path / group.replace(".", "/") / f"{module}.py").write_text(source.lstrip())
     groups = {kind: (group, name) for kind, (group, name, _) in PARTS.items()}
     code = f"""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.training.resume import read_state, write_state
+from kymograph.runs.resume import read_state, write_state
 
 FACTS = {"run": "abc"}
 
