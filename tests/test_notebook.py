@@ -16,11 +16,11 @@ class ZMQInteractiveShell:
 
 class Handle:
     def update(self, shown):
-        pages.append(shown._repr_html_())
+        pages.append(getattr(shown, "_repr_html_", shown.__repr__)())
 
 
 def display(shown, display_id=False):
-    pages.append(shown._repr_html_())
+    Handle().update(shown)
     return Handle()
 
 

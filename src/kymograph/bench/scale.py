@@ -113,6 +113,7 @@ def measure(root: Path, shape: Shape) -> Iterator[Measured]:
         "judge": (["judge", str(root)], 15.0),
         "report": (["report", str(root), "-o", str(page)], 20.0),
         "figure": (["figure", "--from", str(root), "--where", f"lr={fields['lr']}"], 15.0),
+        "runs": (["runs", str(root)], 8.0),
         "watch": (["watch", str(root), "--once"], 3.0),
     }
     for name, (words, limit) in commands.items():
