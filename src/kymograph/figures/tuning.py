@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from kymograph.claims.tuning import Choice, choose
 from kymograph.errors import KymographError
 from kymograph.figures.grid import is_geometric
+from kymograph.figures.scales import spans_decades
 from kymograph.figures.style import COLOURS, LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -62,6 +63,9 @@ def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun])
     means = [np.nan if choice.means[index] is None else float(choice.means[index] or 0.0) for index in order]
     axes.plot([positions[index] for index in order], means, color=COLOURS[0], linewidth=stroke(), marker="o",
               markersize=dot())  # fmt: skip
+    numbers = [run.summary.get(rule.by) for run in runs]
+    if spans_decades(np.array([number for number in numbers if isinstance(number, int | float)], dtype=np.float64)):
+        axes.set_yscale("log")
     if choice.usable:
         best = list(rule.grid).index(choice.value)
         axes.plot([positions[best]], [choice.means[best] or 0.0], "o", color="none", markeredgecolor=COLOURS[1],
