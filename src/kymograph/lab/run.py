@@ -11,7 +11,7 @@ from typing import Any
 from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
 from kymograph.lab.register import register_study, unregistered_settings
-from kymograph.lab.settings_file import Choice, read_settings
+from kymograph.lab.settings_file import SweepChoice, read_settings
 from kymograph.lab.stage import PartSources, SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
 from kymograph.lab.tune import Tuning, check_settings_are_open, rules_of, tune
 from kymograph.runs.declaration import write_declaration
@@ -86,13 +86,13 @@ def run(
     A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
     """
     options = SweepOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
-    choice = Choice(fields, grid or {}, None if seeds is None else tuple(seeds), n_seeds, tuple(arms or ()))
+    choice = SweepChoice(fields, grid or {}, None if seeds is None else tuple(seeds), n_seeds, tuple(arms or ()))
     if config is not None:
         choice = choice.over(read_settings(config, load_study(study) if isinstance(study, str) else study))
     return sweep_choice(study, choice, options).store
 
 
-def sweep_choice(reference: str | Study, choice: Choice, options: SweepOptions) -> Sweep:
+def sweep_choice(reference: str | Study, choice: SweepChoice, options: SweepOptions) -> Sweep:
     """Plans the runs that are chosen, computes the missing ones, and returns all of them."""
     seeds = choose_seeds(choice.seeds, choice.n_seeds)
     return sweep(reference, seeds, options, arms=choice.arms or None, fields=choice.fields, grid=choice.grid)

@@ -23,7 +23,7 @@ from kymograph.studies.settings import fit_settings
 
 
 @dataclass(frozen=True)
-class Choice:
+class SweepChoice:
     """Which runs are asked for; what is empty or None is left to the study."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class Choice:
     n_seeds: int | None = None
     arms: tuple[str, ...] = ()
 
-    def over(self, other: Choice) -> Choice:
+    def over(self, other: SweepChoice) -> SweepChoice:
         """Returns this choice, filled up from another one; a setting is set or varied as this one says."""
         has_seeds = self.seeds is not None or self.n_seeds is not None
         chosen = self if has_seeds else other
-        return Choice(
+        return SweepChoice(
             {name: value for name, value in other.fields.items() if name not in self.grid} | dict(self.fields),
             {name: values for name, values in other.grid.items() if name not in self.fields} | dict(self.grid),
             chosen.seeds,
@@ -47,7 +47,7 @@ class Choice:
         )
 
 
-def read_settings(path: str | Path, study: Study) -> Choice:
+def read_settings(path: str | Path, study: Study) -> SweepChoice:
     """Returns the runs of ``study`` that a TOML file asks for; every name and type in it is checked."""
     place = Path(path)
     if not place.is_file():
@@ -62,7 +62,7 @@ def read_settings(path: str | Path, study: Study) -> Choice:
         raise KymographError(f"{place}: {error}") from None
 
 
-def _choice(content: Mapping[str, Any], study: Study) -> Choice:
+def _choice(content: Mapping[str, Any], study: Study) -> SweepChoice:
     settings = [one.name for one in fields(study.config_type) if one.init]
     for name in content:
         if name not in (*settings, *_CHECKS):
@@ -79,7 +79,7 @@ def _choice(content: Mapping[str, Any], study: Study) -> Choice:
             )
         grid[name] = [fit_settings(study.config_type, {name: value}, study.name)[name] for value in values]
     seeds = content.get("seeds")
-    return Choice(
+    return SweepChoice(
         fit_settings(study.config_type, given, study.name),
         grid,
         None if seeds is None else tuple(seeds),

@@ -13,9 +13,9 @@ import torch
 from kymograph import streams
 from kymograph.errors import KymographError
 from kymograph.runs.record import RunSeries
+from kymograph.runs.resume import FILE, read_state, write_state
 from kymograph.studies import global_randomness
 from kymograph.studies.logged_series import LoggedSeries
-from kymograph.runs.resume import FILE, read_state, write_state
 
 if TYPE_CHECKING:
     from torch import nn

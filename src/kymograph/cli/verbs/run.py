@@ -57,11 +57,11 @@ def main(words: list[str]) -> int:
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.register import planning_note
     from kymograph.lab.run import sweep_choice
-    from kymograph.lab.settings_file import Choice, read_settings
+    from kymograph.lab.settings_file import SweepChoice, read_settings
     from kymograph.lab.tuning_text import tuning_lines
 
     seeds = tuple(seeds_from(options.seeds)) if options.seeds else None
-    choice = Choice(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
+    choice = SweepChoice(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
     if options.config is not None:
         choice = choice.over(read_settings(options.config, study))
     done = sweep_choice(words[0], choice, options.compute.sweep_options(options.out, options, options.quiet))
