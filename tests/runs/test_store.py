@@ -10,7 +10,7 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.lab.select_runs import select
 from kymograph.runs.export import export
-from kymograph.runs.record import write_failure
+from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import Clipping
@@ -148,3 +148,13 @@ def test_a_failed_run_shows_why_and_where(tmp_path: Path) -> None:
     assert Store.open(tmp_path).failed[0].id == run.id
     page = run._repr_html_()
     assert "it &lt;broke&gt;" in page and "<pre>Traceback: line &lt;3&gt;</pre>" in page and ">lr<" in page
+
+
+def test_a_series_without_any_site_has_an_axis_without_labels(tmp_path: Path) -> None:
+    """A probe that found no layer for a quantity once stored such a series, and no figure could be drawn."""
+    spec = RunSpec("s", "a", 1, {}, 1)
+    step = np.arange(3)
+    result = RunResult({"none": RunSeries(step, np.empty((3, 0)), ()), "x": RunSeries(step, np.ones(3))}, {})
+    write_record(tmp_path, spec, result, {}, 0.1)
+    store = Store.open(tmp_path)
+    assert store.series("none").shape == (1, 1, 3, 0) and store.series("x").shape == (1, 1, 3)

@@ -20,7 +20,7 @@ from kymograph.runs.tuned import Tuned, rules_from_json
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
 """The forms in which a series that has a value per layer is usually shown."""
-MOST_UNDECLARED = 12
+MOST_UNDECLARED = 40
 """The most series shown of a study that declares none."""
 SECONDARY = ("null_", "p_")
 """Prefixes of series that need not be shown of a study that declares none: draws of a null, and p-values."""
@@ -193,11 +193,16 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
     """
     if declaration.series:
         return [display for display in declaration.series if display.series in present]
-    found = [
-        SeriesDisplay(name, name, name, forms=OVER_DEPTH if name in sited else ("curves",))
-        for name in sorted(present)
-        if not name.startswith(SECONDARY)
-    ]
+    from kymograph.probes.quantities import QUANTITIES  # its parts are read, not imported
+
+    quantities = {name.replace("-", "_"): part.facts for name, part in QUANTITIES.parts().items()}
+    found = []
+    for name in sorted(present, key=lambda name: (quantities.get(name, {}).get("order", -1), name)):
+        if not name.startswith(SECONDARY):
+            words, known = name.replace("_", " "), quantities.get(name, {})
+            forms = OVER_DEPTH if name in sited else ("curves",)
+            facts = {"sites": "layer"} if known else {}
+            found.append(SeriesDisplay(name, str(known.get("about", words)), words, forms=forms, facts=facts))
     return found[:MOST_UNDECLARED]
 
 

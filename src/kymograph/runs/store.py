@@ -159,8 +159,11 @@ class Store:
         site_of = _positions(sites)
         has_sites = next(iter(found.values())).sites is not None
         at = {grid: np.searchsorted(steps, step)[:, None] for grid, step in grids.items()}
-        of = {labels: np.array([site_of[site] for site in labels] if labels else [0]) for labels in labels_of}
-        values = np.full((len(arms), len(seeds), len(steps), max(len(sites), 1)), np.nan)
+        of = {
+            labels: np.array([0] if labels is None else [site_of[site] for site in labels], dtype=np.intp)
+            for labels in labels_of
+        }
+        values = np.full((len(arms), len(seeds), len(steps), len(sites) if has_sites else 1), np.nan)
         for (arm, seed), series in found.items():
             rows, columns = at[series.step.tobytes()], of[series.sites]
             cell = values[row_of[arm], column_of[seed]]
