@@ -19,7 +19,7 @@ from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
 """The forms in which a series that has a value per layer is usually shown."""
-MOST_UNDECLARED = 12
+MOST_UNDECLARED = 24
 """The most series shown of a study that declares none."""
 SECONDARY = ("null_", "p_")
 """Prefixes of series that need not be shown of a study that declares none: draws of a null, and p-values."""
