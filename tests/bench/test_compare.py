@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -78,10 +79,11 @@ def test_a_watched_loop_learns_the_same_bits_and_reads_every_layer_at_every_step
 
 @pytest.mark.parametrize("way", ["recording", "light", "standard", "deep"])
 def test_a_probed_loop_learns_the_same_bits_as_the_plain_one(way: str) -> None:
-    (plain, bare), (probed, net) = probing.training("plain"), probing.training(way)
-    for step in range(3):
-        plain(step)
-        probed(step)
+    with ExitStack() as ending:
+        (plain, bare), (probed, net) = probing.training("plain", ending), probing.training(way, ending)
+        for step in range(3):
+            plain(step)
+            probed(step)
     assert all(torch.equal(a, b) for a, b in zip(bare.parameters(), net.parameters(), strict=True))
     assert 95_000 < sum(parameter.numel() for parameter in net.parameters()) < 105_000
 

@@ -104,7 +104,7 @@ def test_weights_updates_and_gradients_are_measured_as_the_optimizer_sees_them(l
             assert row.values["weight_norm"][layer] == pytest.approx(float(joined[step].norm()), rel=1e-6)
             assert row.values["update_norm"][layer] == pytest.approx(update, rel=1e-5)
             assert row.values["update_ratio"][layer] == pytest.approx(update / float(joined[step].norm()), rel=1e-5)
-            assert row.values["weight_gradient_norm"][layer] == pytest.approx(float(slopes[step].norm()), rel=1e-9)
+            assert row.values["weight_gradient_norm"][layer] == pytest.approx(float(slopes[step].norm()), rel=1e-6)
             cosine = row.values["gradient_cosine"][layer]
             if step == 0:
                 assert np.isnan(cosine)
@@ -416,4 +416,5 @@ def test_parts_on_several_devices_are_measured_where_they_are() -> None:
     with pretended_device("cuda"):
         there = trained_on("cuda")
     for name, series in here.items():
-        np.testing.assert_array_equal(there[name].value, series.value, err_msg=name)
+        # the CPU sums in another order than the norms of tensors that stay on their device
+        np.testing.assert_allclose(there[name].value, series.value, rtol=1e-6, atol=1e-6, err_msg=name)

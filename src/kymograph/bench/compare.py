@@ -16,6 +16,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import hardware, versions
 
+PROBE_WAYS = ("recording", "light", "standard", "deep")
 PROBE_LIMITS = {"recording": 1.03, "light": 1.10, "standard": 1.25}
 """What a loop with a probe may take of the time of the loop without."""
 
@@ -205,21 +206,28 @@ def comparisons() -> dict[str, Comparison]:
             lambda: _watching().least(watched=True),
             "0.91x (watched takes at most 1.10 of the time)",
         ),
-        **{f"probe-{way}": _probe(way) for way in ("recording", "light", "standard", "deep")},
+        **{f"probe-{way}": _probe(way, 1) for way in PROBE_WAYS},
+        **{f"probe-{way}-threads": _probe(way, None) for way in PROBE_LIMITS},
     }
 
 
-def _probe(way: str) -> Comparison:
-    about = "the loss kept" if way == "recording" else f"a probe at level `{way}`"
-    most = PROBE_LIMITS.get(way)
+def _probe(way: str, threads: int | None) -> Comparison:
+    about = "the loss logged in a recorded run" if way == "recording" else f"a probe at level `{way}`"
+    how = "CPU time on one thread" if threads else "wall-clock time on all threads"
+    most = PROBE_LIMITS.get(way) if threads else None
+    rounds = 5 if way == "deep" else 200
+
+    def both() -> tuple[float, float]:
+        return _probing().ratio(way, threads, rounds=rounds)
+
     return Comparison(
         f"an MLP with 100,000 parameters, batch 128, Adam, {about} at every step; compared with the same loop without, "
-        "in turns, CPU time on one thread, the least of all rounds",
-        "s for 64 steps",
-        lambda: _probing().ratio(way)[0],
-        lambda: _probing().ratio(way)[1],
+        f"in turns of 8 steps, {how}, median of {rounds} ratios",
+        "s a step",
+        lambda: both()[0],
+        lambda: both()[1],
         "" if most is None else f"at most {most:.2f} of the time",
-        together=lambda: _probing().ratio(way, rounds=2 if way == "deep" else 25),
+        together=both,
         most=most,
     )
 

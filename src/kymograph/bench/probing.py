@@ -3,49 +3,64 @@
 from __future__ import annotations
 
 import itertools
+import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
 
+from kymograph.lab.record import record
 from kymograph.probes.probe import ModuleProbe
-from kymograph.probes.readings import ReadingTable
 
-WIDTHS, SAMPLES, BATCH, STEPS, ROUNDS = (784, 112, 96, 10), 4096, 128, 64, 25
-Step = Callable[[int], None]
+WIDTHS, SAMPLES, BATCH, STEPS, ROUNDS = (784, 112, 96, 10), 4096, 128, 8, 200
+Step = Callable[[int], object]
 
 
-def ratio(way: str, steps: int = STEPS, rounds: int = ROUNDS) -> tuple[float, float]:
-    """Returns the seconds of ``steps`` steps of the plain loop and of the loop with ``way``, the least of all rounds.
+def ratio(way: str, threads: int | None = 1, steps: int = STEPS, rounds: int = ROUNDS) -> tuple[float, float]:
+    """Returns the seconds of a step of the plain loop, and of the loop with ``way``.
 
-    ``way`` is ``recording`` (the loss is kept at every step) or the level of a probe. Both loops go on in turns, in
-    CPU time on one thread: what else the machine does is in neither.
+    ``way`` is ``recording`` (the loss is logged in a recorded run) or the level of a probe; either works at every step.
+    The loops go on in turns, ``steps`` steps each, after two that are not timed. Their ratio is the median of the
+    ratios of all rounds: what else the machine does falls on both, and on single rounds.
+
+    Args:
+        way: what is compared with the plain loop.
+        threads: 1: CPU time of the loop's thread; None: torch's default, and wall-clock time.
+        steps: timed steps of each loop in a round.
+        rounds: how often both are timed.
     """
-    least = {"plain": float("inf"), way: float("inf")}
-    with _one_thread():
-        loops = {name: training(name)[0] for name in least}
-        for number in range(rounds):
+    clock = time.perf_counter if threads is None else time.thread_time
+    seconds: dict[str, list[float]] = {"plain": [], way: []}
+    with _threads(threads), ExitStack() as until_the_end:
+        loops = {name: training(name, until_the_end)[0] for name in seconds}
+        for number in range(-2, rounds):
             for name, loop in loops.items() if number % 2 else reversed(loops.items()):
-                started = time.process_time()
-                for step in range(number * steps, (number + 1) * steps):
+                first = (number + 2) * (steps + 2)
+                for step in range(first, first + 2):  # the other loop left its data in the cache
                     loop(step)
-                least[name] = min(least[name], time.process_time() - started)
-    return least["plain"], least[way]
+                started = clock()
+                for step in range(first + 2, first + 2 + steps):
+                    loop(step)
+                if number >= 0:
+                    seconds[name].append((clock() - started) / steps)
+    plain = statistics.median(seconds["plain"])
+    return plain, plain * statistics.median(a / b for a, b in zip(seconds[way], seconds["plain"], strict=True))
 
 
-def training(way: str) -> tuple[Step, nn.Sequential]:
+def training(way: str, until_the_end: ExitStack) -> tuple[Step, nn.Sequential]:
     """Returns a function that takes one training step, and the network that it trains."""
     draw = torch.Generator().manual_seed(0)
     net = _network(draw)
     x = torch.randn(SAMPLES, WIDTHS[0], generator=draw)
     y = torch.randint(0, WIDTHS[-1], (SAMPLES,), generator=draw)
-    orders = [torch.randint(0, SAMPLES, (BATCH,), generator=draw) for _ in range(STEPS)]
+    orders = [torch.randint(0, SAMPLES, (BATCH,), generator=draw) for _ in range(64)]
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
 
     def plain(step: int) -> Tensor:
-        batch = orders[step % STEPS]
+        batch = orders[step % len(orders)]
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(net(x[batch]), y[batch])
         loss.backward()
@@ -53,20 +68,23 @@ def training(way: str) -> tuple[Step, nn.Sequential]:
         return loss
 
     def recorded(step: int) -> None:
-        table.add(step, {("loss", "network"): plain(step).detach()})
+        next(counted)  # the end of the step before, and the beginning of this one
+        run.log(loss=plain(step))
 
     def probed(step: int) -> None:
         with probe.step(step):
             plain(step)
 
     if way == "plain":
-        return lambda step: (plain(step), None)[1], net
+        return plain, net
     if way == "recording":
-        table = ReadingTable()
+        directory = until_the_end.enter_context(tempfile.TemporaryDirectory())
+        run = until_the_end.enter_context(record("bench", arm="plain", seed=0, out=directory, device="cpu"))
+        counted = run.steps(itertools.count())
         return recorded, net
     batch = (x[:BATCH], y[:BATCH]) if way == "deep" else None
     probe = ModuleProbe(net, optimizer, level=way, every=1, loss=_loss if batch else None, batch=batch)
-    probe.attach()
+    until_the_end.enter_context(probe)
     return probed, net
 
 
@@ -75,9 +93,9 @@ def _loss(net: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _threads(count: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(before if count is None else count)
     try:
         yield
     finally:

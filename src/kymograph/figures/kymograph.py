@@ -16,6 +16,8 @@ from kymograph.runs.store import Store
 from kymograph.statistics.intervals import mean_interval
 
 PART = {"about": "a series along depth, over depth and time, a panel per arm", "order": 2, "of": "series"}
+MOST_NAMES = 16
+"""Up to so many sites the vertical axis has their names, else their numbers."""
 STREAM = "depth (point of the stream)"
 """What the sites of a residual stream are, from the embedding to the read-out."""
 
@@ -32,7 +34,8 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:
         raise KymographError(f"no series of {declaration.name} has several sites and steps, as a kymograph needs")
-    display, array = sited[0]
+    several = [pair for pair in sited if len(pair[1].labels["site"]) > 1]  # one site is a curve, not a map
+    display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)
     quantity = f"{display.unit}\n({'geometric mean' if log else 'mean'} over seeds)"
     sites = str(display.facts.get("sites", "site"))
@@ -111,6 +114,8 @@ def kymograph(
         )
     for axes in grid[:, 0]:
         axes.set_ylabel(sites)
+        if len(names) <= MOST_NAMES and not all(str(name).isdigit() for name in names):
+            axes.set_yticks(range(len(names)), [str(name) for name in names])
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
         grid[last, column].set_xlabel(time)

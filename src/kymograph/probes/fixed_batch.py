@@ -20,8 +20,8 @@ Loss = Callable[[nn.Module, Any], Tensor]
 class FixedBatch:
     """What a quantity of the whole network is given.
 
-    ``state`` is the quantity's to keep from one measured step to the next, e.g. a vector to start from: tensors, numbers
-    and dictionaries of them, so that a run that was killed goes on with it.
+    ``state`` is the quantity's to keep from one measured step to the next, e.g. a vector to start from: tensors,
+    numbers and dictionaries of them, so that a run that was killed goes on with it.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, batch: Any) -> None:

@@ -2,8 +2,8 @@
 
 A forward hook sees the output, and a hook on that tensor (or on the node of the graph that made it, which is the same
 thing) its gradient. Module backward hooks are never used: they break on in-place operations and do not see
-dictionaries. An output is reduced inside the hook, because the next operation may overwrite it. A tensor hook belongs to
-the value that the tensor had when it was registered, so an in-place activation after a layer does not change which
+dictionaries. Everything is reduced inside the hook, because the next operation may overwrite it. A tensor hook belongs
+to the value that the tensor had when it was registered, so an in-place activation after a layer does not change which
 gradient is read.
 """
 
@@ -48,11 +48,11 @@ class Session:
         else:
             self.several.setdefault(key, [row[key]]).append(value)
 
-    def close(self, together: Callable[[str], str]) -> Row:
+    def close(self, together: Mapping[str, str]) -> Row:
         """Ends the step: removes the hooks on its tensors and returns its readings, one under each key."""
         row = self.row or {}
         for key, values in self.several.items():
-            row[key] = combine(values, together(key[0]))
+            row[key] = combine(values, together[key[0]])
         self.abandon()
         return row
 
@@ -67,11 +67,11 @@ class Session:
 
         It does what ``output.register_hook`` does, but for the handle, which costs more than all the rest.
         """
-        hooks = output._backward_hooks
+        hooks: Any = output._backward_hooks
         if hooks is None:
             hooks = output._backward_hooks = OrderedDict()
             if (node := output.grad_fn) is not None:
-                node._register_hook_dict(output)  # type: ignore[attr-defined]
+                node._register_hook_dict(output)
         name = ("kymograph", len(self._tensors))
         hooks[name] = on_gradient
         self._tensors.append((hooks, name))
@@ -139,7 +139,7 @@ class LayerHook:
         """Reads the output of one call, and asks for the gradient at it."""
         session = self.session
         row = session.row
-        if _is_compiling() or row is None or not _is_grad_enabled():
+        if row is None or not _is_grad_enabled() or _is_compiling():
             return  # evaluation without gradients is not part of the step
         if _in_backward() == -1:
             self._seen = row

@@ -76,6 +76,7 @@ class ModuleProbe:
         self._session = Session()
         self._table = ReadingTable()
         at = list(self._quantities.values())
+        self._together = {one.name: one.together for one in at}
         self._network = [one for one in at if one.place is Place.NETWORK]
         hooks = [(layer, LayerHook(layer, at, self._session)) for layer in self._layers]
         self._hooks = [(layer.module, hook) for layer, hook in hooks if hook.needed]
@@ -144,7 +145,7 @@ class ModuleProbe:
             if self._weights.reads_gradients and not self._optimizers:
                 self._weights.gradients(row)
             self._weights.end(row)
-            self._table.add(step, self._session.close(lambda name: self._quantities[name].together))
+            self._table.add(step, self._session.close(self._together))
             if not self.schedule.constant:
                 self._remove_hooks()
         self._measuring = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,36 +22,34 @@ BLOCK = 64
 class ReadingTable:
     """Rows of readings, one for each measured step; a reading is a tensor without dimensions, or a number.
 
-    Tensors stay on their device until a block of rows is full, so that an accelerator is waited for once in a block.
-    The tensors of one row are put into one that is there already: small tensors that stay would keep apart the memory
-    that training uses again and again.
+    Rows are kept as they come until a block of them is full, so that a step pays for next to nothing, and an
+    accelerator is waited for once in a block. A tensor on the CPU becomes a number at once: small tensors that stay
+    would keep apart the memory that training uses again and again.
     """
 
     def __init__(self, block: int = BLOCK) -> None:
         self._size = block
-        self._block: _Block | None = None
+        self._rows: list[Row] = []
         self._columns: dict[Key, int] = {}
         self._done: list[tuple[list[int], np.ndarray]] = []  # by block: columns, and values (rows, columns)
         self.steps: list[int] = []
 
     def add(self, step: int, row: Row) -> None:
         """Adds the readings of ``step``."""
-        keys, values = list(row), list(row.values())
-        if self._block is None or self._block.keys != keys or not self._block.add(values):
-            self.flush()
-            self._block = _Block(keys, values, self._size)
-            self._block.add(values)
+        for key, value in row.items():
+            if type(value) is not float and isinstance(value, Tensor) and value.is_cpu:
+                row[key] = float(value)
+        self._rows.append(row)
         self.steps.append(step)
-        if self._block.rows == self._size:
+        if len(self._rows) == self._size:
             self.flush()
 
     def flush(self) -> None:
         """Moves what is pending to the CPU."""
-        block, self._block = self._block, None
-        if block is None:
-            return
-        columns = [self._columns.setdefault(key, len(self._columns)) for key in block.keys]
-        self._done.append((columns, block.values()))
+        rows, self._rows = self._rows, []
+        for keys, group in itertools.groupby(rows, key=list):
+            columns = [self._columns.setdefault(key, len(self._columns)) for key in keys]
+            self._done.append((columns, _numbers([list(row.values()) for row in group])))
 
     def keys(self) -> list[Key]:
         """Returns the quantities and sites that were read so far, in the order in which they were first read."""
@@ -87,53 +86,31 @@ class ReadingTable:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state` returned."""
-        self._block = None
+        self._rows = []
         self.steps = [int(step) for step in state["steps"]]
         self._columns = {(name, site): place for place, (name, site) in enumerate(state["keys"])}
         self._done = [(list(one["columns"]), np.asarray(one["values"])) for one in state["blocks"]]
 
 
-class _Block:
-    """Some rows of readings with the same keys, whose tensors are of the same types on the same devices."""
-
-    def __init__(self, keys: list[Key], values: list[Number], size: int) -> None:
-        self.keys, self.rows = keys, 0
-        kinds = [(value.device, value.dtype) if isinstance(value, Tensor) else None for value in values]
-        self._numbers = [place for place, kind in enumerate(kinds) if kind is None]
-        self._table = np.full((size, len(keys)), np.nan)
-        self._tensors: list[tuple[list[int], Tensor, tuple[Tensor, ...]]] = []
-        for kind in dict.fromkeys(kind for kind in kinds if kind is not None):
-            places = [place for place, one in enumerate(kinds) if one == kind]
-            room = torch.empty(size, len(places), device=kind[0], dtype=kind[1])
-            self._tensors.append((places, room, room.unbind(0)))
-
-    def add(self, values: list[Number]) -> bool:
-        """Adds the readings of one step; says no if they are of other types or on other devices than the first."""
-        try:
-            if not self._tensors:
-                self._table[self.rows] = values  # type: ignore[assignment]
+def _numbers(rows: list[list[Number]]) -> np.ndarray:
+    """Returns readings, (rows, keys), in float64; all tensors of one type on one device are read at once."""
+    table = np.full((len(rows), len(rows[0])), np.nan)
+    kinds: dict[Kind, list[tuple[int, int, Tensor]]] = {}
+    for number, row in enumerate(rows):
+        for place, value in enumerate(row):
+            if isinstance(value, Tensor):
+                kinds.setdefault((value.device, value.dtype), []).append((number, place, value))
             else:
-                for places, _, rooms in self._tensors:
-                    torch.stack([values[place] for place in places], out=rooms[self.rows])  # type: ignore[misc]
-                for place in self._numbers:
-                    self._table[self.rows, place] = float(values[place])
-        except (RuntimeError, TypeError, ValueError):
-            if self.rows == 0:
-                raise  # a reading that is no number at all
-            return False
-        self.rows += 1
-        return True
-
-    def values(self) -> np.ndarray:
-        """Returns the readings (rows, keys) in float64."""
-        for places, room, _ in self._tensors:
-            self._table[: self.rows, places] = room[: self.rows].cpu().double().numpy()
-        return self._table[: self.rows]
+                table[number, place] = value
+    for found in kinds.values():
+        places = [place for _, place, _ in found]
+        table[[number for number, _, _ in found], places] = torch.stack([one for _, _, one in found]).cpu().double()
+    return table
 
 
 def combine(values: Sequence[Number], how: str) -> Number:
     """Returns one reading from those of several calls of a layer, on their device."""
-    if not isinstance(values[0], Tensor):
+    if not any(isinstance(value, Tensor) for value in values):
         numbers = [float(value) for value in values]
         found = put_together([(np.array([number]), np.array([True])) for number in numbers], how)
         return float(found[0])

@@ -13,7 +13,7 @@ from kymograph.probes.quantities import LoadedQuantity, Place
 
 
 def refuse_impossible(quantities: Sequence[LoadedQuantity], fixed: FixedBatch | None, twin: bool) -> None:
-    """Raises a sentence if quantities need a batch and there is none; ``twin``: the layers are read on an eager twin."""
+    """Raises a sentence if quantities, or the eager twin on which the layers are read, need a batch and have none."""
     network = [one.name for one in quantities if one.place is Place.NETWORK]
     if network and fixed is None:
         needing = " and ".join(network)

@@ -49,17 +49,21 @@ class WeightReader:
     def begin(self, row: Row) -> None:
         """Copies the weights as they are before the step, and reads them."""
         if self._weights or self._updates:
-            with torch.no_grad():
-                for group in self._prepared():
-                    group.measure(torch._foreach_copy_, self._weights, row)
+            self._read(torch._foreach_copy_, self._weights, row)
 
     def end(self, row: Row) -> None:
         """Reads what the step subtracted from the weights."""
         if self._updates:
-            with torch.no_grad():
-                for group in self._prepared():
-                    # where the copy was: fresh memory costs more
-                    group.measure(torch._foreach_sub_, self._updates, row)
+            self._read(torch._foreach_sub_, self._updates, row)  # where the copy was: fresh memory costs more
+
+    def _read(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
+        before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # what torch.no_grad does, in a fraction of its time
+        try:
+            for group in self._groups or self._prepared():
+                group.measure(fill, quantities, row)
+        finally:
+            torch._C._set_grad_enabled(before)
 
     def gradients(self, row: Row) -> None:
         """Reads the gradients as they are now; a layer without any is left out."""

@@ -169,10 +169,16 @@ class ActiveRun:
                     self._restore(self._state)
                 self._state = None
                 self.step = index
-                with contextlib.ExitStack() as measured:
-                    for probe in self._probes:
-                        measured.enter_context(probe.step(index))
+                for probe in self._probes:
+                    probe.begin(index)
+                try:
                     yield item
+                except BaseException:  # the loop was left in the middle of the step
+                    for probe in self._probes:
+                        probe.abandon()
+                    raise
+                for probe in self._probes:
+                    probe.end()
                 self.step = index + 1
                 self._tick(1)
                 self._save_if_due()

@@ -25,9 +25,16 @@ class _Column:
         self.blocks: list[np.ndarray] = []
         self.waiting: list[Any] = []
 
+    def takes(self, step: int, value: Any) -> bool:
+        """Says whether ``value`` is one more number like those before, which needs no closer look."""
+        plain = type(value) is float or (type(value) is Tensor and not value.dim())
+        return plain and self.sites is None and (not self.steps or self.steps[-1] < step)
+
     def add(self, step: int, value: Any) -> None:
         self.steps.append(step)
-        self.waiting.append(value.detach().clone() if isinstance(value, Tensor) else value)
+        if isinstance(value, Tensor):  # on the CPU a number costs less than a copy of the tensor
+            value = value.item() if value.is_cpu and not value.dim() else value.detach().clone()
+        self.waiting.append(value)
         if len(self.waiting) >= BLOCK:
             self.settle()
 
@@ -57,8 +64,11 @@ class LoggedSeries:
     def log(self, step: int, values: Mapping[str, Any]) -> None:
         """Keeps numbers that were measured at a step: one each, or several by site (a mapping, or a vector)."""
         for name, value in values.items():
-            sites, whole = _with_sites(name, value)
             column = self._columns.get(name)
+            if column is not None and column.takes(step, value):
+                column.add(step, value)
+                continue
+            sites, whole = _with_sites(name, value)
             if column is None:
                 column = self._columns[name] = _Column(name, sites)
             if sites != column.sites:
