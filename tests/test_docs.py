@@ -75,7 +75,7 @@ def quickly(run: Any, study: str, *arguments: Any, **options: Any) -> Any:
 def follow(found: list[Block], desk: Path) -> None:
     """Does what the blocks of a page say, from top to bottom."""
     for language, content in found:
-        if language in ("python", "toml") and (name := file_name(content)):
+        if language == "python" and (name := file_name(content)):
             (desk / name).write_text(content)
         elif language == "python":
             space: dict[str, Any] = {}
