@@ -8,7 +8,7 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab import run as lab_run
+from kymograph.lab import stage
 from kymograph.lab.run import SweepOptions, choose_seeds, sweep
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
@@ -79,7 +79,7 @@ def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatc
         asked.append(stacks)
         return choose("serial", stacks, workers, device, options)
 
-    monkeypatch.setattr(lab_run, "choose_engine", note)
+    monkeypatch.setattr(stage, "choose_engine", note)
     kymograph.run("depth", seeds=[1], out=tmp_path, quiet=True, **QUICK_DEPTH)
     assert asked[-1] == 3, "chosen for all stacks of the plan, not for those that are left"
 
