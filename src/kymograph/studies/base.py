@@ -80,8 +80,8 @@ class Study(ABC, Generic[Config]):
     tune: ClassVar[Tuned | Mapping[str, Tuned] | None] = None
     """How arms are tuned before they are evaluated: all of them in one way, or by name or pattern, the first that fits.
 
-    tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")
-    tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}
+    ``tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")``, or
+    ``tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}``.
     """
     drawings: ClassVar[Mapping[str, Drawing]] = {}
     """The study's figures by name: each a function in its ``figures.py``, and a line about it."""
