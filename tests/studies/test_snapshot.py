@@ -353,7 +353,7 @@ def test_figures_from_the_store_keep_their_published_names(store: Store, tmp_pat
     assert call("figure", "--from", str(store.root), "--out", str(tmp_path)) == 0
     names = {path.name for path in tmp_path.glob("*.pdf")}
     assert names == {"figure_snapshot_resmlp.pdf", "figure_snapshot_vit.pdf", "snapshot-kymograph.pdf",
-                     "snapshot-kymograph-gradient.pdf"}  # fmt: skip
+                     "snapshot-kymograph-gradient.pdf", "snapshot-differences.pdf"}  # fmt: skip
 
 
 def test_which_logs_lack_the_layernorm_is_told_by_setting_or_name(tmp_path: Path) -> None:
