@@ -72,7 +72,9 @@ def test_a_script_needs_no_main_guard_and_dask_is_silent(study: Path, tmp_path: 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_cluster_of_its_own_ends_with_the_sweep(how: signal.Signals, study: Path, tmp_path: Path) -> None:
     if how is signal.SIGINT and signal.getsignal(how) is signal.SIG_IGN:
-        pytest.skip("whoever started the tests ignores interrupts, as a script does for what it starts in the background")
+        pytest.skip(
+            "whoever started the tests ignores interrupts, as a script does for what it starts in the background"
+        )
     sweep = start(study, tmp_path / "out", 60.0, start_new_session=True)
     wait_for(trained)
     assert len(read_beats(tmp_path / "out" / "contract", time.time())) >= 1, "`watch` sees what is computed"
