@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -307,7 +308,7 @@ def test_a_compiled_model_is_measured_on_its_eager_twin_or_refused_in_a_sentence
     [
         ({"level": "deep"}, "sharpness .* need loss= and batch="),
         ({"level": "heavy"}, "there is no level 'heavy'; use light, standard or deep"),
-        ({"level": ["output_nrom"]}, "there is no quantity 'output-nrom'; did you mean 'output-norm'"),
+        ({"level": ["output_nrom"]}, "there is no quantity 'output_nrom'; did you mean 'output_norm'"),
         ({"layers": ["blocks.*"]}, "no layer matches 'blocks"),
         ({"every": 0}, "every must be a whole number of at least 1"),
         ({"budget": -1.0}, "budget must be a share"),
@@ -319,6 +320,32 @@ def test_what_cannot_be_is_refused_in_a_sentence(options: dict[str, Any], senten
     with pytest.raises(KymographError, match=sentence):
         ky.Probe(net, **options)
     assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_messages_offer_the_quantities_that_the_pages_describe_under_their_names() -> None:
+    """They used to offer counts that other quantities are computed from, which are described nowhere."""
+    with pytest.raises(KymographError) as refused:
+        ky.Probe(nn.Linear(2, 2), level="lite")
+    page = (Path(__file__).parents[2] / "docs/howto/probe.md").read_text()
+    listed = str(refused.value).partition("quantities: ")[2].split(", ")
+    assert "output_norm" in listed and {"unit_count", "output_size"}.isdisjoint(listed)
+    assert [name for name in listed if f"`{name}`" not in page] == []
+    assert ky.Probe(nn.Linear(2, 2), level=["output_size"]).names == ("output_size",)
+
+
+def test_a_probe_whose_steps_were_never_begun_says_so() -> None:
+    """It used to have no readings and nothing to say about it."""
+    net, x = nn.Linear(2, 2), torch.ones(3, 2)
+    with ky.Probe(net, every=1) as probe:
+        net(x).sum().backward()
+    assert probe.rows() == [] and any("no step was begun" in note for note in probe.notes)
+    with ky.Probe(net, every=1) as used, used.step(0):
+        net(x).sum().backward()
+    assert len(used.rows()) == 1 and used.notes == ()
+    again = ky.Probe(net, every=1)
+    again.load_state(used.state())
+    again.attach()
+    assert again.notes == (), "what was measured before a kill counts"
 
 
 def test_weights_that_are_not_there_are_refused() -> None:

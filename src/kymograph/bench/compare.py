@@ -208,20 +208,23 @@ def comparisons() -> dict[str, Comparison]:
         ),
         **{f"probe-{way}": _probe(way, 1) for way in PROBE_WAYS},
         **{f"probe-{way}-threads": _probe(way, None) for way in PROBE_LIMITS},
+        **{f"probe-{way}-wide": _probe(way, 1, wide=True) for way in PROBE_LIMITS},
     }
 
 
-def _probe(way: str, threads: int | None) -> Comparison:
+def _probe(way: str, threads: int | None, wide: bool = False) -> Comparison:
     about = "the loss logged in a recorded run" if way == "recording" else f"a probe at level `{way}`"
     how = "CPU time on one thread" if threads else "wall-clock time on all threads"
-    most = PROBE_LIMITS.get(way) if threads else None
+    most = PROBE_LIMITS.get(way) if threads and not wide else None
     rounds = 5 if way == "deep" else 200
+    network = "an MLP 784-256-256-256-256-10" if wide else "an MLP with 100,000 parameters"
 
     def both() -> tuple[float, float]:
-        return _probing().ratio(way, threads, rounds=rounds)
+        probing = _probing()
+        return probing.ratio(way, threads, rounds=rounds, widths=probing.WIDE if wide else probing.SMALL)
 
     return Comparison(
-        f"an MLP with 100,000 parameters, batch 128, Adam, {about} at every step; compared with the same loop without, "
+        f"{network}, batch 128, Adam, {about} at every step; compared with the same loop without, "
         f"in turns of 8 steps, {how}, median of {rounds} ratios",
         "s a step",
         lambda: both()[0],

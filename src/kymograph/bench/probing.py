@@ -15,11 +15,19 @@ from torch import Tensor, nn
 from kymograph.lab.record import record
 from kymograph.probes.probe import ModuleProbe
 
-WIDTHS, SAMPLES, BATCH, STEPS, ROUNDS = (784, 112, 96, 10), 4096, 128, 8, 200
+SMALL, WIDE = (784, 112, 96, 10), (784, 256, 256, 256, 256, 10)
+"""About 100,000 parameters; and the network on which other tools were measured, with 400,000."""
+SAMPLES, BATCH, STEPS, ROUNDS = 4096, 128, 8, 200
 Step = Callable[[int], object]
 
 
-def ratio(way: str, threads: int | None = 1, steps: int = STEPS, rounds: int = ROUNDS) -> tuple[float, float]:
+def ratio(
+    way: str,
+    threads: int | None = 1,
+    steps: int = STEPS,
+    rounds: int = ROUNDS,
+    widths: tuple[int, ...] = SMALL,
+) -> tuple[float, float]:
     """Returns the seconds of a step of the plain loop, and of the loop with ``way``.
 
     ``way`` is ``recording`` (the loss is logged in a recorded run) or the level of a probe; either works at every step.
@@ -31,11 +39,12 @@ def ratio(way: str, threads: int | None = 1, steps: int = STEPS, rounds: int = R
         threads: 1: CPU time of the loop's thread; None: torch's default, and wall-clock time.
         steps: timed steps of each loop in a round.
         rounds: how often both are timed.
+        widths: of the MLP's layers, from the input to the output.
     """
     clock = time.perf_counter if threads is None else time.thread_time
     seconds: dict[str, list[float]] = {"plain": [], way: []}
     with _threads(threads), ExitStack() as until_the_end:
-        loops = {name: training(name, until_the_end)[0] for name in seconds}
+        loops = {name: training(name, until_the_end, widths)[0] for name in seconds}
         for number in range(-2, rounds):
             for name, loop in loops.items() if number % 2 else reversed(loops.items()):
                 first = (number + 2) * (steps + 2)
@@ -50,12 +59,12 @@ def ratio(way: str, threads: int | None = 1, steps: int = STEPS, rounds: int = R
     return plain, plain * statistics.median(a / b for a, b in zip(seconds[way], seconds["plain"], strict=True))
 
 
-def training(way: str, until_the_end: ExitStack) -> tuple[Step, nn.Sequential]:
+def training(way: str, until_the_end: ExitStack, widths: tuple[int, ...] = SMALL) -> tuple[Step, nn.Sequential]:
     """Returns a function that takes one training step, and the network that it trains."""
     draw = torch.Generator().manual_seed(0)
-    net = _network(draw)
-    x = torch.randn(SAMPLES, WIDTHS[0], generator=draw)
-    y = torch.randint(0, WIDTHS[-1], (SAMPLES,), generator=draw)
+    net = _network(draw, widths)
+    x = torch.randn(SAMPLES, widths[0], generator=draw)
+    y = torch.randint(0, widths[-1], (SAMPLES,), generator=draw)
     orders = [torch.randint(0, SAMPLES, (BATCH,), generator=draw) for _ in range(64)]
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
 
@@ -102,9 +111,9 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _network(draw: torch.Generator) -> nn.Sequential:
+def _network(draw: torch.Generator, widths: tuple[int, ...]) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for wide, narrow in itertools.pairwise(WIDTHS):
+    for wide, narrow in itertools.pairwise(widths):
         layers += [nn.Linear(wide, narrow), nn.ReLU()]
     net = nn.Sequential(*layers[:-1])
     with torch.no_grad():

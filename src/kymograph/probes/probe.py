@@ -22,6 +22,7 @@ from kymograph.probes.schedule import Schedule
 from kymograph.probes.weights import WeightReader, optimizers_in
 
 NETWORK = "network"
+NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
 _AT_LAYERS = (Place.OUTPUT, Place.OUTPUT_GRADIENT, Place.ATTENTION)
 _AT_WEIGHTS = (Place.WEIGHT, Place.UPDATE, Place.WEIGHT_GRADIENT)
 
@@ -86,7 +87,7 @@ class ModuleProbe:
         self._twin = is_compiled(model) and any(one.place in _AT_LAYERS for one in at)
         refuse_impossible(at, self._fixed, self._twin)
         self._session.notes |= unmeasurable(at, self._layers)
-        self._attached = False
+        self._attached = self._was_attached = self._began = False
         self._step: int | None = None
         self._measuring = False
 
@@ -99,7 +100,7 @@ class ModuleProbe:
 
     def attach(self) -> None:
         """Lets `step` measure; hooks are attached for the measured steps only."""
-        self._attached = True
+        self._attached = self._was_attached = True
 
     def detach(self) -> None:
         """Removes every hook and lets go of the network; what was read stays."""
@@ -123,6 +124,7 @@ class ModuleProbe:
         self._step = int(step)
         if not self._attached:
             raise KymographError("the probe is not attached; use it in a with statement, or call attach() first")
+        self._began = True
         self.schedule.begin()
         self._measuring = self.schedule.due(self._step)
         if not self._measuring:
@@ -159,8 +161,9 @@ class ModuleProbe:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence on each layer or quantity that cannot be measured."""
-        return tuple(self._session.notes.values())
+        """A sentence on each layer or quantity that cannot be measured, and on a probe that was never used."""
+        unused = self._was_attached and not self._began and not self._table.steps
+        return (*self._session.notes.values(), *((NO_STEP,) if unused else ()))
 
     def state(self) -> dict[str, Any]:
         """Returns all that the probe has to know to go on after a kill: tensors, arrays, numbers and texts."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from kymograph.errors import KymographError
 from kymograph.probes.layers import ProbedLayer
 from kymograph.probes.quantities import LoadedQuantity, Place
-from kymograph.probes.readings import Row
+from kymograph.probes.readings import Key, Row
 
 
 class WeightReader:
@@ -57,13 +57,8 @@ class WeightReader:
             self._read(torch._foreach_sub_, self._updates, row)  # where the copy was: fresh memory costs more
 
     def _read(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
-        before = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(False)  # what torch.no_grad does, in a fraction of its time
-        try:
-            for group in self._groups or self._prepared():
-                group.measure(fill, quantities, row)
-        finally:
-            torch._C._set_grad_enabled(before)
+        for group in self._groups or self._prepared():
+            group.measure(fill, quantities, row)
 
     def gradients(self, row: Row) -> None:
         """Reads the gradients as they are now; a layer without any is left out."""
@@ -133,14 +128,14 @@ class _Group:
         On the CPU one layer after the other, while it is in the cache; else all at once.
         """
         for part in self._parts:
-            fill(part.copies, part.parameters)
+            fill(part.copies, part.weights())
             for quantity in quantities:
-                if quantity.flat:
-                    names, tensors = part.names, part.values
+                keys = part.keys(quantity)
+                values = quantity.function(part.values if quantity.flat else part.copies)
+                if len(keys) == 1 == len(values):
+                    row[keys[0]] = values[0]
                 else:
-                    names, tensors = part.tensor_names, part.copies
-                for name, value in zip(names, quantity.function(tensors), strict=True):
-                    row[quantity.name, name] = value
+                    row.update(zip(keys, values, strict=True))
 
     def measure_gradients(self, quantities: Sequence[LoadedQuantity], row: Row) -> None:
         """Reads the gradients, layer by layer in a row, next to those of the previous measured step."""
@@ -199,9 +194,29 @@ class _Part:
 
     def __init__(self, stretches: list[_Stretch], copies: list[Tensor], values: list[Tensor]) -> None:
         self.copies, self.values = copies, values
-        self.parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
-        self.names = [stretch.name for stretch in stretches]
-        self.tensor_names = [name for stretch in stretches for name in stretch.tensor_names]
+        self._parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
+        self._weights = [parameter.detach() for parameter in self._parameters]
+        self._stretches = stretches
+        self._keys: dict[str, list[Key]] = {}
+
+    def weights(self) -> list[Tensor]:
+        """Returns the parameters without their graph, which operations take much faster than the parameters.
+
+        They share the parameters' memory. A parameter that has got other memory since is seen by its address, which
+        nothing else can have while the old memory is held here.
+        """
+        for index, parameter in enumerate(self._parameters):
+            if parameter.data_ptr() != self._weights[index].data_ptr():
+                self._weights[index] = parameter.detach()
+        return self._weights
+
+    def keys(self, quantity: LoadedQuantity) -> list[Key]:
+        """Returns what the readings of a quantity are called, layer by layer or tensor by tensor."""
+        found = self._keys.get(quantity.name)
+        if found is None:
+            names = [name for one in self._stretches for name in ([one.name] if quantity.flat else one.tensor_names)]
+            found = self._keys[quantity.name] = [(quantity.name, name) for name in names]
+        return found
 
 
 class _GradientCopy:

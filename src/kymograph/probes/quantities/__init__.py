@@ -4,6 +4,7 @@ A quantity is one module here, with ``PART`` and a function of the module's name
 user's package adds its own through entry points of the group ``kymograph.probes.quantities``. ``PART`` says
 
 - ``about``, ``unit``: what it is;
+- ``log``: False, if it is drawn on a linear scale whatever its values, as a fraction is;
 - ``level``: from which level on it is read (``light``, ``standard``, ``deep``); without one only by name;
 - ``at``: what the function is given, see `Place`; or ``from``: the quantities that it is computed from, as arrays of
   shape (steps, layers), after training;
@@ -28,7 +29,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
 
 QUANTITIES = Registry("kymograph.probes.quantities", attribute="", noun="quantity")
@@ -72,10 +73,21 @@ def chosen(level: str | Iterable[str]) -> tuple[str, ...]:
     if level not in LEVELS:
         raise KymographError(
             f"there is no level {level!r}; use light, standard or deep, or a list of quantities: "
-            + ", ".join(_spelled(name) for name in QUANTITIES.names())
+            + ", ".join(offered())
         )
     included = LEVELS[: LEVELS.index(level) + 1]
     return tuple(_spelled(part.name) for part in QUANTITIES.parts().values() if part.facts.get("level") in included)
+
+
+def offered() -> list[str]:
+    """Returns the names of the quantities that are worth reading for their own sake.
+
+    Those without a level that others are computed from, such as counts of units, can be read by name as well.
+    """
+    parts = QUANTITIES.parts().values()
+    sources = {_spelled(source) for part in parts for source in part.facts.get("from", ())}
+    names = {_spelled(part.name): part for part in parts}
+    return [name for name, part in names.items() if "level" in part.facts or name not in sources]
 
 
 def load(names: Iterable[str]) -> dict[str, LoadedQuantity]:
@@ -90,6 +102,8 @@ def load(names: Iterable[str]) -> dict[str, LoadedQuantity]:
 
 def _load(name: str) -> LoadedQuantity:
     registered = name.replace("_", "-")
+    if registered not in QUANTITIES.parts():
+        raise KymographError(f"there is no quantity {name!r}{did_you_mean(name, offered())}")
     part = QUANTITIES.part(registered)
     facts, function = part.facts, QUANTITIES.load(registered)
     sources = tuple(map(_spelled, facts.get("from", ())))

@@ -7,6 +7,7 @@ import numpy as np
 PART = {
     "about": "share of units after a ReLU that are exactly 0 for every sample of the batch",
     "unit": "1",
+    "log": False,
     "level": "standard",
     "order": 21,
     "from": ["live_units", "unit_count"],

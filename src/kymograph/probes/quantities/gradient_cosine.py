@@ -7,6 +7,7 @@ import numpy as np
 PART = {
     "about": "cosine of a layer's weight gradients at this and the previous measured step",
     "unit": "1",
+    "log": False,
     "level": "standard",
     "order": 25,
     "from": ["weight_gradient_dot", "weight_gradient_norm"],

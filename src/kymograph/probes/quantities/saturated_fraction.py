@@ -7,6 +7,7 @@ from torch import Tensor, nn
 PART = {
     "about": "share of activations at which the slope of a tanh or sigmoid is below 5 % of its largest",
     "unit": "1",
+    "log": False,
     "level": "standard",
     "order": 22,
     "at": "output",

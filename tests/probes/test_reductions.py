@@ -1,0 +1,35 @@
+"""Norms and inner products: right at every scale that float32 has, and of every kind of tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kymograph.probes.reductions import inner_product, norm, norms_of
+
+
+@given(exponent=st.integers(-37, 37), seed=st.integers(0, 99), size=st.integers(1, 300))
+def test_norms_and_inner_products_neither_overflow_nor_underflow(exponent: int, seed: int, size: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    one, other = (torch.randn(size, generator=draw) * 10.0**exponent for _ in range(2))
+    mine, its = one.double().numpy(), other.double().numpy()
+    length = np.linalg.norm(mine)
+    assert norm(one) == pytest.approx(length, rel=1e-6)
+    assert inner_product(one, other) == pytest.approx(mine @ its, rel=1e-6, abs=1e-6 * length * np.linalg.norm(its))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
+def test_every_type_and_every_layout_has_a_norm(dtype: torch.dtype) -> None:
+    tensor = torch.arange(24.0).view(2, 3, 4).to(dtype)
+    expected = float(np.linalg.norm(np.arange(24.0)))
+    for value in (tensor, tensor.transpose(0, 2), tensor.flatten()[:]):
+        assert norm(value) == pytest.approx(expected, rel=1e-6)
+    assert norms_of([tensor, tensor[:1]])[0] == pytest.approx(expected, rel=1e-6) and norms_of([]) == []
+
+
+def test_nothing_is_0_and_what_is_not_finite_says_so() -> None:
+    assert norm(torch.zeros(3)) == norm(torch.zeros(0)) == 0.0
+    assert norm(torch.tensor([1.0, torch.inf])) == np.inf and np.isnan(norm(torch.tensor([1.0, torch.nan])))
