@@ -1,0 +1,59 @@
+"""Where does a small Transformer look as it learns to find a token again?
+
+kymograph run examples/attention_entropy.py --n-seeds 3
+kymograph figure attention-kymograph --from runs
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+import kymograph as ky
+
+TOKENS, LENGTH = 16, 12
+
+
+class Transformer(nn.Module):
+    """Embeds, attends in every layer, and names a token."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(TOKENS, width), nn.Parameter(torch.randn(LENGTH, width) * 0.3)
+        self.attend = nn.ModuleList(nn.MultiheadAttention(width, 4, batch_first=True) for _ in range(layers))
+        self.norm = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
+        self.head = nn.Linear(width, TOKENS)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Returns the scores (batch, tokens) at the last position."""
+        h = self.embed(tokens) + self.place
+        for attend, norm in zip(self.attend, self.norm, strict=True):
+            n = norm(h)
+            h = h + attend(n, n, n, need_weights=False)[0]
+        return self.head(h[:, -1])
+
+
+@ky.study(
+    name="attention",
+    question="Does attention sharpen as the task is learned?",
+    arms={"copy": {}, "random": {"random": True}},
+    headlines={"loss": "final loss"},
+    series=[ky.SeriesDisplay("attention_entropy", "Entropy of attention", "nats", log=False,
+                             forms=("kymograph", "profile"), facts={"sites": "layer"})],
+)  # fmt: skip
+def attention_study(run: ky.ActiveRun, *, random: bool = False, layers: int = 3, steps: int = 400) -> dict:
+    """Learns to name the token that the last one points to; in the arm ``random`` there is nothing to learn."""
+    with run.seeded("init"):
+        model = Transformer(32, layers)
+    optimizer = torch.optim.Adam(model.parameters(), 0.003)
+    run.watch(model, optimizer, every=5, level=["attention_entropy"])
+    for _ in run.steps(steps):
+        tokens = torch.randint(0, TOKENS, (128, LENGTH))
+        tokens[:, -1] %= LENGTH - 1  # the position to look at
+        target = torch.randint(0, TOKENS, (128,)) if random else tokens.gather(1, tokens[:, -1:])[:, 0]
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(tokens), target)
+        loss.backward()
+        optimizer.step()
+        run.log(loss=loss)
+    return {"loss": loss.item()}
