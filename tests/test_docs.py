@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import json
@@ -18,6 +19,7 @@ import pytest
 import kymograph
 from kymograph import registry
 from kymograph.cli.main import main
+from kymograph.report.sections import PANELS
 from tests.data import archive
 
 ROOT = Path(__file__).parent.parent
@@ -264,3 +266,20 @@ def test_the_findings_of_the_readme_are_among_the_verdicts_that_the_demo_wrote()
     assert len(rows) == 5 and {tuple(row) for row in rows} <= found
     assert "(REFUTED, +841 [+539, +1.14e+03])" in (ROOT / "README.md").read_text()
     assert "REFUTED | +841 [+539, +1.14e+03]" in table
+
+
+def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_first() -> None:
+    """It used to have neither `study` nor `record`, nor what their functions are given."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    entries = re.findall(r"^\.\. auto(?:function|class):: kymograph\.[\w.]+\.(\w+)$", page, re.MULTILINE)
+    assert set(kymograph.__all__) - {"__version__"} <= set(entries)
+    assert entries[:3] == ["study", "record", "ActiveRun"] and "compare" in entries
+    fields = dataclasses.fields(kymograph.SeriesDisplay)
+    assert all(f"        {field.name}: " in (kymograph.SeriesDisplay.__doc__ or "") for field in fields)
+
+
+def test_the_forms_of_a_series_that_are_described_are_those_that_there_are() -> None:
+    parts = PANELS.parts()
+    forms = {name for name, part in parts.items() if part.facts.get("scope") != "study"}
+    described = (kymograph.SeriesDisplay.__doc__ or "").split("forms: ")[1].split("facts: ")[0]
+    assert forms <= set(re.findall(r"``(\w+)``", described)), forms

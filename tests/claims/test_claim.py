@@ -59,3 +59,10 @@ def test_a_claim_knows_the_quantities_that_it_compares() -> None:
 def test_a_claim_that_makes_no_sense_is_refused(change: dict, words: str) -> None:
     with pytest.raises(KymographError, match=words):
         replace(CLAIM, **change)
+
+
+def test_a_scale_goes_by_either_name_and_no_other() -> None:
+    one, two = (Claim.compare("m", "a", "<", "b", scale=word, margin=1.1) for word in ("ratio", "log ratio"))
+    assert one == two and one.scale == "log ratio"
+    with pytest.raises(KymographError, match="'ratio' or 'difference', not 'log'"):
+        Claim.compare("m", "a", "<", "b", scale="log", margin=1.1)  # type: ignore[arg-type]

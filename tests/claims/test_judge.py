@@ -176,9 +176,10 @@ def test_claims_that_are_registered_and_not_judged_share_alpha() -> None:
 def test_too_few_seeds_for_the_family_are_the_reason_and_not_uncertainty() -> None:
     (verdict,) = told(World(runs(HIGH, LOW), unjudged_claims=6))
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.reason == "8 seeds cannot reach 0.05 in a family of 7; 9 seeds needed"
+    assert verdict.reason == "8 seeds cannot reach 0.05 in a family of 7; 9 seeds needed for 80 % power to support it"
     (sure,) = told(World(runs([1.5 + 1e-9 * seed for seed in range(6)], [0.5] * 6), unjudged_claims=1))
-    assert sure.reason == "6 seeds cannot reach 0.05 in a family of 2; 7 seeds needed", "with hardly any variance"
+    few = "6 seeds cannot reach 0.05 in a family of 2; 7 seeds needed for 80 % power to support it"
+    assert sure.reason == few, "with hardly any variance"
     (same,) = told(World(runs(NEAR, LOW), unjudged_claims=8))
     assert same.outcome is Outcome.EQUIVALENT, "equivalence is one-sided, and 9 / 2^8 is below 0.05"
     assert "8 seeds could not have shown an effect at 0.05 in a family of 9" in same.notes
@@ -187,7 +188,13 @@ def test_too_few_seeds_for_the_family_are_the_reason_and_not_uncertainty() -> No
 def test_an_uncertain_claim_says_how_many_seeds_it_needs() -> None:
     (verdict,) = told(runs([0.6, 0.9, -0.4, 1.1, 0.2, 0.7], [0.0] * 6))
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.seeds_needed is not None and f"{verdict.seeds_needed} seeds needed" in verdict.reason
+    assert verdict.seeds_needed is not None
+    assert verdict.reason.endswith(f"; {verdict.seeds_needed} seeds needed for 80 % power to support it")
+
+
+def test_a_note_on_one_claim_says_so_of_one() -> None:
+    (verdict,) = told(World(runs(HIGH, LOW), unjudged_claims=1))
+    assert "1 more registered claim shares the level and is not judged here" in verdict.notes
 
 
 def test_a_claim_whose_arms_were_never_asked_for_is_not_asked() -> None:

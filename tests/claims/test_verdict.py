@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.verdict import Outcome, Point, Verdict, Verdicts, decisive_p
+from kymograph.claims.verdict import Outcome, Point, Verdict, Verdicts, decisive_p, effect_text, settings_text
 
 SIDE = Quantity("a", Measure("x"))
 CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)
@@ -38,3 +38,31 @@ def test_what_could_not_be_decided_has_no_numbers_and_the_same_keys() -> None:
     invalid = Verdict(CLAIM, Outcome.INVALID, "why", "post hoc").row()
     assert list(invalid) == list(VERDICT.row())
     assert invalid["p_zero"] is None and invalid["failing_seeds"] is None and invalid["checks"] == []
+
+
+@pytest.mark.parametrize(
+    ("scale", "margin", "numbers", "shown"),
+    [
+        ("log ratio", 1.05, (0.977, 0.953, 0.9996), "×0.977 [0.953, 0.9996]"),
+        ("log ratio", 1.05, (0.977, 0.953, 1.0021), "×0.977 [0.953, 1.002]"),
+        ("log ratio", 1.1, (1.2, 1.1004, 1.3), "×1.2 [1.1004, 1.3]"),
+        ("log ratio", 1.1, (0.85, 0.8, 0.90914), "×0.85 [0.8, 0.9091]"),
+        ("difference", 0.1, (0.2, 0.10001, 0.3), "+0.2 [+0.10001, +0.3]"),
+        ("difference", 0.1, (0.0, -0.0999, 0.1), "+0 [-0.0999, +0.1]"),
+        ("difference", 0.0, (-0.21, -0.4, -1e-9), "-0.21 [-0.4, -1e-09]"),
+    ],
+)
+def test_rounding_moves_no_number_across_no_effect_or_the_margin(
+    scale: str, margin: float, numbers: tuple[float, float, float], shown: str
+) -> None:
+    """An interval that ended just below 1 used to be printed as ending at 1."""
+    claim = replace(CLAIM, scale=scale, margin=margin)  # type: ignore[arg-type]
+    verdict = replace(VERDICT, claim=claim, effect=numbers[0], interval=numbers[1:])
+    assert effect_text(verdict) == shown
+
+
+def test_settings_that_the_name_of_a_claim_states_are_not_repeated() -> None:
+    verdict = replace(VERDICT, claim=replace(CLAIM, name="c (lr 0.03, depth 2)"), setup="own")
+    verdict = replace(verdict, settings={"lr": 0.03, "steps": 60, "depth": 2})
+    assert settings_text(verdict) == "own, steps 60"
+    assert settings_text(replace(verdict, claim=CLAIM)) == "own, lr 0.03, steps 60, depth 2"

@@ -143,7 +143,7 @@ def test_a_verb_that_cannot_be_imported_stops_only_itself(tmp_path: Path) -> Non
         (["run", ".:x"], "cannot load the study"),
         (["run", "clipping", "--seeds"], "at least one seed"),
         (["run", "clipping", "--device", "tpu", "--seeds", "1"], "no device 'tpu'"),
-        (["run", "clipping", "--data", "learnable"], "is about data"),
+        (["run", "clipping", "--data", "learnable"], "data cannot be set: the arm 'extreme/no_clip' is about it"),
         (["calibrate", "absent", "--draws", "3"], "draws must be at least 19, not 3"),
         (["calibrate", "absent", "--nulls", "freesh"], "did you mean 'fresh'"),
         (["calibrate", "absent", "--data", "digit"], "there is no data set 'digit'; did you mean 'digits'"),

@@ -15,6 +15,7 @@ from kymograph.figures.style import COLOURS
 from kymograph.lab.figures import figure_names
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
+from tests.figures.test_inside_axes import points_outside
 from tests.report.pages import make_runs
 from tests.studies.tossing import REFERENCE, Tossing
 from tests.studies.warmup_example import warmup_study
@@ -104,7 +105,7 @@ def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -
     store = make_runs(tmp_path, steps=11)
     figure = profiles.draw(store, Declaration("own"), "stream")
     assert [axes.get_title() for axes in figure.axes] == ["at the start", "in the middle", "at the end"]
-    rows = {(panel, curve, seed, x): value for panel, curve, seed, x, value in figure.rows}
+    rows = {(panel, curve, seed, x): value for panel, curve, seed, x, _, value in figure.rows}
     stream = store.series("stream").sel(arm="wild").values  # (seed, step, site)
     for panel, step in (("at the start", 0), ("in the middle", 5), ("at the end", 10)):
         log = figure.axes[0].get_yscale() == "log"
@@ -117,3 +118,15 @@ def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -
 def test_a_series_without_depth_has_no_profile(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="no series of own has several sites"):
         profiles.draw(make_runs(tmp_path), Declaration("own"), "loss")
+
+
+def test_figures_of_claims_hide_nothing_and_their_labels_fit_their_axes(tossed: Store) -> None:
+    """The label of a low panel used to be taller than its axis and to run into the panel on its left."""
+    for name in ("tossing-grid", "tossing-differences"):
+        figure = kymograph.figure(name, tossed)
+        assert points_outside(figure) == []
+    heading = Declaration("tossing", headlines={"x": "the share of tosses that show heads, of all of them"})
+    figure = grid.draw(tossed, heading, kymograph.judge(tossed.root, studies=[Tossing()]))  # type: ignore[arg-type]
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        assert axes.yaxis.label.get_window_extent().height <= 1.1 * axes.bbox.height

@@ -181,7 +181,7 @@ def test_code_that_did_not_make_the_runs_does_not_verify(bundle: Path, tmp_path:
     assert all_hold(verify_bundle(rewritten(bundle, tmp_path / "same.zip")))
     with zipfile.ZipFile(bundle) as found:
         text = found.read("code/tossing/tests/studies/tossing.py")
-    other = rewritten(bundle, tmp_path / "other.zip", code_tossing_tests_studies_tossing_py=text + b"# edited\n")
+    other = rewritten(bundle, tmp_path / "other.zip", code_tossing_tests_studies_tossing_py=text + b"EDITED = True\n")
     first, *_ = verify_bundle(other, rerun=1)
     assert not first.holds and first.detail == "the code of tossing is not what made its runs"
 
@@ -191,7 +191,7 @@ def test_a_study_that_was_edited_since_or_has_no_run_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     source = Path(__file__).parents[1] / "studies" / "tossing.py"
-    Path("tossing.py").write_text(source.read_text() + "# edited\n")
+    Path("tossing.py").write_text(source.read_text() + "EDITED = True\n")
     with pytest.raises(KymographError, match=r"the code of tossing was edited since its runs were made .*bring back"):
         write_bundle(runs, "x.zip", {"tossing": load_with_reference("tossing.py")[1]})
     with pytest.raises(KymographError, match="holds no run of other; drop its --study"):

@@ -91,7 +91,7 @@ def test_a_stored_run_gives_what_the_script_prints(store: Store, found: CreditCa
 def test_the_command_asks_for_one_network(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     words = ("export", str(store.root), "--to", "script", "--output", str(tmp_path / "printed.json"))
     assert call(*words) == 1
-    assert "choose it with --arms and --seed (found: penalised, vanilla)" in capsys.readouterr().err
+    assert "choose it with --arms and --seed (found: vanilla, penalised)" in capsys.readouterr().err
     assert call(*words, "--arms", "penalised", "--seed", "42") == 0
     assert json.loads((tmp_path / "printed.json").read_text())["network"] == "penalised at seed 42"
 

@@ -360,7 +360,7 @@ def test_touching_the_code_to_drop_seeds_is_interim_and_counted_even_if_deleted(
     study.write_text(source)
     out = tmp_path / "runs"
     store = kymograph.run(f"{study}:Tossing", n_seeds=10, out=out, quiet=True)
-    study.write_text(source + "# x\n")
+    study.write_text(source + "TOUCHED = True\n")
     kymograph.run(f"{study}:Tossing", n_seeds=7, out=out, quiet=True)
     for one in store:
         shutil.rmtree(one.directory)

@@ -29,7 +29,7 @@ def test_it_is_a_study_with_arms_that_differ_in_what_they_set() -> None:
     assert constant.treatment == {"warmup_steps": 0} and warmup.treatment == {"warmup_steps": 10}
     (claim,) = warmup_study.claims()
     assert claim.study == "warmup" and claim.direction == "less" and claim.scale == "log ratio"
-    with pytest.raises(KymographError, match="is about warmup_steps"):
+    with pytest.raises(KymographError, match="warmup_steps cannot be set"):
         warmup_study.specs([1], fields={"warmup_steps": 3})
 
 

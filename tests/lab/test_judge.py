@@ -128,12 +128,16 @@ def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path
     assert judge(fresh, path)[0].registration == "changed after runs existed (margin)"
 
 
-def test_the_verb_prints_one_table_and_writes_files(
+def test_the_verb_prints_cards_or_one_table_and_writes_files(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     claims, rows, table = tmp_path / "claims.toml", tmp_path / "v.json", tmp_path / "v.md"
     claims.write_text(OWN)
     assert call("judge", str(finished), "--json", str(rows), "--markdown", str(table)) == 0
+    out = capsys.readouterr().out
+    for word in ("SUPPORTED     ", "INVALID       ", "set-up: ", "10 claims:"):
+        assert word in out
+    assert call("judge", str(finished), "--wide") == 0
     out = capsys.readouterr().out
     for word in ("claim", "origin", "verdict", "effect [95 % interval]", "SUPPORTED", "INVALID", "10 claims:"):
         assert word in out
@@ -267,4 +271,4 @@ def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pyte
     assert call(*words, "--seeds", "1", "2") == 0
     assert "2 seeds are too few for a verdict" in capsys.readouterr().err
     assert call(*words, "--n-seeds", "6") == 0
-    assert "6 seeds cannot decide the 13 claims of clipping:" in capsys.readouterr().err
+    assert "6 seeds cannot decide the 10 claims of clipping:" in capsys.readouterr().err

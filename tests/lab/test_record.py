@@ -50,7 +50,7 @@ def test_arms_and_seeds_add_up_and_are_judged(tmp_path: Path) -> None:
     store = ky.Store.open(tmp_path / "runs")
     assert len(store.finished) == 20 and all(one.holds for one in verify(tmp_path / "runs"))
     run = next(iter(store.finished))
-    assert run.config == {"optimizer.lr": 0.1, "arm": "high"} and run.series["layers"].sites == ("first", "second")
+    assert run.config == {"optimizer.lr": 0.1, "arm": "low"} and run.series["layers"].sites == ("first", "second")
     assert np.array_equal(run.series["layers"].value[:, 1], 2.0 * np.arange(5))
 
 
@@ -130,7 +130,7 @@ def test_what_is_logged_must_be_numbers_once_per_step(tmp_path: Path) -> None:
                 run.log(z=torch.ones(2, 2))
             with pytest.raises(KymographError, match="other sites"):
                 run.log(sites={"a": 1.0})
-                run.log(step + 10, sites={"b": 1.0})
+                run.log(step=step + 10, sites={"b": 1.0})
 
 
 def test_what_a_watched_network_cannot_say_is_noted(tmp_path: Path) -> None:
@@ -147,3 +147,39 @@ def test_what_a_watched_network_cannot_say_is_noted(tmp_path: Path) -> None:
 def test_a_registered_study_keeps_its_name(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="is a registered study"):
         ky.record("depth", arm="plain", seed=1, out=tmp_path)
+
+
+def test_a_finished_run_can_be_gone_past(tmp_path: Path) -> None:
+    for attempt in range(2):
+        for seed in (1, 2):
+            with ky.record("mine", arm="a", seed=seed, out=tmp_path, if_exists="skip") as run:
+                assert run.exists is (attempt == 1)
+                for step in run.steps(3):
+                    assert attempt == 0
+                    run.log({"x": step})
+                run.summary(x=float(attempt))
+    store = ky.Store.open(tmp_path)
+    assert [run.summary["x"] for run in store.finished] == [0.0, 0.0]
+    ky.record("mine", arm="a", seed=1, out=tmp_path, if_exists="skip").finish()
+    assert all(one.holds for one in verify(tmp_path)), "nothing was logged or written"
+    with pytest.raises(KymographError, match="if_exists='skip'"):
+        ky.record("mine", arm="a", seed=1, out=tmp_path)
+
+
+def test_a_seed_that_is_not_registered_is_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIM)
+    assert call("register", str(tmp_path / "runs"), str(tmp_path / "claims.toml")) == 0
+    assert "seeds: 42 123 456 " in capsys.readouterr().out
+    loop(tmp_path / "runs", "low", 42)
+    assert "decides nothing" not in capsys.readouterr().err
+    loop(tmp_path / "runs", "low", 7)
+    assert "note: seed 7 decides nothing: the claims about mine are registered for 42, 123" in capsys.readouterr().err
+
+
+def test_numbers_are_logged_by_name(tmp_path: Path) -> None:
+    with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
+        run.log({"x": 1.0}, y=2.0, step=5)
+        with pytest.raises(KymographError, match="by name"):
+            run.log(3)  # type: ignore[arg-type]
+    (one,) = ky.Store.open(tmp_path).finished
+    assert one.series["x"].step.tolist() == [5] and one.series["y"].value.tolist() == [2.0]

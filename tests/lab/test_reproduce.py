@@ -113,7 +113,8 @@ def test_its_page_works_in_a_browser(reproduced: tuple[Path, str], width: int, t
     assert complaints == [] and grave == []
 
 
-def test_a_table_says_how_many_it_averaged(depth_store: Store) -> None:
+def test_a_table_says_how_many_it_averaged(depth_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     table = headline_table(load_study("depth"), depth_store)
     lines = {line.split("  ")[0]: line for line in table.splitlines()}
     assert "missing" in lines["residual/zero"] and lines["plain"].split()[1] == "3"

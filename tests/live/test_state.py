@@ -15,8 +15,11 @@ import pytest
 from kymograph.errors import KymographError
 from kymograph.live.reading import read_state
 from kymograph.live.state import LiveState, RunCounts, StudyState
+from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.declaration import Arm, Declaration, write_declaration
 from kymograph.runs.log import DIRECTORY
+from kymograph.runs.names import named_runs
 from kymograph.runs.planned import PLAN
 from kymograph.runs.record import ARRAYS, STATUS, SUMMARY
 from kymograph.runs.store import Store
@@ -45,7 +48,7 @@ def test_every_condition_is_distinguished(tmp_path: Path) -> None:
     before = contents(tmp_path)
     state = read_state(tmp_path, time.time())
     study = only(state)
-    assert study.counts == RunCounts(finished=2, failed=1, running=2, stopped=1, waiting=1)
+    assert study.counts == RunCounts(finished=2, failed=1, running=2, missing=1, waiting=1)
     assert study.counts.planned == 7 and not state.ended
     assert [(run.arm, run.seed, run.condition, run.reason) for run in study.lost] == [
         ("a", 2, "failed", "RuntimeError: cursed")
@@ -55,7 +58,7 @@ def test_every_condition_is_distinguished(tmp_path: Path) -> None:
     ]
     assert {process.alive for process in study.processes} == {True, False}
     stopped.unlink()
-    assert only(read_state(tmp_path, time.time())).counts.stopped == 0
+    assert only(read_state(tmp_path, time.time())).counts.missing == 0
     before.pop(str(stopped))
     assert contents(tmp_path) == before, "reading changes nothing"
     json.dumps(state.to_json(), allow_nan=False)
@@ -189,7 +192,7 @@ def until(root: Path, wanted: Callable[[RunCounts], bool], seconds: float = 30) 
         time.sleep(0.02)
 
 
-def test_a_sweep_is_seen_running_stopped_running_and_done(tmp_path: Path) -> None:
+def test_a_sweep_is_seen_running_missing_running_and_done(tmp_path: Path) -> None:
     gate, out = tmp_path / "gate", tmp_path / "runs"
     gate.mkdir()
     out.mkdir()
@@ -200,8 +203,8 @@ def test_a_sweep_is_seen_running_stopped_running_and_done(tmp_path: Path) -> Non
     try:
         until(out, lambda c: c == RunCounts(running=1, waiting=1))
         sweep.send_signal(signal.SIGKILL)
-        stopped = until(out, lambda c: c.stopped == 1)
-        assert only(stopped).counts == RunCounts(stopped=1, waiting=1) and not stopped.ended
+        stopped = until(out, lambda c: c.missing == 1)
+        assert only(stopped).counts == RunCounts(missing=1, waiting=1) and not stopped.ended
         assert [process.alive for process in only(stopped).processes] == [False] and only(stopped).eta is None
         sweep.wait()
         sweep = start()
@@ -221,3 +224,21 @@ def test_a_sweep_is_seen_running_stopped_running_and_done(tmp_path: Path) -> Non
     finally:
         sweep.kill()
         sweep.wait()
+
+
+def test_arms_are_in_the_order_of_the_study_as_in_figures_and_report(tmp_path: Path) -> None:
+    runs = [*specs(1, arm="b"), *specs(1, arm="c"), *specs(1, arm="a")]
+    plan(tmp_path, runs)
+    for run in runs:
+        finish(tmp_path, run)
+    write_declaration(tmp_path / "warmup", Declaration("warmup", version=1, arms=(Arm("c"), Arm("b"), Arm("a"))))
+    assert [arm.name for arm in only(read_state(tmp_path, time.time())).arms] == ["c", "b", "a"]
+    assert Store.open(tmp_path).arms == ("c", "b", "a")
+
+
+def test_a_run_whose_process_was_killed_is_called_the_same_in_watch_and_in_the_list_of_runs(tmp_path: Path) -> None:
+    (run,) = specs(1)
+    plan(tmp_path, [run])
+    beat(tmp_path, [run], dead_process())
+    (named,) = named_runs(Archive.open(tmp_path))
+    assert only(read_state(tmp_path, time.time())).counts == RunCounts(**{named.status: 1})

@@ -50,8 +50,8 @@ def test_a_sparkline_rises_where_the_values_rise(values: list[float | None]) -> 
 
 def test_counts_as_text() -> None:
     assert format_counts(RunCounts(finished=3)) == "3/3 done"
-    counts = RunCounts(finished=3, failed=1, damaged=5, running=2, stopped=1, waiting=4)
-    assert format_counts(counts) == "3/16 done, 1 failed, 5 damaged, 2 running, 1 stopped, 4 waiting"
+    counts = RunCounts(finished=3, failed=1, damaged=5, running=2, missing=1, waiting=4)
+    assert format_counts(counts) == "3/16 done, 1 failed, 5 damaged, 2 running, 1 missing, 4 waiting"
 
 
 def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_lines_where_there_is_no_terminal_one_per_change(tmp_path: Path, monkeyp
     assert lines == [
         "warmup: 0/3 done, 1 running, 2 waiting",
         "warmup: 1/3 done, 2 waiting",
-        "warmup: 1/3 done, 1 stopped, 1 waiting",
+        "warmup: 1/3 done, 1 missing, 1 waiting",
         "warmup: 1/3 done, 1 failed, 1 waiting",
         "warmup failed: a, seed 1: RuntimeError: cursed",
         "warmup: 2/3 done, 1 failed",
@@ -108,7 +108,7 @@ def test_a_live_picture_on_a_terminal_that_ends_by_itself(
     later(monkeypatch, lambda: finish(tmp_path, runs[0]), lambda: finish(tmp_path, runs[1]))
     assert watch(str(tmp_path), console=shown) == 0
     text = file.getvalue()
-    assert "2 stopped" in text and "run the same command" in text and "2/2 done" in text
+    assert "2 missing" in text and "run the same command" in text and "2/2 done" in text
 
 
 def test_follow_goes_on_and_leaves_on_control_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

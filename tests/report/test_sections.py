@@ -9,7 +9,7 @@ from kymograph.report.page import build_page
 from kymograph.report.sections import section_of
 from kymograph.report.tables import Cell, declared_tables, headline_table, number_cell
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
-from tests.report.pages import NOW, make_runs
+from tests.report.pages import NOW, make_runs, store_of
 
 
 def test_every_setting_in_which_arms_differ_is_shown_and_none_of_the_others(tmp_path: Path) -> None:
@@ -108,3 +108,23 @@ def test_cells_have_mean_interval_and_what_is_missing() -> None:
     assert number_cell([1.0, 2.0, 3.0]) == Cell("2", "[−0.484, 4.48]")
     assert number_cell([2.0, None, "Infinity"]) == Cell("2", "(1 of 3 seeds)")
     assert number_cell([None]) == Cell("–") and number_cell([True, False, None]) == Cell("1 of 2")
+
+
+def test_a_series_kymograph_and_profile_are_next_to_each_other(tmp_path: Path) -> None:
+    """All kymographs used to come first, so that each stood next to the profile of another series."""
+    store = make_runs(tmp_path)
+    (setting,) = section_of(store, Declaration("own")).settings
+    assert [[chart.id.removeprefix("study-own-") for chart in group] for group in setting.chart_groups] == [
+        ["loss-curves"],
+        ["cosine-kymograph", "cosine-profile"],
+        ["stream-kymograph", "stream-profile"],
+    ]
+
+
+def test_an_arm_without_a_series_leaves_the_others_their_colours(tmp_path: Path) -> None:
+    make_runs(tmp_path, arms=("a", "b", "c"))
+    store = store_of(tmp_path, {1: np.ones(3), 2: np.ones(3)}, arm="aa")
+    (setting,) = section_of(store, Declaration("own")).settings
+    loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
+    assert [(key.name, key.colour) for key in loss.panels[0].keys] == [("a", 0), ("b", 2), ("c", 3)]
+    assert [arm["colour"] for arm in loss.data["panels"][0]["arms"]] == [0, 2, 3]

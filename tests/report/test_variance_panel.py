@@ -40,7 +40,7 @@ def test_a_directory_in_which_sources_were_varied_is_shown_as_the_command_prints
     done = vary_sources(REFERENCE, fixed_seeds(10), SweepOptions(tmp_path, "serial", quiet=True))
     chart = drawn(tmp_path, size="size", tilt="tilt")
     assert [panel.title for panel in chart.panels] == ["size", "tilt"]
-    assert [(key.name, key.note) for key in chart.panels[0].keys] == [("exact", "n = 10"), ("learned", "n = 10")]
+    assert [(key.name, key.note) for key in chart.panels[0].keys] == [("learned", "n = 10"), ("exact", "n = 10")]
     assert "sd of ln size" in chart.panels[0].picture and "sd of tilt" in chart.panels[1].picture
     assert chart.panels[0].picture.count("does nothing</text>") == 1
     rows = {(row[0], row[1], row[3]): row for row in chart.data["rows"]}

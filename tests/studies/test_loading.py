@@ -197,7 +197,7 @@ def test_a_study_in_one_file_draws_with_its_own_functions(place: Path) -> None:
 
 def test_a_study_edited_during_its_sweep_ends_the_sweep_once(place: Path) -> None:
     """Every run that was left used to be recorded as failed."""
-    edit = "        with open(__file__, 'a') as file:\n            file.write('# edited')\n"
+    edit = "        with open(__file__, 'a') as file:\n            file.write('EDITED = True')\n"
     (place / "mom.py").write_text(STUDY.replace("        return [RunR", f"{edit}        return [RunR"))
     with pytest.raises(KymographError, match="the code of mom changed while its runs were waiting"):
         kymograph.run("mom.py", seeds=[1, 2, 3], out="runs", quiet=True)

@@ -289,7 +289,7 @@ def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.C
     assert Store.open(tmp_path).runs[0].config["penalty"] == 0.5
     for options, message in (
         (("--arms", "resmlp/bp", "--penalty", "0.5"), "penalty is a part of the rule dfa, not of bp"),
-        (("--arms", "conv/bp", "--skip"), "arm 'conv/bp' is about skip = False"),
+        (("--arms", "conv/bp", "--skip"), "skip cannot be set: the arm 'conv/bp' is about it and has False"),
     ):
         assert call(*words, *options) == 1 and message in capsys.readouterr().err
     study = Snapshot()

@@ -166,7 +166,7 @@ def test_after_an_edit_its_runs_are_computed_again_and_the_old_ones_are_supersed
     words = ["run", "decay_study.py", *SEEDS, "--workers", "1"]
     command(*words, cwd=tmp_path)
     before = (tmp_path / edited).read_text()
-    (tmp_path / edited).write_text(before + "\n# an edit\n")
+    (tmp_path / edited).write_text(before + "\nEDITED = True\n")
     done = command(*words, cwd=tmp_path)
     assert "20 runs computed, 0 found" in done.stdout
     assert "the code of decay has changed" in done.stderr and "superseded" in done.stderr
@@ -240,7 +240,7 @@ def test_a_claim_on_superseded_runs_is_invalid_and_does_not_vanish(tmp_path: Pat
 def test_code_that_was_edited_and_not_run_again_is_noted(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     command("run", "decay_study.py", *SEEDS, "--workers", "1", cwd=tmp_path)
-    path.write_text(path.read_text() + "\n# an edit\n")
+    path.write_text(path.read_text() + "\nEDITED = True\n")
     command("judge", "runs", "--study", "decay_study.py", "--json", "v.json", cwd=tmp_path)
     (row,) = json.loads((tmp_path / "v.json").read_text())
     assert any("the study's code has changed since these runs" in note for note in row["notes"])

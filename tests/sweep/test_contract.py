@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from kymograph import judge
+from kymograph.claims.tuning import logged_choices
 from kymograph.errors import KymographError
+from kymograph.lab.run import choose_seeds
+from kymograph.runs.log import Log
 from kymograph.sweep.engines import dask as dask_engine
 from kymograph.sweep.engines import slurm as slurm_engine
+from tests.studies.warmup_example import warmup_study
 from tests.sweep.one_node_slurm import one_node_slurm, reason_to_skip
-from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
+from tests.sweep.rigs import NOTES, STUDIES, Rig, contents, copy_study, orders_of, trained
 
 SEEDS = (1, 2, 3, 4)  # two stacks
 ENGINES = ["serial", "processes", "dask", pytest.param("slurm", marks=pytest.mark.slurm)]
@@ -74,6 +79,32 @@ def test_the_same_stacks_come_to_the_same_bytes(rig: Rig, study: Path, tmp_path:
     assert contents(tmp_path / "out") == expected
     assert len(trained()) == 4, "the variable that names this file travelled with the orders"
     assert [path.name for path in (tmp_path / "out" / "contract").glob(".*")] == [], "nothing is left behind"
+
+
+def test_a_study_in_one_function_is_as_good_as_any(rig: Rig, tmp_path: Path) -> None:
+    """Its file is one that no worker has, and its runs are the same bytes as those of a program that calls it."""
+    study = Path(shutil.copy(STUDIES / "warmup_example.py", tmp_path / "warmup_example.py"))
+    done = rig.run(study, (1, 2), tmp_path / "out")
+    assert (done.computed, done.failures) == (4, ())
+    rig.run(study, (1, 2), tmp_path / "out")
+    warmup_study.run([1, 2], out=tmp_path / "here", quiet=True)
+    here = {path.rpartition("-")[0]: content for path, content in contents(tmp_path / "here").items()}
+    assert {path.rpartition("-")[0]: content for path, content in contents(tmp_path / "out").items()} == here
+    assert judge(tmp_path / "out")[0].n == 2
+
+
+@pytest.mark.slow
+def test_tuned_arms_are_tuned_on_every_engine(rig: Rig, tmp_path: Path) -> None:
+    study = Path(shutil.copy(STUDIES / "bowl.py", tmp_path / "bowl.py"))
+    arms, seeds = ["slow", "fast"], choose_seeds(None, 3)
+    rig.run(study, seeds, tmp_path / "out", arms=arms, fields={"depth": 1.0})
+    Rig("serial").run(study, seeds, tmp_path / "expected", arms=arms, fields={"depth": 1.0})
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected") != {}
+    here, there = (
+        {choice.arm: choice.value for choice in logged_choices(Log.read(tmp_path / name), "bowl")}
+        for name in ("out", "expected")
+    )
+    assert here == there and len(here) == len(arms)
 
 
 @pytest.mark.slow

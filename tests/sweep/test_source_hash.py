@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
+from kymograph.sweep.source_hash import code_text, dotted_name, source_files, source_hash
 
 
 def write(root: Path, **files: str) -> None:
@@ -97,3 +97,23 @@ def test_a_file_is_named_from_the_top_of_its_packages(tmp_path: Path) -> None:
     assert dotted_name(tmp_path / "top" / "inner" / "study.py") == ("top.inner.study", tmp_path.resolve())
     assert dotted_name(tmp_path / "top" / "inner" / "__init__.py") == ("top.inner", tmp_path.resolve())
     assert dotted_name(tmp_path / "alone" / "script.py") == ("script", (tmp_path / "alone").resolve())
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("# a comment\nx = f(1)\n\n\ny = '''a\n  # b\n\n'''\n", True),
+        ("x = f(1)   # why\ny = '''a\n  # b\n\n'''\n", True),
+        ("x = f(2)\ny = '''a\n  # b\n\n'''\n", False),
+        ("x = f(1)\ny = '''a\n  # c\n\n'''\n", False),
+        ("x = f(1)\ny = '''a\n  # b\n'''\n", False),
+        ("if True:\n    x = f(1)\ny = '''a\n  # b\n\n'''\n", False),
+    ],
+)
+def test_comments_and_empty_lines_are_not_code_and_texts_are(other: str, same: bool) -> None:
+    first = code_text(b"x = f(1)\ny = '''a\n  # b\n\n'''\n")
+    assert (code_text(other.encode()) == first) is same
+
+
+def test_what_is_no_python_is_hashed_as_it_is() -> None:
+    assert code_text(b"x = (\n  # open\n") == b"x = (\n  # open\n"

@@ -19,6 +19,8 @@ DIRECTIONS = ("greater", "less", "not less", "not greater", "equal")
 ABSENCES = ("not less", "not greater")
 """Directions that claim the absence of an effect of the margin's size."""
 SCALES = ("difference", "log ratio")
+SCALE_WORDS: Mapping[str, Scale] = {"ratio": "log ratio", "log ratio": "log ratio", "difference": "difference"}
+"""The scales, and what else they may be called where a user names one."""
 SIGNS: Mapping[str, Direction] = {"<": "less", ">": "greater", ">=": "not less", "<=": "not greater", "==": "equal"}
 SETUPS = ("script", "repaired", "own")
 MANIPULATION_CHECK = "manipulation check"
@@ -149,7 +151,7 @@ class Claim:
         right: str | float,
         *,
         margin: float | None = None,
-        scale: Literal["ratio", "difference"] = "ratio",
+        scale: Literal["ratio", "log ratio", "difference"] = "ratio",
         name: str = "",
         text: str = "",
         reduce: str | None = None,
@@ -170,7 +172,7 @@ class Claim:
                 the other direction, ``==`` that there is none in either.
             right: another arm, or a number.
             margin: the smallest effect that matters, as a ratio (default 1: any) or as a difference (default 0: any).
-            scale: whether the margin is a ratio, for positive quantities, or a difference.
+            scale: whether the margin is a ratio (or ``log ratio``), for positive quantities, or a difference.
             name: what to call it; default: what it says.
             text: what it says, in words; default: made of the rest.
             reduce: how a series becomes one number, e.g. ``last``.
@@ -181,7 +183,7 @@ class Claim:
         """
         if sign not in SIGNS:
             raise KymographError(f"a claim compares by one of {' '.join(SIGNS)}, not {sign!r}")
-        ratio = scale == "ratio"
+        ratio = named_scale(scale) == "log ratio"
         size = (1.0 if ratio else 0.0) if margin is None else float(margin)
         if ratio and size < 1:
             raise KymographError(
@@ -242,6 +244,13 @@ class Claim:
     def hash(self) -> str:
         """The SHA-256 of everything the claim says, which is kept with the runs."""
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+
+
+def named_scale(word: str) -> Scale:
+    """Returns the scale that a user's word names; raises a sentence if it names none."""
+    if word not in SCALE_WORDS:
+        raise KymographError(f"a claim's scale is 'ratio' or 'difference', not {word!r}")
+    return SCALE_WORDS[word]
 
 
 def _comparison_text(what: str, left: str, direction: str, right: str | float, margin: float, ratio: bool) -> str:

@@ -8,7 +8,7 @@ against = "extreme/no_clip"     # an arm, or a number
 series = "loss"                 # or summary = "final_loss"
 reduce = "last"
 direction = "less"              # greater, less, not less, not greater, equal
-scale = "log ratio"             # or "difference"
+scale = "ratio"                 # or "difference", the default
 margin = 1.1
 equivalence_margin = 1.05       # EQUIVALENT within this; without it, within the margin
 
@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.claims.claim import Check, Claim, Measure, Quantity, Scale, named_scale
 from kymograph.errors import KymographError, did_you_mean
 
 OWN_STUDY = "own"
@@ -102,13 +102,20 @@ def _claim(table: Mapping[str, Any], place: Path) -> Claim:
         right=right,
         direction=table["direction"],
         margin=_number(table["margin"], f"{label}: margin"),
-        scale=table.get("scale", "difference"),
+        scale=_scale(table.get("scale", "difference"), label),
         alpha=_number(table.get("alpha", 0.05), f"{label}: alpha"),
         checks=tuple(_check(check, left.arm, left.where, label) for check in checks),
         diverged=table.get("diverged", "invalid"),
         equivalence_margin=None if own is None else _number(own, f"{label}: equivalence_margin"),
         interaction=_interaction(table, label),
     )
+
+
+def _scale(word: Any, label: str) -> Scale:
+    try:
+        return named_scale(word if isinstance(word, str) else repr(word))
+    except KymographError as error:
+        raise KymographError(f"{label}: {error}") from None
 
 
 def _pair(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity | float]:

@@ -8,6 +8,7 @@ from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.estimands import Run
 from kymograph.claims.verdict import Checked, Point
 from kymograph.claims.world import World, fits, quantities
+from kymograph.wording import counted
 
 
 class CannotDecide(Exception):
@@ -78,7 +79,7 @@ def remarks(claim: Claim, world: World) -> list[str]:
     older = [code for arm in arms for code in world.superseded.get(arm, ())]
     if older:
         codes = ", ".join(dict.fromkeys(older))
-        count = f"{len(older)} {'run' if len(older) == 1 else 'runs'}"
+        count = counted(len(older), "run")
         found.append(f"{count} of the study's earlier code ({codes}) superseded and not used")
     if world.code_changed:
         found.append(world.code_changed)
@@ -95,7 +96,9 @@ def remarks(claim: Claim, world: World) -> list[str]:
     found += _tuning_remarks(list(arms), world)
     chosen_away = world.unjudged_claims - world.never_run_claims
     if chosen_away:
-        found.append(f"{chosen_away} more registered claims share the level and are not judged here")
+        verbs = ("shares", "is") if chosen_away == 1 else ("share", "are")
+        claims = counted(chosen_away, "more registered claim")
+        found.append(f"{claims} {verbs[0]} the level and {verbs[1]} not judged here")
     return found
 
 

@@ -12,6 +12,14 @@ MOST_LISTED = 6
 """The most seeds that a note lists."""
 
 
+_AIMS = {
+    Outcome.SUPPORTED: "support it",
+    Outcome.REFUTED: "refute it",
+    Outcome.EQUIVALENT: "show that the effect is within the margin",
+}
+"""What more seeds would do, if the effect stays as it was seen."""
+
+
 def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> tuple[str, int | None]:
     """Returns why the claim has its outcome, and the seeds needed to decide it if it is INCONCLUSIVE."""
     if decision.outcome is not Outcome.INCONCLUSIVE:
@@ -19,9 +27,10 @@ def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) ->
     if not evidence.values.any():
         return "every difference is zero", None
     needed, aim = seeds_to_decide(evidence, claim.alpha, family)
-    words = f"{needed:,} seeds needed" if needed is not None else "no number of seeds up to 1,000 would do"
-    if needed is not None and aim is Outcome.EQUIVALENT:
-        words += " to call it equivalent"
+    if needed is None:
+        words = "no number of seeds up to 1,000 would decide it"
+    else:
+        words = f"{needed:,} seeds needed for 80 % power to {_AIMS[aim]}"
     return f"{_open(claim, decision, evidence, family)}; {words}", needed
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from kymograph.claims.claim import Claim
 from kymograph.claims.verdict_frames import verdict_dataset, verdict_frame
 from kymograph.runs.files import plain
+from kymograph.runs.markdown import markdown_table
 from kymograph.runs.notebook_table import html_table
+from kymograph.wording import counted
 
 
 class Outcome(enum.StrEnum):
@@ -220,9 +222,7 @@ class Verdicts(Sequence[Verdict]):
 
     def markdown(self) -> str:
         """Returns the table in Markdown."""
-        header, rows = self.table()
-        lines = [header, ["---"] * len(header), *rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+        return markdown_table(*self.table())
 
     def to_pandas(self) -> Any:
         """Returns a table with one row per verdict; see `verdict_frame`."""
@@ -233,7 +233,7 @@ class Verdicts(Sequence[Verdict]):
         return verdict_dataset(self.verdicts)
 
     def __repr__(self) -> str:
-        return "\n".join([f"<{len(self)} verdict{'' if len(self) == 1 else 's'}>", *map(repr, self.verdicts)])
+        return "\n".join([f"<{counted(len(self), 'verdict')}>", *map(repr, self.verdicts)])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()
@@ -245,6 +245,14 @@ def setup_text(verdict: Verdict) -> str:
     settings = [f"{name} {value}" for name, value in verdict.settings.items()]
     kind = [verdict.claim.kind] if verdict.claim.kind is not None else []
     return ", ".join([verdict.claim.study, *kind, verdict.setup, *settings])
+
+
+def settings_text(verdict: Verdict) -> str:
+    """Returns set-up and settings as `setup_text` does, without the study and the settings that the name states."""
+    stated = verdict.claim.name.rpartition(" (")[2].removesuffix(")").split(", ")
+    settings = [f"{name} {value}" for name, value in verdict.settings.items()]
+    kind = [verdict.claim.kind] if verdict.claim.kind is not None else []
+    return ", ".join([*kind, verdict.setup, *(text for text in settings if text not in stated)])
 
 
 def p_text(p: float | None) -> str:
@@ -277,8 +285,28 @@ def effect_text(verdict: Verdict) -> str:
     if verdict.effect is None:
         return ""
     ratio = verdict.claim.scale == "log ratio"
-    form = (lambda value: f"{value:.3g}") if ratio else (lambda value: f"{value:+.3g}")
+
+    def form(value: float) -> str:
+        return f"{value:{'' if ratio else '+'}.{telling_digits(verdict.claim, value)}g}"
+
     text = ("×" if ratio else "") + form(verdict.effect)
     if verdict.interval is None:
         return text
     return f"{text} [{form(verdict.interval[0])}, {form(verdict.interval[1])}]"
+
+
+def telling_digits(claim: Claim, value: float, least: int = 3) -> int:
+    """Returns the significant digits with which ``value`` stays on its side of no effect and of the claim's margins.
+
+    An end of an interval at 0.9996 would be 1 with three digits, where the verdict says that it is below.
+    """
+    ratio = claim.scale == "log ratio"
+    bounds = {1.0 if ratio else 0.0}
+    for margin in (claim.margin, claim.equivalence_margin):
+        if margin:
+            bounds |= {margin, 1 / margin} if ratio else {margin, -margin}
+
+    def sides(number: float) -> list[tuple[bool, bool]]:
+        return [(number < bound, number > bound) for bound in bounds]
+
+    return next((digits for digits in range(least, 9) if sides(float(f"{value:.{digits}g}")) == sides(value)), least)

@@ -15,6 +15,7 @@ from kymograph.claims.across_settings import ClaimAcrossSettings, across_setting
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
 from kymograph.figures.differences import quantity_name
+from kymograph.figures.layout import wrap_labels
 from kymograph.figures.outcomes import LOOKS, draw_null_and_margin, effect_label, label_ratios, outcome_key
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.declaration import Declaration
@@ -51,6 +52,8 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
                   loc="outside lower center", ncols=3)  # fmt: skip
     left_out = f" ({len(shown)} of {len(panels)} panels)" if len(shown) < len(panels) else ""
     figure.entitle(f"Effects over the grid of {declaration.name}, with 95 % intervals{left_out}")
+    wrap_labels(figure, figure.look.leading)  # in every look: an effect's label is long, and its panel is low
+    figure.wrapped = True
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm, Normalize
 from kymograph.errors import KymographError
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.looks import current_look
-from kymograph.figures.scales import is_log_colour
+from kymograph.figures.scales import geometric_means, is_log_colour
 from kymograph.figures.style import MAP, MISSING, SIGNED_MAP, LabFigure, sheet, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration
@@ -37,9 +37,8 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     several = [pair for pair in sited if len(pair[1].labels["site"]) > 1]  # one site is a curve, not a map
     display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)
-    quantity = f"{display.unit}\n({'geometric mean' if log else 'mean'} over seeds)"
     sites = str(display.facts.get("sites", "site"))
-    return kymograph(array, display.title, quantity, declaration.time, sites=sites, log=log)
+    return kymograph(array, display.title, display.unit, declaration.time, sites=sites, log=log)
 
 
 @styled
@@ -54,26 +53,29 @@ def kymograph(
 ) -> LabFigure:
     """Draws a quantity with axes (arm, seed, step, site): one panel per arm, one colour scale for all.
 
-    Colour is the geometric mean over seeds, on a log scale; it is grey where no seed has a positive value. Without
-    ``log`` it is the mean, on a linear scale, which is diverging around 0 if some means are negative.
+    Colour is the geometric mean over seeds, on a log scale; it is grey where no seed has a positive value. If a cell
+    has seeds with exactly 0 and others without, all means are arithmetic, so that every seed counts. Without ``log``
+    the mean is arithmetic and the scale linear, diverging around 0 if some means are negative.
 
     Args:
         array: the quantity.
         title: of the whole figure.
-        quantity: the label of the colour bar.
+        quantity: the label of the colour bar, to which the kind of mean is added.
         time: the label of the horizontal axis.
         sites: the label of the vertical axis.
         log: whether colour is on a log scale.
     """
     arms, names = array.labels["arm"], array.labels["site"]
-    columns_of_data = ("arm", "step", "site", "geometric_mean" if log else "mean")
+    geometric = geometric_means(array.values, log, axis=1)
+    columns_of_data = ("arm", "step", "site", "geometric_mean" if geometric else "mean")
     steps = np.array(array.labels["step"], dtype=float)
     panels, counts = [], []
     for values in array.values:  # (seed, step, site)
         counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
-        shown = np.where(values > 0 if log else np.isfinite(values), values, np.nan).reshape(len(values), -1)
-        panels.append(mean_interval(shown, log=log)[0].reshape(values.shape[1:]))
+        means = mean_interval(values.reshape(len(values), -1), log=geometric)[0].reshape(values.shape[1:])
+        panels.append(np.where(means > 0, means, np.nan) if log else means)
     norm, colours = _colours(np.concatenate([panel[np.isfinite(panel)] for panel in panels]), log)
+    quantity += f"\n({'geometric mean' if geometric else 'mean'} over seeds)"
 
     columns = 2 if len(arms) in (2, 4) else min(len(arms), 3)
     if current_look().landscape:
@@ -114,7 +116,7 @@ def kymograph(
         )
     for axes in grid[:, 0]:
         axes.set_ylabel(sites)
-        if len(names) <= MOST_NAMES and not all(str(name).isdigit() for name in names):
+        if len(names) <= MOST_NAMES:
             axes.set_yticks(range(len(names)), [str(name) for name in names])
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))

@@ -136,13 +136,16 @@ def legends_above_data(figure: Figure, panels: Iterable[Axes]) -> None:
         rows = {axes.get_subplotspec().rowspan.start for axes in shown}  # type: ignore[union-attr]
         _grow(figure, len(rows) * tallest / figure.dpi)
     figure.draw_without_rendering()
+    tops = []
     for axes, legend in drawn:
         share = min(0.7, (axes.bbox.y1 - legend.get_window_extent().y0) / axes.bbox.height)
         low, high = axes.get_ylim()
         scale = axes.yaxis.get_transform()
         ends = scale.transform(np.array([low, high]))
         raised = ends[0] + (ends[1] - ends[0]) / (1 - share)
-        axes.set_ylim(low, float(scale.inverted().transform(np.array([raised]))[0]))
+        tops.append(float(scale.inverted().transform(np.array([raised]))[0]))
+    for (axes, _), top in zip(drawn, tops, strict=True):  # panels that share their axis get the highest of theirs
+        axes.set_ylim(top=max(top, axes.get_ylim()[1]))
 
 
 def _legend_at_top(axes: Axes) -> Legend:

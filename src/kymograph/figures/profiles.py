@@ -7,9 +7,9 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.layout import legends
-from kymograph.figures.scales import is_log
+from kymograph.figures.scales import geometric_means, is_log
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import LabFigure, colour, panel_grid, styled
+from kymograph.figures.style import LabFigure, colour, dash, panel_grid, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -23,7 +23,8 @@ MOST_NAMES = 12
 def draw(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
     """Draws the series (default: the first that has a value per site) against its sites, a panel per moment.
 
-    Curves are means over seeds with their 95 % interval; on a log axis geometric means.
+    Curves are means over seeds with their 95 % interval; on a log axis geometric means, unless some seeds are 0. The
+    panels have one vertical scale, so that they can be compared.
     """
     displays = [one for one in stored_displays(store, declaration) if series in (None, one.series)]
     arrays = [(one, store.series(one.series)) for one in displays]
@@ -32,19 +33,24 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
         raise KymographError(f"no series of {declaration.name} has several sites, as a profile needs")
     display, array = sited[0]
     moments = moments_of(array)
-    log = is_log(display, np.stack([values for _, values in moments]))
+    everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
+    log = is_log(display, everything)
+    geometric = geometric_means(everything, log, axis=2)
     figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
     sites = array.labels["site"]
+    for axes in grid[1:]:  # before anything is drawn: the limits then follow from what all panels hold
+        axes.sharey(grid[0])
     for axes, (moment, values) in zip(grid, moments, strict=True):
         for index, arm in enumerate(array.labels["arm"]):
             seed_curves(figure, axes, moment, arm, np.arange(len(sites)), values[index], array.labels["seed"],
-                        colour(store.arms, arm), log, marker="o")  # fmt: skip
+                        colour(store.arms, arm), log, marker="o", dash=dash(store.arms, arm), geometric=geometric,
+                        sites=sites)  # fmt: skip
         if log:
             axes.set_yscale("log")
         axes.set_title(moment)
         axes.set_xlabel(str(display.facts.get("sites", "site")))
         _name_sites(axes, sites)
-        axes.sharey(grid[0]) if axes is not grid[0] else axes.set_ylabel(display.unit)
+    grid[0].set_ylabel(display.unit)
     legends(figure, grid, inside=not figure.look.fixed)
     figure.entitle(f"{display.title}, along depth")
     return figure

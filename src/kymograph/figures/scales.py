@@ -13,12 +13,31 @@ def is_log(display: SeriesDisplay, values: np.ndarray) -> bool:
 
 
 def is_log_colour(display: SeriesDisplay, values: np.ndarray) -> bool:
-    """Returns whether colours stand for ``values`` on a log scale; undeclared, if none is negative and some positive.
+    """Returns whether colours stand for ``values`` on a log scale; undeclared, if all are positive.
 
-    A value of exactly 0 has no colour on a log scale, but keeps its cell.
+    Zeros among values that span decades are taken for underflow, as where gradients vanish: they have no colour on the
+    log scale, but count in the means (see `geometric_means`). Among other values they ask for a linear scale.
     """
+    if display.log is not None:
+        return display.log
     finite = values[np.isfinite(values)]
-    return bool((finite >= 0).all() and (finite > 0).any()) if display.log is None else display.log
+    if not len(finite) or finite.min() < 0:
+        return False
+    return bool(finite.min() > 0 or spans_decades(finite[finite > 0]))
+
+
+def geometric_means(values: np.ndarray, log: bool, axis: int = 0) -> bool:
+    """Returns whether means over the seeds, ``axis`` of ``values``, are geometric: on a log scale, without zeros.
+
+    The geometric mean of seeds of which one is 0 is 0, and that of the others is not a mean over all seeds. Where all
+    seeds are 0 both means are, so that this does not matter.
+
+    >>> geometric_means(np.array([[1.0, 0.0], [2.0, 0.0]]), log=True)
+    True
+    >>> geometric_means(np.array([[1.0, 0.0], [2.0, 3.0]]), log=True)
+    False
+    """
+    return log and not ((values <= 0).any(axis=axis) & (values > 0).any(axis=axis)).any()
 
 
 def spans_decades(values: np.ndarray) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
+from kymograph.figures.scales import geometric_means
 from kymograph.figures.spreads import INTERVAL, Spread
 from kymograph.figures.style import LabFigure, dot, stroke
 
 COLUMNS = ("panel", "curve", "seed", "x", "value")
+SITED_COLUMNS = ("panel", "curve", "seed", "x", "site", "value")
+"""Of curves along depth, whose ``x`` is a position and whose ``site`` is the layer's name."""
 _ALPHA = 0.2  # of a band
 Bin = Literal["mean", "max"]
 MOST_LINES = 100
@@ -48,12 +52,19 @@ def seed_curves(
     bin_by: Bin = "mean",
     marker: str | None = None,
     spread: Spread = INTERVAL,
+    *,
+    dash: Sequence[float] = (),
+    geometric: bool | None = None,
+    sites: Sequence[str] | None = None,
 ) -> None:
     """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
 
     Of more than `MOST_LINES` seeds the range is shaded instead.
 
     ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
+
+    ``geometric`` says whether the mean is geometric, which all arms of a panel should agree on; by default it is on a
+    log axis, unless some seeds are 0 where others are not. ``sites`` names the positions of curves along depth.
     """
     values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
     present = ~np.isnan(values).all(axis=1)
@@ -62,10 +73,14 @@ def seed_curves(
         axes.plot([], [], color=colour, label=f"{name} (no value)")
         return
     inside = ~np.isnan(values).all(axis=0)
-    x, values = binned(x[inside], values[:, inside], bin_by)
+    names = None if sites is None else {position: str(sites[int(position)]) for position in x[inside].tolist()}
+    if names is None:
+        x, values = binned(x[inside], values[:, inside], bin_by)
+    else:
+        x, values = x[inside], values[:, inside]
     if log and not (values > 0).any():
         axes.plot([], [], color=colour, label=f"{name} (n = {len(seeds)}; exactly 0, not on this scale)")
-        _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)))
+        _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)), names)
         return
     shown = np.where(values > 0, values, np.nan) if log else values
     if len(seeds) > MOST_LINES:
@@ -74,17 +89,23 @@ def seed_curves(
             lowest, highest = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
         axes.fill_between(x, lowest, highest, color=colour, alpha=0.12, linewidth=0)
     elif len(seeds) > 1:
-        axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=0.35, rasterized=True)
-    mean, low, high = spread.of(values, log)
-    axes.plot(
-        x, mean, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), label=f"{name} (n = {len(seeds)})"
-    )
+        axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=_seed_alpha(len(seeds)), rasterized=True,
+                  zorder=1.8)  # fmt: skip
+    mean, low, high = spread.of(values, geometric_means(values, log) if geometric is None else geometric)
+    drawn = np.where(mean > 0, mean, np.nan) if log else mean
+    axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
+              linestyle=(0, tuple(dash)) if dash else "-", label=f"{name} (n = {len(seeds)})")  # fmt: skip
     if len(seeds) > 1:
-        axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0)
+        axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
     lines = dict(zip(seeds, values, strict=True))
     if len(seeds) > 1:
         lines |= {"mean": mean, "low": low, "high": high}
-    _note(figure, panel, name, x, lines)
+    _note(figure, panel, name, x, lines, names)
+
+
+def _seed_alpha(seeds: int) -> float:
+    """Returns how strong one seed's line is: the more there are, the fainter, so that they do not hide the means."""
+    return min(0.35, max(0.08, 1.4 / seeds))
 
 
 def name_band(axes: Axes, spread: Spread, log: bool) -> None:
@@ -93,9 +114,12 @@ def name_band(axes: Axes, spread: Spread, log: bool) -> None:
         axes.fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=spread.label(log))
 
 
-def _note(figure: LabFigure, panel: str, name: str, x: np.ndarray, lines: dict) -> None:
+def _note(
+    figure: LabFigure, panel: str, name: str, x: np.ndarray, lines: dict, sites: Mapping[float, str] | None = None
+) -> None:
     for key, line in lines.items():
-        figure.note(
-            COLUMNS,
-            [(panel, name, key, at, value) for at, value in zip(x.tolist(), line.tolist(), strict=True)],
-        )
+        points = list(zip(x.tolist(), line.tolist(), strict=True))
+        if sites is None:
+            figure.note(COLUMNS, [(panel, name, key, at, value) for at, value in points])
+        else:
+            figure.note(SITED_COLUMNS, [(panel, name, key, at, sites[at], value) for at, value in points])

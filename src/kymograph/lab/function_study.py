@@ -94,7 +94,8 @@ class FunctionStudy(Study[Any]):
             global_randomness.set_state(before)
         if drawn:
             run.notes.append("random numbers came from the global generators, which were set by the run's seed")
-        return RunResult(series, summary_of(returned, self.body.__name__), notes=tuple(run.notes))
+        summary = summary_of(dict(run.summary), "run.summary") | summary_of(returned, self.body.__name__)
+        return RunResult(series, summary, notes=tuple(run.notes))
 
 
 def study(
@@ -110,6 +111,7 @@ def study(
     about: Mapping[str, str] | None = None,
     default_arms: Sequence[str] | None = None,
     tune: Tuned | Mapping[str, Tuned] | None = None,
+    threads: int | None = 1,
 ) -> Callable[[Body], FunctionStudy]:
     """Makes a study of a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers.
 
@@ -127,6 +129,8 @@ def study(
         default_arms: those that run if none are named; default: all.
         tune: how a setting of the arms is chosen on separate seeds before they are evaluated: one rule for all arms, or
             rules by the arms' names or patterns.
+        threads: how many torch threads a run may use; with one, runs have the same bits on every engine, and several of
+            them share a machine best; None: all, for a large network that has the machine to itself.
     """
 
     def decorate(function: Body) -> FunctionStudy:
@@ -148,6 +152,7 @@ def study(
             "time": time,
             "body": staticmethod(function),
             "tune": tune,
+            "threads": threads,
             "_arms": made,
             "_claims": stated,
             "__module__": function.__module__,
@@ -212,6 +217,11 @@ def _config_type(function: Body, study: str) -> type:
             raise KymographError(f"{study}: the setting {parameter.name} has no default; every setting needs one")
         hint = hints.get(parameter.name, type(parameter.default))
         default = parameter.default
+        if isinstance(default, list | dict | set):
+            raise KymographError(
+                f"{study}: the setting {parameter.name} is a {type(default).__name__}, which one run could change for "
+                "the next; use a tuple"
+            )
         fields.append((parameter.name, hint, dataclasses.field(default=default)))
     return dataclasses.make_dataclass(
         f"{study.title().replace('_', '')}Settings", fields, frozen=True, namespace={"__doc__": f"Settings of {study}."}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kymograph.runs.headlines import HeadlineNumber, arm_headlines
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
+from kymograph.wording import line_width
 
 
 def headline_table(study: Study, store: Store) -> str:
-    """Returns the study's headline numbers as text: a row per arm, mean over seeds and its 95 % interval."""
+    """Returns the study's headline numbers as text: a row per arm, mean over seeds and its 95 % interval.
+
+    Where that is wider than the terminal, each arm has a line per number instead.
+    """
     header = ["arm", "n", *study.headlines.values()]
     rows = []
     for arm in store.arms:
@@ -16,11 +22,20 @@ def headline_table(study: Study, store: Store) -> str:
         found = arm_headlines([run.summary for run in part], study.headlines)
         diverged = f" ({found.diverged} diverged)" if found.diverged else ""
         rows.append([arm, f"{len(part.seeds)}{diverged}", *map(_cell, found.numbers.values())])
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [header, *rows]
-    )
+    table = _columns([header, *rows])
+    if max(map(len, table)) <= line_width():
+        return "\n".join(table)
+    blocks = []
+    for arm, n, *cells in rows:
+        numbers = _columns([["", *pair] for pair in zip(study.headlines.values(), cells, strict=True)])
+        blocks.append("\n".join([f"{arm}, n {n}", *numbers]))
+    return "\n".join(blocks)
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns lines whose cells stand below each other."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _cell(number: HeadlineNumber) -> str:

@@ -30,6 +30,7 @@ from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import code_text, current_code
 from kymograph.studies.base import Study
 from kymograph.studies.loading import registered_study
+from kymograph.wording import counted
 
 
 def judge(
@@ -98,7 +99,7 @@ def judge(
         decided = {verdict.claim.name for verdict in verdicts}
         facts = {"own_not_asked": [claim.name for claim in own if claim.name not in decided]}
         if not verdicts:
-            raise KymographError(f"no run fits any of the {len(own)} claims; look at their study, arm and where")
+            raise KymographError(f"no run fits any of {counted(len(own), 'claim')}; look at their study, arm and where")
     return Verdicts(tuple(verdicts), facts)
 
 

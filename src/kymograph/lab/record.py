@@ -16,13 +16,14 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
 from kymograph.lab.function_study import summary_of
+from kymograph.lab.register import binding_plan
 from kymograph.runs.declaration import Arm, Declaration, read_declaration, write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_replaced, log_sweep
@@ -46,11 +47,12 @@ _SCALARS = (str, int, float, bool, type(None))
 class RecordedRun(ActiveRun):
     """A run of the user's own loop, from its start to its record; made by `record`."""
 
+    exists = False
+    """Whether the run was recorded before, so that there is nothing to do."""
+
     def __init__(self, root: Path, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
         """Starts the run: writes it into plan and log, and begins to beat."""
         self._root, self._spec = root, spec
-        self.summary: dict[str, Any] = {}
-        """The numbers that sum the run up; set them before it ends."""
         threads = import_torch().get_num_threads()
         self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
         self._started = time.perf_counter()
@@ -79,7 +81,7 @@ class RecordedRun(ActiveRun):
             raise KymographError("the run has ended already")
         try:
             series = self.end()
-            result = RunResult(series, summary_of(self.summary, "run.summary"), notes=tuple(self.notes))
+            result = RunResult(series, summary_of(dict(self.summary), "run.summary"), notes=tuple(self.notes))
             packed = pack_record(self._spec, result, self._facts)
         except BaseException as error:
             self._fail(error)
@@ -108,6 +110,28 @@ class RecordedRun(ActiveRun):
         shutil.rmtree(self._root / f"{self._spec.directory}.part", ignore_errors=True)
 
 
+class ExistingRun(ActiveRun):
+    """A run that is recorded already: it has no steps, and nothing that is done with it is kept; see ``if_exists``."""
+
+    exists = True
+
+    def __init__(self, spec: RunSpec[dict[str, Any]], device: str) -> None:
+        super().__init__(spec.arm, spec.seed, spec.config, device, _Quiet(), None, {})
+
+    def __enter__(self) -> ExistingRun:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def steps(self, over: Any) -> Iterator[Any]:
+        """Yields nothing."""
+        return iter(())
+
+    def finish(self) -> None:
+        """Leaves the record as it is."""
+
+
 class _Quiet:
     """Follows nothing."""
 
@@ -125,11 +149,11 @@ def record(
     seed: int,
     config: Mapping[str, Any] | None = None,
     out: str | Path = "runs",
-    if_exists: Literal["error", "replace"] = "error",
+    if_exists: Literal["error", "skip", "replace"] = "error",
     device: str = "auto",
     question: str = "",
     headlines: Mapping[str, str] | None = None,
-) -> RecordedRun:
+) -> RecordedRun | ExistingRun:
     """Starts to record a run of your own loop; use it in a ``with`` block, or call `finish` at its end.
 
     Args:
@@ -138,8 +162,8 @@ def record(
         seed: the replication; runs of different arms are paired by it.
         config: the settings; nested ones are flattened (``optimizer.lr``).
         out: the directory that holds the runs.
-        if_exists: what to do if the run is recorded already: refuse, or record it anew; the log keeps that, and
-            verdicts show it.
+        if_exists: what to do if the run is recorded already: refuse; ``skip`` it, which makes `exists` true and
+            ``run.steps`` empty, and keeps what is recorded; or ``replace`` it, which the log keeps and verdicts show.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``: ``run.device``.
         question: what the experiment asks.
         headlines: summary numbers that sum a run up, with what to call them.
@@ -149,8 +173,8 @@ def record(
         raise KymographError(f"{study!r} is a registered study; give your experiment another name")
     if tuned_study(study) is not None:
         raise KymographError(f"names that end in {SUFFIX!r} are those of runs that tune a study; choose another")
-    if if_exists not in ("error", "replace"):
-        raise KymographError(f"if_exists is 'error' or 'replace', not {if_exists!r}")
+    if if_exists not in ("error", "skip", "replace"):
+        raise KymographError(f"if_exists is 'error', 'skip' or 'replace', not {if_exists!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
     root = Path(out)
@@ -159,15 +183,29 @@ def record(
     settings = flat_settings(config or {})
     spec = RunSpec(study, arm, seed, settings, _version(directory))
     if is_finished(root, spec):
+        if if_exists == "skip":
+            return ExistingRun(spec, choose_device(device))
         if if_exists == "error":
             raise KymographError(
-                f"{study}, {arm}, seed {seed} is recorded already in {root}; record it anew with if_exists='replace'"
+                f"{study}, {arm}, seed {seed} is recorded already in {root}; go past it with if_exists='skip', or "
+                "record it anew with if_exists='replace'"
             )
         log_replaced(root, spec)
+    _note_other_seed(root, study, seed)
     with one_at_a_time(root):
         _declare(directory, study, arm, settings, question, headlines or {})
         log_sweep(root, [spec])
     return RecordedRun(root, spec, choose_device(device), _program())
+
+
+def _note_other_seed(root: Path, study: str, seed: int) -> None:
+    """Says so if the claims about an experiment are registered for other seeds, so that this run decides nothing."""
+    plan = binding_plan(Log.read(root), study)
+    if plan is not None and seed not in plan.seeds:
+        listed = ", ".join(map(str, plan.seeds))
+        print(
+            f"note: seed {seed} decides nothing: the claims about {study} are registered for {listed}", file=sys.stderr
+        )
 
 
 def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

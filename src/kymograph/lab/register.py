@@ -9,7 +9,6 @@ from typing import Any
 
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
-from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
 from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.grid import Grid, claims_on_grid
@@ -23,10 +22,11 @@ from kymograph.runs.files import make_directory
 from kymograph.runs.history import SWEEP
 from kymograph.runs.log import Log
 from kymograph.runs.tuned import tuning_study
-from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
+from kymograph.statistics.sign_flips import smallest_p
 from kymograph.streams import fixed_seeds
 from kymograph.studies.base import Study
 from kymograph.studies.loading import registered_study
+from kymograph.wording import counted
 
 LEAST_REGISTERED = 10
 """How many seeds a registration has at least: a pilot of three is an interim look, and not a new design."""
@@ -179,29 +179,16 @@ def _check_family(study: str, claims: Sequence[Claim], plan: Plan, history: Log)
         if smallest * count > level:
             raise KymographError(
                 f"the look at {look.seeds} seeds can decide nothing: the exact test reaches no p below {smallest:.2g}, "
-                f"and the look may spend {level:.2g} on {count} claims; leave it out"
+                f"and the look may spend {level:.2g} on {counted(count, 'claim')}; leave it out"
             )
     smallest = plan.design.smallest_p
     if smallest * count > strictest:
         raise KymographError(
-            f"{plan.design} cannot decide the {count} claims of {study} together: the exact test reaches no p below "
+            f"{plan.design} cannot decide {all_claims(count, study)} together: the exact test reaches no p below "
             f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
         )
 
 
-def planning_note(study: Study, arms: Collection[str], seeds: int) -> str | None:
-    """Returns why so many seeds cannot decide the study's claims about these arms, if they cannot."""
-    ready = [claim for claim in study.claims() if {quantity.arm for quantity in quantities(claim)} <= set(arms)]
-    if not ready:
-        return None
-    if seeds < LEAST_SEEDS:
-        few = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
-        return f"{few} too few for a verdict: claims need at least {LEAST_SEEDS}"
-    families = [claim.family for claim in ready]
-    largest = max(families, key=families.count)
-    if not can_decide(seeds, families.count(largest), ready[0].alpha):
-        return (
-            f"{seeds} seeds cannot decide the {families.count(largest)} claims of {largest}: "
-            f"the exact test reaches no p below {smallest_p(seeds):.2g}"
-        )
-    return None
+def all_claims(count: int, study: str) -> str:
+    """Returns so many claims of a study in words."""
+    return f"the claim of {study}" if count == 1 else f"the {count:,} claims of {study}"

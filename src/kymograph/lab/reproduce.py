@@ -18,8 +18,10 @@ from kymograph.lab.headline_table import headline_table
 from kymograph.lab.judge import judge
 from kymograph.lab.report import write_report
 from kymograph.lab.run import SweepOptions, choose_seeds, sweep
+from kymograph.lab.verdict_page import verdict_page
 from kymograph.report.verdict_table import print_verdicts, write_verdicts
 from kymograph.runs.archive import Archive
+from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
@@ -79,24 +81,27 @@ def reproduce(
     data: str = "digits",
     quick: bool = False,
     epochs: int | None = None,
+    study: str | None = None,
 ) -> int:
     """Runs all studies below ``options.out``, draws figures, prints tables and verdicts, writes the report.
 
-    Returns the exit code: 0 only if every run finished.
+    With ``study`` only that one, in its default arms and settings. Returns the exit code: 0 only if every run finished.
     """
     root = Path(options.out)
     seeds = choose_seeds(None, SEEDS if n_seeds is None else n_seeds)
     failed = 0
     ids: set[str] = set()
+    studies: dict[str, Study] = {}
     submitted = 0
-    for stage in stages(data, quick, epochs):
+    for stage in stages(data, quick, epochs) if study is None else [_whole(study, data)]:
         chosen = seeds[: stage.most_seeds]
         done = sweep(stage.study, chosen, options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
-        submitted += done.submitted
+        submitted += done.submitted + (0 if done.tuning is None else done.tuning.submitted)
         if done.submitted:
             continue
-        ids |= {spec.id for spec in done.study.specs(chosen, stage.arms, stage.fields)}
+        studies[done.study.name] = done.study
+        ids |= done.planned
         setting = " ".join(
             [*(stage.arms or ["default arms"]), *(f"{name}={value}" for name, value in stage.fields.items())]
         )
@@ -114,10 +119,19 @@ def reproduce(
     verdicts = judge(archive, only=ids)
     print()
     print_verdicts(verdicts)
-    written = list(write_verdicts(verdicts, str(root / "verdicts.json"), str(root / "verdicts.md")))
+    written = list(write_verdicts(verdicts, str(root / "verdicts.json"), None))
+    written.append(root / "verdicts.md")
+    given = [*(["--study", study] if study else []), *(["--data", data] if data != "digits" else [])]
+    command = " ".join(["kymograph reproduce", *given])
+    write_atomically(written[-1], verdict_page(verdicts, archive, studies.values(), ids, data, command).encode())
     page = write_report(archive, verdicts, root / "report.html", only=ids)
     print(f"verdicts: {', '.join(map(str, written))}\nreport: {page}")
     return 1 if failed else 0
+
+
+def _whole(study: str, data: str) -> Stage:
+    """Returns a study in its default arms, on a data set that is not its own if one is named."""
+    return Stage(study, "all", fields={"data": data} if data != "digits" else {})
 
 
 def _draw(study: Study, store: Store, directory: Path) -> None:

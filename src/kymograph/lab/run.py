@@ -10,6 +10,7 @@ from typing import Any
 
 from kymograph.claims.grid import Grid, grid_points
 from kymograph.errors import KymographError
+from kymograph.lab.claim_notes import changed_claims, numbers_that_no_run_has, planning_note
 from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.lab.settings_file import SweepChoice, read_settings
 from kymograph.lab.stage import PartSources, SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
@@ -44,6 +45,8 @@ class Sweep:
     """How many runs were left in the queue of a cluster."""
     tuning: Tuning | None = None
     """What came of tuning, if arms are tuned."""
+    planned: frozenset[str] = frozenset()
+    """The ids of the runs asked for, whatever became of them."""
 
 
 def run(
@@ -158,22 +161,35 @@ def sweep(
     if not options.quiet:
         for point in points:
             _note_other_settings(root, study, specs, {**(fields or {}), **point})
+        _print_each(
+            planning_note(study, {spec.arm for spec in specs}, len({spec.seed for spec in specs}), grid),
+            changed_claims(root, study, grid),
+        )
     outcomes = compute_missing(code, study.name, stacks, options) if missing else []
     failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
     submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
     store = Store.of_specs(root, specs)
-    done = Sweep(study, store, failures, missing - submitted, len(specs) - missing, submitted, tuning)
+    planned = frozenset(spec.id for spec in specs)
+    done = Sweep(study, store, failures, missing - submitted, len(specs) - missing, submitted, tuning, planned)
     if done.computed and not options.quiet:
         _print_notes(done)
     return done
 
 
 def _print_notes(done: Sweep) -> None:
-    """Prints what the runs carry as notes, and whether an arm is the same in all seeds."""
+    """Prints what the runs carry as notes, whether an arm is the same in all seeds, and what claims ask for in vain."""
     finished = done.store.finished.runs
-    same = same_in_all_seeds(finished, done.study.headlines)
-    for note in [*collected_notes(finished), *([same] if same else [])]:
-        print(f"note: {note}", file=sys.stderr)
+    _print_each(
+        *collected_notes(finished),
+        same_in_all_seeds(finished, done.study.headlines),
+        *numbers_that_no_run_has(done.study.claims(), finished),
+    )
+
+
+def _print_each(*notes: str | None) -> None:
+    for note in notes:
+        if note:
+            print(f"note: {note}", file=sys.stderr)
 
 
 def _specs(

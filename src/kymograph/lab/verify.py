@@ -22,6 +22,7 @@ from kymograph.runs.log import SHORT
 from kymograph.runs.spec import slug
 from kymograph.runs.superseded import current_code
 from kymograph.studies.base import Study
+from kymograph.wording import counted
 
 
 def verify(
@@ -74,7 +75,8 @@ def _log(archive: Archive) -> Finding:
         return Finding("the log", False, "there is none: these runs are from before the log, or it was deleted")
     heads = ", ".join(head[:SHORT] for head in log.heads)
     claims = {name for entry in log.of_kind(REGISTRATION) for name in entry.content.get("claims") or ()}
-    detail = f"{len(log.entries)} entries, {len(claims)} registered claims, head {heads}"
+    entries = counted(len(log.entries), "entry", "entries")
+    detail = f"{entries}, {counted(len(claims), 'registered claim')}, head {heads}"
     return Finding("the log", not log.problems, "; ".join(log.problems) or detail)
 
 
@@ -111,8 +113,8 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
     ]
 
 
-def _notes(*counted: tuple[int, str]) -> list[Finding]:
-    return [Finding(f"{count} {what}", True, note=True) for count, what in counted if count]
+def _notes(*counts: tuple[int, str]) -> list[Finding]:
+    return [Finding(f"{count} {what}", True, note=True) for count, what in counts if count]
 
 
 def _abandoned_text(history: History) -> str:

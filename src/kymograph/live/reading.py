@@ -105,7 +105,8 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
     declaration = _declaration_of(directory, name, notes)
     code = current_code((run.spec for run in found if run.spec is not None), {name: declaration})
     runs = [run for run in found if run.spec is None or code[run.spec.study].made(run.spec)]
-    groups = _by_arm_and_settings(runs)
+    position = {arm.name: index for index, arm in enumerate(declaration.arms)}
+    groups = _by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
     lost = [run for run in runs if run.condition in ("failed", "damaged")]
     return StudyState(
@@ -159,7 +160,7 @@ def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -
 def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunState:
     run_id = name.rsplit("-", 1)[-1]
     mine = [beat for beat in beats if run_id in beat.runs]
-    condition: Condition = "running" if any(beat.alive for beat in mine) else "stopped" if mine else "waiting"
+    condition: Condition = "running" if any(beat.alive for beat in mine) else "missing" if mine else "waiting"
     return RunState(run_id, planned.arm, planned.seed, condition, planned)
 
 
@@ -199,8 +200,8 @@ def _arm(declaration: Declaration, label: str, runs: Sequence[RunState]) -> ArmS
 
 def _unfinished(beats: Sequence[Beat], runs: Sequence[RunState]) -> list[Beat]:
     """Returns the heartbeats of running processes, and of those that ended and left runs undone."""
-    stopped = {run.id for run in runs if run.condition == "stopped"}
-    return [beat for beat in beats if beat.alive or stopped & set(beat.runs)]
+    missing = {run.id for run in runs if run.condition == "missing"}
+    return [beat for beat in beats if beat.alive or missing & set(beat.runs)]
 
 
 def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
@@ -220,10 +221,10 @@ def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
 
 
 def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Sequence[Beat], now: float) -> int | None:
-    if not beats or not counts.running + counts.waiting + counts.stopped:
+    if not beats or not counts.running + counts.waiting + counts.missing:
         return None
     took = [[run.stored.seconds for run in runs if run.stored and run.stored.seconds] for runs in groups.values()]
-    left = [sum(run.condition in ("waiting", "stopped") for run in runs) for runs in groups.values()]
+    left = [sum(run.condition in ("waiting", "missing") for run in runs) for runs in groups.values()]
     seconds = remaining_seconds(took, left, beats, now)
     return None if seconds is None else round(seconds)
 

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from kymograph.live.numbers import Headline, TracedSeries
 from kymograph.runs.files import plain
 
-Condition = Literal["finished", "failed", "damaged", "running", "stopped", "waiting"]
+Condition = Literal["finished", "failed", "damaged", "running", "missing", "waiting"]
 
 
 @dataclass(frozen=True)
 class RunCounts:
     """How many runs are in each condition.
 
-    ``stopped`` runs were being computed when their process ended; the records of ``damaged`` ones cannot be read, so
+    ``missing`` runs were being computed when their process ended; the records of ``damaged`` ones cannot be read, so
     that they are not done.
     """
 
@@ -24,7 +24,7 @@ class RunCounts:
     failed: int = 0
     damaged: int = 0
     running: int = 0
-    stopped: int = 0
+    missing: int = 0
     waiting: int = 0
 
     @property
@@ -93,7 +93,7 @@ class StudyState:
     @property
     def ended(self) -> bool:
         """Whether every run has ended, well or badly."""
-        return self.counts.running == self.counts.stopped == self.counts.waiting == 0
+        return self.counts.running == self.counts.missing == self.counts.waiting == 0
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def format_counts(counts: RunCounts) -> str:
     >>> format_counts(RunCounts(finished=3, waiting=1))
     '3/4 done, 1 waiting'
     """
-    names = ("failed", "damaged", "running", "stopped", "waiting")
+    names = ("failed", "damaged", "running", "missing", "waiting")
     others = [f"{count} {name}" for name in names if (count := getattr(counts, name))]
     return ", ".join([f"{counts.finished}/{counts.planned} done", *others])
 
@@ -175,8 +175,8 @@ def _study(study: StudyState, now: float, width: int) -> list:
     parts += [_text(f"  {_format_lost(run)}", style="red") for run in study.lost[:MOST_LOST]]
     if len(study.lost) > MOST_LOST:
         parts.append(_text(f"  and {len(study.lost) - MOST_LOST} more failed or damaged", style="red"))
-    if counts.stopped and not counts.running:
-        parts.append(_text("  stopped: the process has ended; run the same command again to continue", style="yellow"))
+    if counts.missing and not counts.running:
+        parts.append(_text("  missing: the process has ended; run the same command again to continue", style="yellow"))
     if study.superseded:
         parts.append(_text(f"  {format_superseded(study)}", style="dim"))
     parts += [_text(f"  {note}", style="red") for note in study.notes]
@@ -191,7 +191,7 @@ def _process_table(processes: Sequence[ProcessState], now: float) -> Table:
         table.add_column(column, header_style="dim", overflow="fold")
     for process in processes:
         share = f"{process.done}/{process.steps} ({100 * process.done // max(process.steps, 1)} %)"
-        since = format_duration(max(now - process.started, 0)) if process.alive else "stopped"
+        since = format_duration(max(now - process.started, 0)) if process.alive else "ended"
         table.add_row(_text(f"  {format_runs(process)}"), share, since, _text(process.message))
     return table
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kymograph.figures.scales import geometric_means
 from kymograph.figures.seed_curves import binned
 from kymograph.report.chart import Chart, ChartRequest, Key, Panel, rounded, scale_data, seeds_text
 from kymograph.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
@@ -35,6 +36,8 @@ class ArmCurve:
     low: np.ndarray
     high: np.ndarray
     log: bool
+    geometric: bool
+    """Whether the mean is geometric: on a log scale, unless some seeds are 0."""
     width: int
     """How many steps one point stands for."""
     overflows: bool
@@ -77,10 +80,11 @@ class LineAxes:
 
 def arm_curves(array: LabelledArray, x: np.ndarray, log: bool, bin_by: str) -> dict[str, ArmCurve]:
     """Returns the lines of every arm of ``array`` (arm, seed, x), thinned to `POINTS` points."""
-    return {name: _arm_curve(array, name, x, log, bin_by) for name in array.labels["arm"]}
+    geometric = geometric_means(np.where(np.abs(array.values) < 1 / LARGEST, 0.0, array.values), log, axis=1)
+    return {name: _arm_curve(array, name, x, log, geometric, bin_by) for name in array.labels["arm"]}
 
 
-def _arm_curve(array: LabelledArray, name: str, x: np.ndarray, log: bool, bin_by: str) -> ArmCurve:
+def _arm_curve(array: LabelledArray, name: str, x: np.ndarray, log: bool, geometric: bool, bin_by: str) -> ArmCurve:
     values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
     beyond = np.abs(values) > LARGEST
     overflows = bool(beyond.any())
@@ -91,12 +95,16 @@ def _arm_curve(array: LabelledArray, name: str, x: np.ndarray, log: bool, bin_by
     inside = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(len(x), dtype=bool)
     if not inside.any():
         nothing = np.empty(0)
-        return ArmCurve(name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, log, 1, overflows, False)
+        return ArmCurve(
+            name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, log, geometric, 1, overflows, False
+        )
     thin, values = binned(x[inside], values[:, inside], "max" if bin_by == "max" else "mean", POINTS)
-    shown = np.where(values > 0, values, np.nan) if log else values
-    mean, low, high = mean_interval(shown, log)
+    mean, low, high = mean_interval(values, geometric)
+    if log:
+        mean = np.where(mean > 0, mean, np.nan)
     zeros = bool(log and (values == 0).any())
-    return ArmCurve(name, seeds, thin, values, mean, low, high, log, -(-int(inside.sum()) // POINTS), overflows, zeros)
+    width = -(-int(inside.sum()) // POINTS)
+    return ArmCurve(name, seeds, thin, values, mean, low, high, log, geometric, width, overflows, zeros)
 
 
 def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: LineAxes) -> Chart | None:
@@ -117,17 +125,24 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
         ends = np.concatenate([arm.x for arm in here])
         first, last = ends.min() - edge, max(ends.max(), ends.min() + 1) + edge
         x = Scale(float(first), float(last), left, left + width)
-        panels.append(_panel(group.title, here, x, y, request.display.unit, labels))
-        data.append({"title": group.title, "x": scale_data(x), "arms": [_arm_data(arm) for arm in here]})
+        panels.append(_panel(request, group.title, here, x, y, labels))
+        data.append(
+            {
+                "title": group.title,
+                "x": scale_data(x),
+                "arms": [_arm_data(arm, request.colours[arm.name]) for arm in here],
+            }
+        )
     facts = {"kind": "curves", "time": labels.x_label, "unit": request.display.unit,
              "names": list(labels.names) if labels.names else None, "y": scale_data(y), "box": FRAME.box,
              "panels": data}  # fmt: skip
     return Chart(request.id, labels.title, tuple(panels), _caption(list(arms.values()), drawn, y, labels), facts)
 
 
-def _arm_data(arm: ArmCurve) -> dict[str, object]:
+def _arm_data(arm: ArmCurve, colour: int) -> dict[str, object]:
     return {
         "name": arm.name,
+        "colour": colour,
         "seeds": list(arm.seeds[:MOST_SEEDS]),
         "x": rounded(arm.x),
         "mean": rounded(arm.mean),
@@ -139,7 +154,7 @@ def _arm_data(arm: ArmCurve) -> dict[str, object]:
 
 
 def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labels: LineAxes) -> str:
-    mean = "Geometric mean" if labels.log else "Mean"
+    mean = "Geometric mean" if any(arm.geometric for arm in arms) else "Mean"
     sentences = [
         f"{mean} over {seeds_text([len(arm.seeds) for arm in drawn])} per arm, its 95 % interval (strong band) and the "
         "range of the seeds (faint band).",
@@ -148,7 +163,8 @@ def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labe
     if any(len(arm.seeds) > MOST_SEEDS for arm in arms):
         sentences.append(f"Hovering and the CSV file show the first {MOST_SEEDS} seeds of an arm.")
     if any(arm.zeros for arm in arms):
-        sentences.append("Values of exactly 0 cannot be shown on a log scale; hover, or see the CSV file.")
+        counted = "" if any(arm.geometric for arm in arms) else ", but count in the means"
+        sentences.append(f"Values of exactly 0 cannot be shown on a log scale{counted}; hover, or see the CSV file.")
     if any(arm.loses_seeds for arm in arms):
         sentences.append("Seeds that diverged are left out from that point on.")
     if any((arm.low < y.low).any() or (arm.high > y.high).any() for arm in drawn):
@@ -158,9 +174,11 @@ def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labe
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _panel(title: str, arms: Sequence[ArmCurve], x: Scale, y: Scale, unit: str, labels: LineAxes) -> Panel:
+def _panel(request: ChartRequest, title: str, arms: Sequence[ArmCurve], x: Scale, y: Scale, labels: LineAxes) -> Panel:
+    unit = request.display.unit
     bands, lines, keys = [], [], []
-    for colour, arm in enumerate(arms):
+    for arm in arms:
+        colour = request.colours[arm.name]
         pixels = x(arm.x)
         inside = y(np.clip(arm.low, y.low, y.high)), y(np.clip(arm.high, y.low, y.high))
         if len(arm.seeds) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,12 @@ import numpy as np
 from markupsafe import Markup
 
 from kymograph.errors import KymographError
-from kymograph.report.grouping import ArmGroup, group_arms
+from kymograph.report.grouping import ARMS_PER_PANEL, ArmGroup, group_arms
 from kymograph.report.svg import Scale
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.runs.store import Store
+from kymograph.wording import counted
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Chart:
     """What all panels share, e.g. a colour bar."""
     series: tuple[str, ...] = ()
     """Series that the chart shows besides the one it was asked for."""
+    together: str = ""
+    """Successive charts with the same text here are kept next to each other; empty: the chart is by itself."""
 
     @property
     def file(self) -> str:
@@ -89,8 +93,26 @@ class ChartRequest:
         return array.sel(site=site) if site in array.labels["site"] else None
 
     def groups(self, arms: Sequence[str]) -> list[ArmGroup]:
-        """Returns which of ``arms`` share a panel."""
-        return group_arms(arms, self.arm_panels)
+        """Returns which of ``arms`` share a panel, as in the other charts of these runs."""
+        groups = (
+            ArmGroup(group.title, tuple(arm for arm in group.arms if arm in arms))
+            for group in group_arms(self.store.arms, self.arm_panels)
+        )
+        return [group for group in groups if group.arms]
+
+    @functools.cached_property
+    def colours(self) -> dict[str, int]:
+        """The colour of every arm, an index into the page's palette: the one that figures give it.
+
+        It is the arm's position among all, unless two arms of one panel would then look alike.
+        """
+        found: dict[str, int] = {}
+        position = {arm: index % ARMS_PER_PANEL for index, arm in enumerate(self.store.arms)}
+        for group in group_arms(self.store.arms, self.arm_panels):
+            own = {arm: position[arm] for arm in group.arms}
+            alike = len(set(own.values())) < len(own)
+            found |= {arm: index for index, arm in enumerate(group.arms)} if alike else own
+        return found
 
 
 def rounded(values: Any) -> Any:
@@ -117,4 +139,4 @@ def table_data(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[st
 def seeds_text(counts: Sequence[int]) -> str:
     """Returns "10 seeds" or "3 to 10 seeds"."""
     low, high = min(counts, default=0), max(counts, default=0)
-    return f"{high} seed{'s' if high != 1 else ''}" if low == high else f"{low} to {high} seeds"
+    return counted(high, "seed") if low == high else f"{low} to {high} seeds"

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kymograph.claims.claim import ABSENCES, Claim, Quantity
-from kymograph.claims.verdict import Point, Verdict, decisive_p, effect_text, p_text
+from kymograph.claims.verdict import Point, Verdict, decisive_p, effect_text, p_text, telling_digits
 from kymograph.report.chart import table_data
 from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
 
@@ -98,11 +98,18 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
     sign, gain = "×" if ratio else "", verdict.pairing_gain
+
+    def telling(value: float | None) -> str:
+        return number(value) if value is None else number(value, telling_digits(claim, value, least=4))
+
+    def interval(ends: tuple[float, float] | None) -> str:
+        return "–" if ends is None else f"[{telling(ends[0])}, {telling(ends[1])}]"
+
     entries = [
-        ("effect (ratio of geometric means)" if ratio else "effect (mean difference)", number(verdict.effect)),
-        ("95 % interval, Student t", _interval(verdict.interval)),
-        (f"{_equivalence_level(claim)} interval, for equivalence", _interval(verdict.equivalence_interval)),
-        ("95 % interval, BCa bootstrap", _interval(verdict.bca)),
+        ("effect (ratio of geometric means)" if ratio else "effect (mean difference)", telling(verdict.effect)),
+        ("95 % interval, Student t", interval(verdict.interval)),
+        (f"{_equivalence_level(claim)} interval, for equivalence", interval(verdict.equivalence_interval)),
+        ("95 % interval, BCa bootstrap", interval(verdict.bca)),
         ("p, corrected (Holm)", _p(verdict.p)),
         ("p, paired t test", _p(verdict.p_t)),
         ("p, exact sign-flip test", _p(verdict.p_flip)),
@@ -144,10 +151,6 @@ def _p(p: float | None) -> str:
 
 def _equivalence_level(claim: Claim) -> str:
     return f"{100 * (1 - 2 * claim.alpha):g} %"
-
-
-def _interval(ends: tuple[float, float] | None) -> str:
-    return "–" if ends is None else f"[{number(ends[0])}, {number(ends[1])}]"
 
 
 def dot_plot(verdict: Verdict) -> Markup:

@@ -14,6 +14,7 @@ from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.superseded import current_code
 from kymograph.runs.tuned import tuning_study
+from kymograph.wording import counted
 
 MOST_SEEDS = 12
 """The most seeds listed of a study."""
@@ -51,8 +52,8 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
         more = f" and {len(seeds) - MOST_SEEDS} more" if len(seeds) > MOST_SEEDS else ""
         listed = ", ".join(map(str, seeds[:MOST_SEEDS])) + more
         sentences.append(
-            f"{study}: {_count(len(mine.arms), 'arm')}, {_count(len(seeds), 'seed')} ({listed}), "
-            f"{_count(len(mine.finished), 'finished run')}"
+            f"{study}: {counted(len(mine.arms), 'arm')}, {counted(len(seeds), 'seed')} ({listed}), "
+            f"{counted(len(mine.finished), 'finished run')}"
             + (f" and {len(mine.failed)} failed" if mine.failed.runs else "")
             + "."
         )
@@ -74,7 +75,7 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
 def _statistics(verdicts: Verdicts) -> str:
     bands = (
         "Bands around curves are Student-t 95 % intervals of the mean over seeds, computed on the logarithm where the "
-        "scale is logarithmic."
+        "scale is logarithmic and no seed is 0."
     )
     if not len(verdicts):
         return f"No claims were judged. {bands}"
@@ -82,7 +83,7 @@ def _statistics(verdicts: Verdicts) -> str:
     families = sorted({verdict.claim.family for verdict in verdicts})
     counts = sorted({verdict.n for verdict in verdicts if verdict.n}) or [0]
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    judged = f"{_count(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
+    judged = f"{counted(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
     return (
         f"{judged} by a paired Student t test and a sign-flip test (exact up to 20 seeds) of the per-seed differences "
         "(or log ratios); the larger of the two p-values counts, corrected by Holm's method among the claims of one "
@@ -104,24 +105,24 @@ def _exclusions(
     if diverged:
         arms = Counter(f"{run.study} {run.arm}" for run in diverged)
         listed = ", ".join(f"{arm} ({count})" for arm, count in sorted(arms.items()))
-        sentences.append(f"{_count(len(diverged), 'run')} diverged (numbers not finite): {listed}.")
+        sentences.append(f"{counted(len(diverged), 'run')} diverged (numbers not finite): {listed}.")
     dropping = sorted({v.claim.name for v in verdicts if v.claim.diverged == "drop"})
     if dropping:
         sentences.append(f"Claims that are declared to leave out diverged seeds: {', '.join(dropping)}.")
     old = superseded(store, declarations)
     if old:
         verb = "was" if old == 1 else "were"
-        sentences.append(f"{_count(old, 'run')} {verb} superseded by newer code of the study and {verb} kept apart.")
+        sentences.append(f"{counted(old, 'run')} {verb} superseded by newer code of the study and {verb} kept apart.")
     absent = missing(store, declarations, damaged, planned)
     if absent:
-        sentences.append(f"{_count(len(absent), 'planned run')} had not ended when the page was built.")
+        sentences.append(f"{counted(len(absent), 'planned run')} had not ended when the page was built.")
     failed = store.failed.runs
     if failed:
-        sentences.append(f"{_count(len(failed), 'run')} failed and took no part; the reasons are under Provenance.")
+        sentences.append(f"{counted(len(failed), 'run')} failed and took no part; the reasons are under Provenance.")
     if damaged:
         verb = "was" if len(damaged) == 1 else "were"
         sentences.append(
-            f"{_count(len(damaged), 'record')} {verb} damaged and {verb} left out; the reasons are under Provenance."
+            f"{counted(len(damaged), 'record')} {verb} damaged and {verb} left out; the reasons are under Provenance."
         )
     return " ".join(sentences) or "No run failed, none diverged, and none was left out."
 
@@ -163,7 +164,3 @@ def _software(store: Store) -> str:
     if len(codes) > 1:
         text += " The runs were made by different states of the source code."
     return text
-
-
-def _count(quantity: int, noun: str) -> str:
-    return f"{quantity:,} {noun}{'' if quantity == 1 else 's'}"

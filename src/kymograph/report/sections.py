@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kymograph.errors import KymographError
@@ -12,7 +12,7 @@ from kymograph.registry import Registry
 from kymograph.report.chart import Chart, ChartRequest
 from kymograph.report.grouping import SettingGroup, group_settings
 from kymograph.report.tables import Table, declared_tables, differing_settings, headline_table, shared_settings
-from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
+from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, displays_of
 from kymograph.runs.headlines import count_diverged
 from kymograph.runs.notes import collected_notes
 from kymograph.runs.spec import slug
@@ -60,6 +60,17 @@ class Setting:
     remarks: tuple[str, ...] = ()
     """What the runs carry as notes, e.g. where their random numbers came from."""
 
+    @property
+    def chart_groups(self) -> list[list[Chart]]:
+        """The charts in order; those that belong together are in one group."""
+        found: list[list[Chart]] = []
+        for chart in self.charts:
+            if chart.together and found and found[-1][0].together == chart.together:
+                found[-1].append(chart)
+            else:
+                found.append([chart])
+        return found
+
 
 @dataclass(frozen=True)
 class Section:
@@ -101,9 +112,9 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
 
 
 def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
-    order = {arm.name: index for index, arm in enumerate(declaration.arms)}
     about = {arm.name: arm.about for arm in declaration.arms}
-    arms = sorted(group.store.arms, key=lambda arm: (order.get(arm, len(order)), arm))
+    order = {arm.name: index for index, arm in enumerate(declaration.arms)}
+    arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # else in the order of the runs
     store = group.store.select(arms=arms)
     rows = tuple(_arm_row(store, arm, about.get(arm, "")) for arm in arms)
     finished = store.finished
@@ -147,7 +158,8 @@ def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[tuple[str
             notes.append(str(error))
             continue
         if chart is not None:
-            charts.append((request.display.series, chart))
+            together = request.display.series if form in OVER_DEPTH else ""
+            charts.append((request.display.series, replace(chart, together=together)))
     return charts, tuple(dict.fromkeys(notes))
 
 
@@ -171,14 +183,24 @@ def _requests(
 ) -> Iterator[tuple[str, ChartRequest]]:
     """Yields every declared form of every series that is there, with what its panel is drawn from.
 
-    Forms come in the order that the kinds of panel declare, so that small pictures share rows.
+    Forms come in the order that the kinds of panel declare, so that small pictures share rows; but the forms of one
+    series along depth follow each other.
     """
     sited = {name for run in store for name, series in run.series.items() if series.sites is not None}
     order = {form: index for index, form in enumerate(PANELS.names())}
-    wanted = [(form, display) for display in displays_of(declaration, names, sited) for form in display.forms]
+    displays = displays_of(declaration, names, sited)
+    wanted = [(form, index) for index, display in enumerate(displays) for form in display.forms]
+
+    def key(one: tuple[str, int]) -> tuple[int, int, int]:
+        form, index = one
+        partners = [other for other in displays[index].forms if other in OVER_DEPTH] if form in OVER_DEPTH else [form]
+        place = order.get(form, len(order))
+        return min(order.get(other, len(order)) for other in partners), index, place
+
     panels: Mapping[str, str] = {arm.name: arm.panel for arm in declaration.arms}
     ids: Counter[str] = Counter()
-    for form, display in sorted(wanted, key=lambda pair: order.get(pair[0], len(order))):
+    for form, index in sorted(wanted, key=key):
+        display = displays[index]
         chart_id = f"{base}-{slug(display.series)}-{slug(form)}"
         ids[chart_id] += 1
         if ids[chart_id] > 1:  # one series at two sites, say

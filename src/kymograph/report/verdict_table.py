@@ -1,14 +1,19 @@
-"""The table of verdicts for a terminal, and as files."""
+"""Verdicts for a terminal, as cards or as one wide table, and as files."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kymograph.claims.verdict import Verdicts
+from kymograph.claims.verdict import Verdicts, settings_text
+from kymograph.report.verdict_cards import MARGIN, verdict_cards
 from kymograph.runs.files import make_directory, write_atomically
+from kymograph.wording import counted, folded, line_width
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 STYLES = {
     "SUPPORTED": "bold green",
@@ -17,46 +22,73 @@ STYLES = {
     "INCONCLUSIVE": "yellow",
     "INVALID": "magenta",
 }
-PLAIN_WIDTH = 190
+TABLE_WIDTH = 190
+"""What the table needs; in a narrower terminal it is to be scrolled, as by ``less -S``."""
 
 
-def print_verdicts(verdicts: Verdicts) -> None:
-    """Prints the verdicts as one table, as wide as the terminal, and how many there are of each kind."""
+def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
+    """Prints a card per verdict, or ``wide`` as one table, and how many there are of each kind."""
     from rich.console import Console
+    from rich.text import Text
+
+    width = max(line_width(), TABLE_WIDTH) if wide else line_width()
+    console = Console(width=width, soft_wrap=not wide)
+    if wide:
+        console.print(_table(verdicts))
+    else:
+        for verdict, lines in verdict_cards(verdicts, width):
+            if verdict is None:
+                console.print(Text(f"{lines}\n", "bold underline"))
+                continue
+            text = Text(f"{lines}\n")
+            text.stylize(STYLES[verdict.outcome], 0, len(verdict.outcome))
+            text.stylize("bold", MARGIN, len(lines.split("\n")[0]))
+            console.print(text)
+    for line in summary_lines(verdicts):
+        console.print(Text(folded(line, width)))
+
+
+def summary_lines(verdicts: Verdicts) -> Iterator[str]:
+    """Yields how many verdicts there are of each kind, and what was not judged."""
+    line = count_text(verdicts)
+    if verdicts.facts.get("not_asked"):
+        count = len(verdicts.facts["not_asked"])
+        line += f"; {count:,} more were not judged, because their arms were never run, and share their studies' level"
+    yield line
+    for name in verdicts.facts.get("own_not_asked", ()):
+        yield f"not judged: {name}; no run has its study, arms and settings"
+
+
+def _table(verdicts: Verdicts) -> Table:
+    """Returns the verdicts as one table, in which no number is broken."""
     from rich.table import Table
     from rich.text import Text
 
-    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     table = Table(show_lines=True, expand=False)
     for name, options in {
         "claim": {"ratio": 5, "min_width": 18},
         "origin": {"ratio": 4, "min_width": 14},
         "verdict": {"no_wrap": True},
-        "effect [95 % interval]": {"min_width": 12},
+        "effect [95 % interval]": {"no_wrap": True},
         "p": {"min_width": 8},
         "n": {"no_wrap": True},
         "why": {"ratio": 5, "min_width": 16},
     }.items():
         table.add_column(name, **options)  # type: ignore[arg-type]
     for verdict, cells in zip(verdicts, verdicts.table()[1], strict=True):
-        name, setup, origin, outcome, effect, p, n, why = cells
+        name, _, origin, outcome, effect, p, n, why = cells
+        setup = ", ".join([verdict.claim.study, settings_text(verdict)])
         style = STYLES[verdict.outcome]
         table.add_row(Text(f"{name} ({setup})"), Text(origin), Text(outcome, style), Text(effect), p, n, Text(why))
-    console.print(table)
-    line = count_text(verdicts)
-    if verdicts.facts.get("not_asked"):
-        count = len(verdicts.facts["not_asked"])
-        line += f"; {count} more were not judged, because their arms were never run, and share their studies' level"
-    console.print(Text(line))
-    for name in verdicts.facts.get("own_not_asked", ()):
-        console.print(Text(f"not judged: {name}; no run has its study, arms and settings"))
+    return table
 
 
 def count_text(verdicts: Verdicts) -> str:
     """Returns how many findings there are of each outcome; manipulation checks are counted apart."""
     findings = [verdict for verdict in verdicts if verdict.claim.kind is None]
     counts = {name: sum(str(verdict.outcome) == name for verdict in findings) for name in STYLES}
-    line = f"{len(findings)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    line = f"{counted(len(findings), 'claim')}: {parts}"
     checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
     if not checks:
         return line

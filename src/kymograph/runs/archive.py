@@ -17,7 +17,7 @@ from kymograph.runs.history import History
 from kymograph.runs.log import Log
 from kymograph.runs.planned import is_output, log_of, planned_runs
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store, read_declarations
+from kymograph.runs.store import Store, in_order, read_declarations
 from kymograph.runs.stored import StoredRun
 
 
@@ -48,7 +48,7 @@ class Archive:
 
     root: Path
     store: Store
-    """Every ended run whose record can be read, in the order of study, arm and seed."""
+    """Every ended run whose record can be read, in the order of study, arm (as declared) and seed."""
     damaged: Sequence[Damaged]
     planned: Sequence[RunSpec]
     declarations: Mapping[str, Declaration]
@@ -71,9 +71,9 @@ class Archive:
                 runs.append(StoredRun(directory))
             except KymographError as error:
                 damaged.append(_as_planned(damaged_run(directory, error), planned))
-        return Archive(
-            path, _ordered(runs, path), tuple(damaged), tuple(planned.values()), read_declarations(path), history
-        )
+        declarations = read_declarations(path)
+        store = Store(in_order(runs, declarations), path)
+        return Archive(path, store, tuple(damaged), tuple(planned.values()), declarations, history)
 
     def checked(self) -> Archive:
         """Returns the archive with every record read to its last byte; what does not match its checksum is damaged."""
@@ -86,17 +86,13 @@ class Archive:
             except KymographError as error:
                 found = damaged_run(run.directory, error)
                 damaged.append(replace(found, study=run.study, arm=run.arm, seed=run.seed, config=run.config))
-        return replace(self, store=_ordered(whole, self.root), damaged=tuple(damaged))
+        return replace(self, store=Store(whole, self.root), damaged=tuple(damaged))
 
     @property
     def studies(self) -> list[str]:
         """Every study that has a run here, planned, ended or damaged."""
         runs = (*self.store, *self.damaged, *self.planned)
         return list(dict.fromkeys(run.study for run in runs))
-
-
-def _ordered(runs: Sequence[StoredRun], root: Path) -> Store:
-    return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), root)
 
 
 def damaged_run(directory: Path, error: KymographError) -> Damaged:

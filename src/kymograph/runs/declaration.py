@@ -48,21 +48,38 @@ class Arm:
 
 @dataclass(frozen=True)
 class SeriesDisplay:
-    """How one series is shown: what it is called, on what scale, and in which forms."""
+    """How one series is shown: what it is called, on what scale, and in which forms.
+
+        SeriesDisplay("loss", "Training loss", "cross-entropy", log=True)
+        SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), facts={"sites": "block"})
+        SeriesDisplay("gradient", "Gradient of the last block", "norm", site="block 8")
+
+    Args:
+        series: the name under which it is logged.
+        title: the heading of its charts.
+        unit: the label of the axis, or of the colours, that its values are on.
+        log: whether that is logarithmic. None: curves and profiles if all values are positive and span more than a
+            factor of 50; colours if all are positive, or if there are zeros among values that span as much.
+        bin_by: what a bin of a long series keeps: its ``mean``, or its largest value (``max``) where peaks matter.
+        site: the one site to draw as curves, of a series that has a value per site (per layer, say).
+        forms: the kinds of chart: ``curves`` over training (of a series with sites, at ``site``); of a series with a
+            value per site ``kymograph``, sites against training time with values as colours, and ``profile``, the last
+            values against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A
+            user's package can add others (`kymograph.report.panels`).
+        facts: what one form needs beyond this: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
+            ``profile``; for ``nulls`` the summary number that was ``observed`` and the series of draws as ``nulls``,
+            ``{"null_fresh": "fresh matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``,
+            ``observed_label`` and ``remark``, which `kymograph.report.panels.nulls` describes.
+    """
 
     series: str
     title: str
     unit: str
     log: bool | None = None
-    """None: a log scale if all values are positive and span more than a factor of 50."""
     bin_by: Literal["mean", "max"] = "mean"
-    """What a bin of a long series keeps: its mean, or its largest value where peaks matter."""
     site: str | None = None
-    """The one site to draw as curves, of a series that has several."""
     forms: tuple[str, ...] = ("curves",)
-    """The kinds of panel, e.g. ``curves``, ``kymograph``, ``profile``."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What one kind of panel needs beyond this, e.g. which summary number is the observed one."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +219,8 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
             words, known = name.replace("_", " "), quantities.get(name, {})
             forms = OVER_DEPTH if name in sited else ("curves",)
             facts = {"sites": "layer"} if known else {}
-            found.append(SeriesDisplay(name, str(known.get("about", words)), words, forms=forms, facts=facts))
+            title, log = str(known.get("about", words)), known.get("log")
+            found.append(SeriesDisplay(name, title, words, log, forms=forms, facts=facts))
     return found[:MOST_UNDECLARED]
 
 

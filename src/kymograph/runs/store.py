@@ -36,12 +36,12 @@ class Store:
 
     @staticmethod
     def open(root: str | Path) -> Store:
-        """Reads every ended run below ``root``, in the order of study, arm and seed."""
+        """Reads every ended run below ``root``, in the order of study, arm (as declared) and seed."""
         path = Path(root)
         runs = [StoredRun(directory) for directory in Store.directories(path)]
         if not runs:
             raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
-        return Store(sorted(runs, key=lambda run: (run.study, run.arm, run.seed, run.id)), path)
+        return Store(in_order(runs, read_declarations(path)), path)
 
     @staticmethod
     def directories(root: Path) -> list[Path]:
@@ -258,6 +258,23 @@ def _positions(labels: Sequence[Any]) -> dict[Any, int]:
 
 def _setting(run: StoredRun, name: str) -> Any:
     return getattr(run.spec, name) if name in ("version", "source") else run.config.get(name)
+
+
+def in_order(runs: Iterable[StoredRun], declarations: Mapping[str, Declaration]) -> list[StoredRun]:
+    """Returns the runs by study, arm and seed; arms are in the order in which they are declared or were recorded.
+
+    Figures, report and tables all take their order from here, and so the colour of an arm.
+    """
+    position = {
+        (study, arm.name): index
+        for study, declaration in declarations.items()
+        for index, arm in enumerate(declaration.arms)
+    }
+
+    def key(run: StoredRun) -> tuple[str, int, str, int, str]:
+        return run.study, position.get((run.study, run.arm), len(position)), run.arm, run.seed, run.id
+
+    return sorted(runs, key=key)
 
 
 def read_declarations(root: Path) -> dict[str, Declaration]:

@@ -55,11 +55,28 @@ class Resumable(Protocol):
         ...
 
 
-class ActiveRun:
-    """One run of a study, from inside its training loop.
+class RunSummary(dict[str, Any]):
+    """The numbers that sum a run up, by name; called, it takes more of them."""
 
-    ``run.seeded("init")`` sets the global generators, ``run.generator(name)`` makes one of your own, ``run.log(...)``
-    keeps numbers, ``run.steps(n)`` counts steps and ``run.resumable(...)`` names what must survive a kill.
+    def __call__(self, **values: Any) -> None:
+        """Adds or replaces numbers."""
+        self.update(values)
+
+
+class ActiveRun:
+    """One run of a study, from inside its training loop: what a study's function and ``with ky.record(...)`` are given.
+
+        with run.seeded("init"):
+            model = make_model().to(run.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=run.config["lr"])
+        run.watch(model, optimizer, every=10)
+        run.resumable(model=model, optimizer=optimizer)
+        for step in run.steps(1000):
+            ...
+            run.log(loss=loss)
+
+    ``run.arm``, ``run.seed``, ``run.config`` (the settings, by name) and ``run.device`` say which run it is, and
+    ``run.step`` how far it is. ``run.notes`` is a list of sentences that are stored with the run and that reports show.
     """
 
     def __init__(
@@ -87,6 +104,8 @@ class ActiveRun:
         self._looping = False
         self._logged_without_loop = 0
         self.notes: list[str] = []
+        self.summary = RunSummary()
+        """The numbers that sum the run up: ``run.summary["loss"] = loss``, or ``run.summary(loss=loss)``."""
         self._saved_at = time.monotonic()
         self._save_after = FIRST_SAVE
         self._ticks, self._ticked_at = 0, time.monotonic()
@@ -108,15 +127,20 @@ class ActiveRun:
         """Returns a generator of its own for the stream of this name at the run's seed."""
         return streams.generator(self.seed, *names)
 
-    def log(self, step: int | None = None, **values: Any) -> None:
-        """Keeps numbers that were measured at this step: one each, or several by site, e.g. ``{"layer 1": 0.3}``."""
+    def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
+        """Keeps numbers that were measured at this step: one each, or several by site, e.g. ``{"layer 1": 0.3}``.
+
+        ``run.log(loss=loss)`` and ``run.log({"loss": loss})`` say the same.
+        """
+        if values is not None and not isinstance(values, Mapping):
+            raise KymographError("run.log takes numbers by name, e.g. run.log(loss=loss), and the step as step=...")
         if step is None:
             if not self._looping:
                 step = self._logged_without_loop
                 self._logged_without_loop += 1
             else:
                 step = self.step
-        self._logged.log(step, values)
+        self._logged.log(step, {**(values or {}), **named})
 
     def say(self, text: str) -> None:
         """Shows the run's progress in words, where runs are followed."""
@@ -167,6 +191,7 @@ class ActiveRun:
                     continue
                 if self._state is not None and self._resumable:
                     self._restore(self._state)
+                    self.say(f"resumed at step {index}")
                 self._state = None
                 self.step = index
                 for probe in self._probes:

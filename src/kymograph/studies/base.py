@@ -19,6 +19,7 @@ from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec, digest, settings_of
 from kymograph.runs.tuned import SUFFIX, Tuned
 from kymograph.studies.drawing import Drawing
+from kymograph.studies.published import PublishedValue
 from kymograph.studies.settings import build_config, check_settings
 from kymograph.sweep.compute import Workplace
 from kymograph.sweep.part_hash import part_hashes
@@ -83,6 +84,8 @@ class Study(ABC, Generic[Config]):
     ``tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")``, or
     ``tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}``.
     """
+    published: ClassVar[Sequence[PublishedValue]] = ()
+    """What a paper states of such runs, to be shown next to ours."""
     drawings: ClassVar[Mapping[str, Drawing]] = {}
     """The study's figures by name: each a function in its ``figures.py``, and a line about it."""
 
@@ -238,7 +241,8 @@ class Study(ABC, Generic[Config]):
         for name in fields:
             if name in arm.treatment and fields[name] != arm.treatment[name]:
                 raise KymographError(
-                    f"arm {arm.name!r} is about {name} = {arm.treatment[name]}; drop the arm or your own {name}"
+                    f"{name} cannot be set: the arm {arm.name!r} is about it and has {arm.treatment[name]!r}; choose "
+                    "arms with --arms instead"
                 )
         config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
         return RunSpec(self.name, arm.name, seed, config, self.version, self.source_with_parts(config))

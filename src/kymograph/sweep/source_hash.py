@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import io
 import sysconfig
+import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +20,8 @@ from kymograph.registry import source_file
 
 _INSTALLED = ("site-packages", "dist-packages")
 _OWN = __name__.split(".")[0]
+_TEXTS = {tokenize.STRING, *(getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if hasattr(tokenize, name))}
+"""Tokens whose lines, all but the last, end inside a text: there spaces and empty lines mean something."""
 _STANDARD_LIBRARY = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
 
 
@@ -74,11 +78,38 @@ def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> di
 
 
 def source_hash(files: Mapping[str, Path]) -> str:
-    """Returns sixteen hex digits that change whenever one of the ``files`` does; named as `dotted_name` names them."""
+    """Returns sixteen hex digits that change whenever the code in one of the ``files`` does, comments apart.
+
+    The files go by the names that `dotted_name` gives them.
+    """
     total = hashlib.sha256()
     for name, file in sorted((dotted_name(file)[0], file) for file in set(files.values())):
-        total.update(name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+        total.update(name.encode() + b"\0" + code_text(file.read_bytes()) + b"\0")
     return total.hexdigest()[:16]
+
+
+def code_text(source: bytes) -> bytes:
+    r"""Returns Python code without comments, blank lines and spaces at the ends of lines; what is no Python, as it is.
+
+    It is the same for every version of Python, as a syntax tree would not be.
+
+    >>> code_text(b"x = 1  # one\n\n# nothing\ny = '#'\n")
+    b"x = 1\ny = '#'\n"
+    """
+    text = source.replace(b"\r\n", b"\n")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        lines = text.decode(encoding).splitlines(keepends=True)
+        tokens = list(tokenize.generate_tokens(io.StringIO("".join(lines)).readline))
+    except (SyntaxError, ValueError, LookupError, tokenize.TokenError):
+        return text
+    inside = {number for token in tokens if token.type in _TEXTS for number in range(token.start[0], token.end[0])}
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column] + "\n"
+    kept = (line if number in inside else line.rstrip() + "\n" for number, line in enumerate(lines, start=1))
+    return "".join(line for number, line in enumerate(kept, start=1) if number in inside or line.strip()).encode()
 
 
 def _imports(path: Path, module: str) -> Iterator[str]:

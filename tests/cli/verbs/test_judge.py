@@ -11,7 +11,7 @@ def test_one_study_is_judged_by_name_or_by_code(coin: Path, capsys: pytest.Captu
     runs = str(coin.parent / "runs")
     for study in ("coin", str(coin)):
         assert call("judge", runs, "--study", study) == 0
-        assert capsys.readouterr().out.splitlines()[-1].startswith("0 claims")
+        assert capsys.readouterr().out.splitlines()[-1].startswith("no claims are registered for these runs")
     assert call("judge", runs, "--study", "cliping") == 1
     assert "has no runs of 'cliping'; did you mean 'clipping'" in capsys.readouterr().err
 

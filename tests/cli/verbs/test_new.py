@@ -37,7 +37,7 @@ def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
     text = capsys.readouterr().out
     assert "20 runs computed, 0 found, 0 failed" in text and "1 SUPPORTED" in text
     store = Store.open(desk / "runs")
-    assert len(store.seeds) == 10 and store.arms == ("momentum", "plain")
+    assert len(store.seeds) == 10 and store.arms == ("plain", "momentum")
     assert store.series("gradient").axes == ("arm", "seed", "step", "site"), "there is a kymograph to draw"
     assert "Does momentum lower the loss" in (desk / "report.html").read_text()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kymograph.runs.store import Store
+from kymograph.studies.loading import load_study
 from tests.cli.command import call
 from tests.studies.varying import REFERENCE
 
@@ -52,8 +53,9 @@ def test_failed_runs_are_counted_and_the_exit_code_says_so(
     def fails(spec: object) -> None:
         raise RuntimeError("no")
 
+    load_study(REFERENCE)  # which imports the module anew the first time, and would undo what is patched below
     monkeypatch.setattr("tests.studies.varying._drawn", fails)
     assert call("variance", REFERENCE, "--n-seeds", "2", "--arms", "learned", "--out", str(tmp_path), *SERIAL) == 1
     captured = capsys.readouterr()
     assert "0 runs computed, 0 found, 8 failed" in captured.out and "No two sources" in captured.out
-    assert "failed: learned, seed 42: RuntimeError: no" in captured.err and "and 3 more" in captured.err
+    assert "failed: learned, seed 42 and 7 other runs: RuntimeError: no" in captured.err

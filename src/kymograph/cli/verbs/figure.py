@@ -58,9 +58,10 @@ def main(words: list[str]) -> int:
     figures, default = _from_logs(options) if _names_logs(options) else _from_runs(options)
     from kymograph.figures.save import save_figure
 
+    directory = Path(options.out) if options.out else default
     for file, figure in figures.items():
-        for path in save_figure(figure, Path(options.out) if options.out else default, file):
-            print(path)
+        kinds = [path.suffix[1:] for path in save_figure(figure, directory, file)]
+        print(f"{directory / file}.{{{','.join(kinds)}}}")
     return 0
 
 
@@ -91,11 +92,14 @@ def _from_runs(options: Options) -> tuple[Mapping[str, Figure], Path]:
     store, study = options.select.open(options.from_[0])
     look = {"style": options.style, "venue": options.venue, "spread": options.spread}
     drawn = {name: figure(name, store, **look, studies=study.code) for name in options.names}
+    reasons: dict[str, list[str]] = {}
     for name in [] if options.names else figure_names(store, studies=study.code):
         try:
             drawn[name] = figure(name, store, **look, studies=study.code)
         except KymographError as error:
-            print(f"{name} was not drawn: {error}", file=sys.stderr)
+            reasons.setdefault(str(error), []).append(name)
+    for reason, names in reasons.items():
+        print(f"not drawn: {', '.join(names)}: {reason}", file=sys.stderr)
     files = file_names(drawn, study.code)
     return {files[name]: one for name, one in drawn.items()}, Path(options.from_[0]) / "figures"
 

@@ -20,7 +20,7 @@ PART = {
 class Options:
     """Verdicts on the claims about stored runs; needs no torch."""
 
-    directories: Annotated[tuple[str, ...], positional(), shown("DIR [DIR]")]
+    directories: Annotated[tuple[str, ...], positional(), shown("DIR [DIR]", default="required")]
     """Directory of the runs; with --csv two directories of CSV files."""
     claims: Annotated[str | None, shown("FILE", default="those of the studies")] = None
     """Your own claims, a TOML or Python file."""
@@ -33,6 +33,8 @@ class Options:
     direction: Annotated[tuple[str, ...], shown("less|greater|SERIES=... ...", default="required with --csv")] = ()
     """With --csv: whether the last value is claimed to be less or greater in the first directory; for each series of
     its own, e.g. --direction loss=less accuracy=greater."""
+    wide: bool = False
+    """One table of about 190 columns instead of a card per claim; scroll it with `less -S`."""
     json: Annotated[str | None, shown("FILE", default="none")] = None
     """Also write the verdicts to this JSON file."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None
@@ -62,7 +64,10 @@ def main(words: list[str]) -> int:
         study = named_study(options.study)
         archive = read_archive(options.directories[0], study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
-    print_verdicts(verdicts)
+    if not len(verdicts) and not verdicts.facts.get("not_asked"):
+        print("no claims are registered for these runs; state some with --claims FILE")
+        return 0
+    print_verdicts(verdicts, options.wide)
     for path in write_verdicts(verdicts, options.json, options.markdown):
         print(path)
     return 0

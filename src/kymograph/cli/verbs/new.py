@@ -41,5 +41,5 @@ def main(words: list[str]) -> int:
     print(f"  kymograph run {study} --n-seeds 10")
     print(f"  kymograph judge runs --study {made.name}")
     print("  kymograph report runs -o report.html")
-    print(f"  python -m pytest {test}")
+    print(f"  python -m pytest {test}   # pip install pytest, if it is not there")
     return 0

@@ -52,6 +52,7 @@ def main(words: list[str]) -> int:
             print(f"registered: {name.split('/', 2)[2]}")
         chosen = [f"{name} {value}" for name, value in one.plan.fields.items()]
         print(f"{', '.join([one.study, str(one.plan.design), *chosen])}: registration {one.short_digest}")
+        print(f"seeds: {' '.join(map(str, one.plan.seeds))}; runs at others decide nothing")
         if one.plan.design.sequential:
             print(price_of_looks(one.plan.design, claims))
     print(

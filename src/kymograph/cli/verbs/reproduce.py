@@ -8,6 +8,7 @@ from typing import Annotated
 from kymograph.cli.arguments import choice, parse, shown
 from kymograph.cli.choices import DATA_SETS
 from kymograph.cli.options import EngineOptions, with_engine_options
+from kymograph.errors import KymographError
 
 PART = {
     "about": "run every study, judge every claim, draw the figures, write the report",
@@ -30,6 +31,8 @@ class Options:
         None
     )
     """Epochs of the image studies."""
+    study: Annotated[str | None, shown("STUDY", default="those of the scripts")] = None
+    """Only this study, with its default arms and settings: its name, file.py or module:Name."""
     n_seeds: Annotated[int | None, shown("N", default="10")] = None
     """How many seeds of the fixed list."""
     compute: EngineOptions = field(default_factory=EngineOptions)
@@ -38,6 +41,8 @@ class Options:
 def main(words: list[str]) -> int:
     """Runs all studies, judges their claims, draws their figures and writes the report."""
     options = parse(with_engine_options(Options, words), words, "kymograph reproduce")
+    if options.study is not None and (options.quick or options.epochs is not None):
+        raise KymographError("--quick and --epochs are about the scripts' studies; drop them, or --study")
     from kymograph.lab.reproduce import reproduce
 
     return reproduce(
@@ -46,4 +51,5 @@ def main(words: list[str]) -> int:
         data=options.data,
         quick=options.quick,
         epochs=options.epochs,
+        study=options.study,
     )

@@ -9,6 +9,7 @@ from typing import Annotated
 from kymograph.cli.arguments import given, grid_from, parse_with_settings, seeds_from, shown
 from kymograph.cli.options import EngineOptions, with_engine_options
 from kymograph.errors import KymographError
+from kymograph.wording import counted
 
 PART = {
     "about": "run a study: arms x seeds; runs that are stored already are not computed again",
@@ -55,7 +56,6 @@ def main(words: list[str]) -> int:
         raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
     from kymograph.lab.failures import failure_text
     from kymograph.lab.headline_table import headline_table
-    from kymograph.lab.register import planning_note
     from kymograph.lab.run import sweep_choice
     from kymograph.lab.settings_file import SweepChoice, read_settings
     from kymograph.lab.tuning_text import tuning_lines
@@ -71,14 +71,11 @@ def main(words: list[str]) -> int:
         if done.tuning.submitted:
             print(f"{study.name}: run the command again when the tuning runs have ended")
             return 0
-    note = planning_note(study, done.store.arms, len(done.store.seeds))
-    if note and not options.quiet:
-        print(f"note: {note}", file=sys.stderr)
     failed = len(done.failures)
     computed = done.computed - failed
-    runs = "run" if computed == 1 else "runs"
     queued = f", {done.submitted} in the queue" if done.submitted else ""
-    print(f"{study.name}: {computed} {runs} computed, {done.found} found, {failed} failed{queued}; in {options.out}")
+    ended = f"{counted(computed, 'run')} computed, {done.found} found, {failed} failed{queued}"
+    print(f"{study.name}: {ended}; in {options.out}")
     if done.store.finished.runs and not options.quiet:
         print(headline_table(study, done.store.finished))
     if failed:

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kymograph.figures.kymograph import cell_edges
-from kymograph.figures.scales import is_log_colour
+from kymograph.figures.scales import geometric_means, is_log_colour
 from kymograph.figures.seed_curves import binned
 from kymograph.figures.style import MAP, SIGNED_MAP
 from kymograph.report.arm_curves import LARGEST
@@ -59,8 +59,8 @@ class _Cells:
 def draw(request: ChartRequest) -> Chart | None:
     """Returns one picture per arm of a series (arm, seed, step, site) on one colour scale; None if it has no value.
 
-    Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, on a
-    scale that is symmetric around 0.
+    Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, and on a
+    scale that is symmetric around 0 if some means are negative.
     """
     array, display = request.array(), request.display
     if "site" not in array.labels or len(array.labels["step"]) < 2:
@@ -71,8 +71,9 @@ def draw(request: ChartRequest) -> Chart | None:
     if not len(finite):
         return None
     log = is_log_colour(display, values)
+    geometric = geometric_means(values, log, axis=1)
     steps, sites = np.array(array.labels["step"], dtype=np.float64), tuple(map(str, array.labels["site"]))
-    arms = [_cells(arm, part, steps, log) for arm, part in zip(array.labels["arm"], values, strict=True)
+    arms = [_cells(arm, part, steps, geometric) for arm, part in zip(array.labels["arm"], values, strict=True)
             if not np.isnan(part).all()]  # fmt: skip
     colours = _colours(np.concatenate([arm.values.ravel() for arm in arms]), log)
     panels, data = [], []
@@ -87,17 +88,16 @@ def draw(request: ChartRequest) -> Chart | None:
     facts = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites), "box": FRAME.box,
              "panels": data}  # fmt: skip
     title = f"{display.title} through training"
-    return Chart(request.id, title, tuple(panels), _caption(arms, log), facts, _bar(colours, display.unit))
+    return Chart(request.id, title, tuple(panels), _caption(arms, log, geometric), facts, _bar(colours, display.unit))
 
 
-def _cells(arm: str, values: np.ndarray, steps: np.ndarray, log: bool) -> _Cells:
+def _cells(arm: str, values: np.ndarray, steps: np.ndarray, geometric: bool) -> _Cells:
     """Returns the mean over seeds of ``values`` (seed, step, site), thinned to `COLUMNS` columns."""
     present = (~np.isnan(values)).any(axis=(0, 2))
     n = int((~np.isnan(values)).any(axis=(1, 2)).sum())
-    shown = np.where(values > 0, values, np.nan) if log else values
-    mean, _, _ = mean_interval(shown[:, present].reshape(len(values), -1), log)
+    mean, _, _ = mean_interval(values[:, present].reshape(len(values), -1), geometric)
     mean = mean.reshape(-1, values.shape[2])  # (step, site)
-    if log:  # where every seed measured exactly 0 the mean is 0, though it has no colour
+    if geometric:  # where every seed measured exactly 0 the mean is 0, though it has no colour
         mean = np.where((values[:, present] == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
     seeds = (~np.isnan(values[:, present])).sum(axis=0)  # (step, site)
     x, thin = binned(steps[present], mean.T, "mean", COLUMNS)
@@ -105,8 +105,8 @@ def _cells(arm: str, values: np.ndarray, steps: np.ndarray, log: bool) -> _Cells
     return _Cells(arm, n, x, thin, fewest, -(-int(present.sum()) // COLUMNS))
 
 
-def _caption(arms: Sequence[_Cells], log: bool) -> str:
-    mean = "geometric mean" if log else "mean"
+def _caption(arms: Sequence[_Cells], log: bool, geometric: bool) -> str:
+    mean = "geometric mean" if geometric else "mean"
     zeros = log and any((arm.values == 0).any() for arm in arms)
     caption = (
         f"Depth runs down, training to the right; colour is the {mean} over {seeds_text([arm.n for arm in arms])} per "

@@ -24,7 +24,9 @@ def draw(request: ChartRequest) -> Chart | None:
     title = f"{display.title}, along depth"
     if array.shape[2] > 1:
         title += f" at the last {(request.time.split() or ['step'])[-1]}"
-    return line_chart(request, arms, LineAxes(title, "site", log, tuple(map(str, sites))))
+    return line_chart(
+        request, arms, LineAxes(title, str(display.facts.get("sites", "site")), log, tuple(map(str, sites)))
+    )
 
 
 def last_values(array: LabelledArray) -> LabelledArray:

@@ -54,7 +54,8 @@ def draw(request: ChartRequest) -> Chart | None:
                 x = _scale(here.values())
                 cut = cut or any(spread.high > x.high for one in here.values() for spread in one.sources)
                 title = ", ".join(filter(None, (headlines[key], group.title)))
-                panels.append(Panel(title, _picture(here, group.arms, x), _keys(here, group.arms)))
+                colours = {arm: request.colours[arm] for arm in group.arms}
+                panels.append(Panel(title, _picture(here, colours, x), _keys(here, colours)))
     return Chart(request.id, TITLE, tuple(panels), _caption(arms, cut), table_data(COLUMNS, [*_rows(arms)]))
 
 
@@ -75,10 +76,10 @@ def _scale(numbers: Iterable[NumberSpread]) -> Scale:
     return Scale(0.0, 1.04 * end if end > 0 else 1.0, left, left + width)
 
 
-def _keys(here: Mapping[str, NumberSpread], arms: Sequence[str]) -> tuple[Key, ...]:
+def _keys(here: Mapping[str, NumberSpread], colours: Mapping[str, int]) -> tuple[Key, ...]:
     return tuple(
         Key(arm, colour, f"n = {_range([spread.n for spread in here[arm].sources])}")
-        for colour, arm in enumerate(arms)
+        for arm, colour in colours.items()
         if arm in here
     )
 
@@ -87,14 +88,14 @@ def _range(counts: Sequence[int]) -> str:
     return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
 
 
-def _picture(here: Mapping[str, NumberSpread], arms: Sequence[str], x: Scale) -> Markup:
+def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, int], x: Scale) -> Markup:
     """Returns the picture of one number: a row per source, in it a dot and an interval per arm.
 
     An arm has its place and colour in every picture, also where others lack the number.
     """
     present = dict.fromkeys(spread.source for one in here.values() for spread in one.sources)
     sources = [*(source for source in ORDER if source in present), *(one for one in present if one not in ORDER)]
-    frame, row = _frame(len(sources), len(arms)), _row_height(len(arms))
+    frame, row = _frame(len(sources), len(colours)), _row_height(len(colours))
     left, top, width, _ = frame.box
     bottom = top + len(sources) * row
     parts: list[object] = []
@@ -109,8 +110,8 @@ def _picture(here: Mapping[str, NumberSpread], arms: Sequence[str], x: Scale) ->
         if source == ALL and len(sources) > 1:  # the others are parts of it, or beside it
             end = top + row
             parts.append(element("line", class_="limit", x1=4, x2=left + width, y1=end, y2=end))
-        for colour, arm in enumerate(arms):
-            y = middle + (colour - (len(arms) - 1) / 2) * LINE
+        for index, (arm, colour) in enumerate(colours.items()):
+            y = middle + (index - (len(colours) - 1) / 2) * LINE
             for spread in here[arm].sources if arm in here else ():
                 if spread.source == source:
                     parts += _mark(arm, spread, x, y, colour)

@@ -46,7 +46,7 @@
         claim.style.display = below(claim).style.display = passes ? "" : "none";
         shown += passes;
       });
-      document.getElementById("shown").textContent = shown + " of " + claims.length + " claims";
+      document.getElementById("shown").textContent = shown + " of " + claims.length + (claims.length === 1 ? " claim" : " claims");
       document.getElementById("none-shown").hidden = shown > 0;
     };
     study.addEventListener("change", filter);
@@ -121,7 +121,7 @@
     }));
     function paint(layer, index, at, seed) {
       const arm = prepared[index], box = data.box;
-      const colour = " c" + index;
+      const colour = " c" + arm.colour;
       draw(layer, "line", { class: "cross", x1: arm.px[at], x2: arm.px[at], y1: box[1], y2: box[1] + box[3] });
       arm.py.forEach((row, which) => draw(layer, "path", { class: "thread" + colour + (which === seed ? " near" : ""), d: path(arm.px, row) }));
       const spot = seed === null ? arm.pm[at] : arm.py[seed][at];

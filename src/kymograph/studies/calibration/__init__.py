@@ -17,6 +17,7 @@ from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.images import TRAINED_SERIES, ImageSettings, ImageStudy, TrainingSettings
+from kymograph.studies.published import PublishedValue
 from kymograph.studies.settings import at_least
 
 PART: dict[str, Any] = {
@@ -50,6 +51,9 @@ class CalibrationConfig(TrainingSettings):
         """How the network is trained: by DFA with normalised credit and clipped blocks, as the script does it."""
         shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingSettings)}
         return ImageSettings(**shared, log_every=self.log_every, rule="dfa", rms=True, clip=True)
+
+
+_PUBLISHED = {"data": "cifar10", "epochs": 30}
 
 
 class Calibration(ImageStudy[CalibrationConfig]):
@@ -92,6 +96,16 @@ class Calibration(ImageStudy[CalibrationConfig]):
         SeriesDisplay("cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)),
         *TRAINED_SERIES,
     )
+    published = (  # arXiv:2606.21126, seeds 42, 123 and 456
+        PublishedValue("penalised", "test_accuracy", "test accuracy", ".360 ± .001", 0.359, 0.361, _PUBLISHED),
+        PublishedValue("penalised", "deep_cosine", "deep cosine", "+.151 ± .025", 0.126, 0.176, _PUBLISHED),
+        PublishedValue(
+            "penalised", "final_h_L", "||h_L||", "4e4", 3.5e4, 4.5e4, _PUBLISHED,
+            "not explained; accuracy and deep cosine agree",
+        ),
+        PublishedValue("vanilla", "test_accuracy", "test accuracy", ".301 ± .005", 0.296, 0.306, _PUBLISHED),
+        PublishedValue("vanilla", "layer0_cosine", "cosine at layer 0", "+.42", 0.415, 0.425, _PUBLISHED),
+    )  # fmt: skip
     drawings = {  # noqa: RUF012
         "calibration": Drawing("histograms", "nulls of the deep mean cosine, by arm, and the cosine of every seed"),
     }

@@ -106,9 +106,7 @@ def stream_kymograph(store: Store) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The stream through training, {_task(store)} task"
-    return kymograph(
-        store.series("stream_norm"), title, "median over samples of ||h||\n(geometric mean over seeds)", sites=STREAM
-    )
+    return kymograph(store.series("stream_norm"), title, "median over samples of ||h||", sites=STREAM)
 
 
 @styled
@@ -116,9 +114,7 @@ def gradient_kymograph(store: Store) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The gradient on the stream through training, {_task(store)} task"
-    return kymograph(
-        store.series("stream_grad"), title, "||dL/dh||, mean loss\n(geometric mean over seeds)", sites=STREAM
-    )
+    return kymograph(store.series("stream_grad"), title, "||dL/dh||, mean loss", sites=STREAM)
 
 
 def _curves(

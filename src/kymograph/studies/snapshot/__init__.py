@@ -13,6 +13,7 @@ from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
 from kymograph.studies.images import TRAINED_SERIES, ImageSettings, ImageStudy
+from kymograph.studies.published import PublishedValue
 
 PART: dict[str, Any] = {
     "about": "How do residual-stream and gradient norms evolve under BP and DFA?",
@@ -30,6 +31,10 @@ _BP: dict[str, Any] = {"rule": "bp"}
 _VIT: dict[str, Any] = {"width": 128}
 _CONV: dict[str, Any] = {"width": 64, "out_ln": False}
 _PLAIN: dict[str, Any] = {"model": "conv", "skip": False}
+
+
+_PUBLISHED = {"data": "cifar10", "epochs": 30}
+_PUBLISHED_VIT = {"data": "cifar10"}
 
 
 class Snapshot(ImageStudy[SnapshotConfig]):
@@ -51,6 +56,21 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     series = (
         *TRAINED_SERIES,
         SeriesDisplay("cos_out", "Credit against gradient", "cosine", log=False, forms=OVER_DEPTH),
+    )
+    published = (  # arXiv:2606.21126, seeds 42, 123 and 456
+        PublishedValue("resmlp/bp", "test_accuracy", "test accuracy", ".585 ± .001", 0.584, 0.586, _PUBLISHED),
+        PublishedValue("resmlp/dfa", "test_accuracy", "test accuracy", ".301 ± .005", 0.296, 0.306, _PUBLISHED),
+        PublishedValue(
+            "resmlp/dfa", "alarm_growth_epoch", "first epoch of the growth alarm", "8 to 11", 8, 11, _PUBLISHED
+        ),
+        PublishedValue(
+            "resmlp/dfa", "alarm_gradient_epoch", "first epoch of the gradient alarm", "3 to 4", 3, 4, _PUBLISHED
+        ),
+        PublishedValue("vit/dfa", "test_accuracy", "test accuracy", ".20 to .26", 0.20, 0.26, _PUBLISHED_VIT),
+        PublishedValue("vit/dfa", "alarm_growth_epoch", "first epoch of the growth alarm", "1", 1, 1, _PUBLISHED_VIT),
+        PublishedValue(
+            "vit/dfa", "alarm_gradient_epoch", "first epoch of the gradient alarm", "2 to 3", 2, 3, _PUBLISHED_VIT
+        ),
     )
     drawings = {  # noqa: RUF012
         "snapshot-resmlp": Drawing(

@@ -135,4 +135,4 @@ def _kymograph(store: Store, name: str, title: str, quantity: str) -> LabFigure:
     # A network's BP first, then what is compared with it.
     arms = sorted(chosen.arms, key=lambda arm: (arm.split("/")[0], "no_out_ln" in arm, "/dfa" in arm, arm))
     array = chosen.select(arms=arms).series(name)
-    return kymograph(array, title, f"{quantity}\n(geometric mean over seeds)", "epoch", sites=STREAM)
+    return kymograph(array, title, quantity, "epoch", sites=STREAM)

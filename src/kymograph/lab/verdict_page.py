@@ -1,0 +1,130 @@
+"""The page of verdicts that `kymograph reproduce` writes: the table, published values next to ours, and provenance."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kymograph.claims.verdict import Verdicts
+from kymograph.report.verdict_table import count_text
+from kymograph.runs.archive import Archive
+from kymograph.runs.headlines import HeadlineNumber, arm_headlines
+from kymograph.runs.log import SHORT
+from kymograph.runs.markdown import markdown_table
+from kymograph.runs.stored import StoredRun
+from kymograph.studies.base import Study
+from kymograph.studies.published import PublishedComparison, compare
+from kymograph.wording import counted
+
+KNOWN_COPIES: Mapping[str, str] = {
+    "44334cf67d0084be": "This is a copy of CIFAR-10 whose images were recompressed and reshuffled, so that accuracies "
+    "and norms need not equal those on the official files to the last digit.",
+}
+"""What there is to say about copies of data sets that are not the official ones, by their digest."""
+
+
+def verdict_page(
+    verdicts: Verdicts, archive: Archive, studies: Collection[Study], ids: set[str], data: str, command: str
+) -> str:
+    """Returns a page in Markdown: every verdict with its reasons, published values next to ours, provenance.
+
+    Args:
+        verdicts: what the claims come to.
+        archive: the directory with the runs.
+        studies: those whose runs were judged; they know what was published of such runs.
+        ids: the runs that were judged.
+        data: the data set that the image studies used.
+        command: what was typed to make it.
+    """
+    runs = [run for run in archive.store.finished if run.id in ids]
+    seeds = len({run.seed for run in runs})
+    name = {"digits": "embedded data", "cifar10": "CIFAR-10"}.get(data, data)
+    parts = [
+        f"# Verdicts on {name}",
+        f"Written by `{command}`: {count_text(verdicts)}; {counted(len(runs), 'run')}, {counted(seeds, 'seed')}.",
+        verdicts.markdown().strip(),
+    ]
+    for study in studies:
+        if (mine := [run for run in runs if run.study == study.name]) and study.tuning():
+            parts += [f"## Numbers of {study.name}", _numbers(study, mine)]
+    compared = [
+        one for study in studies for one in compare(study.published, [r for r in runs if r.study == study.name])
+    ]
+    if compared:
+        parts += ["## Published values", _published(compared)]
+    parts += ["## Provenance", _provenance(runs, archive)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _numbers(study: Study, runs: Sequence[StoredRun]) -> str:
+    """Returns every arm's headline numbers, and how long a run took next to the others on the same machine."""
+    header = ["arm", "n", *study.headlines.values(), "seconds a run, median"]
+    rows = []
+    for arm in dict.fromkeys(run.arm for run in runs):
+        mine = [run for run in runs if run.arm == arm]
+        found = arm_headlines([run.summary for run in mine], study.headlines)
+        diverged = f" ({found.diverged} diverged)" if found.diverged else ""
+        times = [run.seconds for run in mine if run.seconds is not None]
+        seconds = f"{statistics.median(times):.1f}" if times else ""
+        cells = [_mean(number) if number.n else "" for number in found.numbers.values()]
+        rows.append([arm, f"{len(mine)}{diverged}", *cells, seconds])
+    text = "Means over seeds and their 95 % intervals; every arm at the value that was chosen for it on other seeds."
+    return f"{text}\n\n{markdown_table(header, rows).strip()}"
+
+
+def _published(compared: Sequence[PublishedComparison]) -> str:
+    header = ["runs", "number", "published", "ours: mean [95 % interval], range over seeds", "n", ""]
+    rows = []
+    for one in compared:
+        value = one.value
+        known = [number for number in one.ours.values if number is not None]
+        spread = f", {min(known):.3g} to {max(known):.3g}" if known else ""
+        rows.append([
+            ", ".join([value.arm, *(f"{name} {setting}" for name, setting in value.settings.items())]),
+            value.label,
+            value.published,
+            _mean(one.ours) + spread,
+            str(one.ours.n),
+            "agrees" if one.agrees else f"differs: {value.remark or 'not explained'}",
+        ])  # fmt: skip
+    text = (
+        "Published: Hao, Wan and Zhai, arXiv:2606.21126, seeds 42, 123 and 456. Values agree if the range of our seeds "
+        "and the published one overlap."
+    )
+    return f"{text}\n\n{markdown_table(header, rows).strip()}"
+
+
+def _mean(number: HeadlineNumber) -> str:
+    interval = f" [{number.low:.3g}, {number.high:.3g}]" if number.has_spread else ""
+    return f"{number.mean:.3g}{interval}"
+
+
+def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
+    found: dict[str, list[Any]] = {
+        "data digest": [run.summary.get("data_digest") for run in runs],
+        "code": [run.provenance.get("code") for run in runs],
+        "device": [run.provenance.get("device") for run in runs],
+        "processor": [run.provenance.get("hardware", {}).get("processor") for run in runs],
+        "torch threads of a run": [run.provenance.get("threads") for run in runs],
+        **{
+            package: [run.provenance.get("versions", {}).get(package) for run in runs]
+            for package in ("kymograph", "torch", "numpy", "python")
+        },
+    }
+    rows = [
+        [name, ", ".join(sorted({str(one) for one in values if one is not None}))] for name, values in found.items()
+    ]
+    heads = ", ".join(archive.log.heads)
+    rows.append(["heads of the log", f"`{heads}`" if heads else "none"])
+    table = markdown_table(["", ""], [row for row in rows if row[1]]).strip()
+    text = (
+        f"The heads are SHA-256 hashes, which cover every registration and every planned run; `kymograph verify DIR "
+        f"--anchor {{first {SHORT} digits}}` finds them."
+    )
+    remarks = [
+        KNOWN_COPIES[one]
+        for one in sorted({str(run.summary.get("data_digest")) for run in runs})
+        if one in KNOWN_COPIES
+    ]
+    return "\n\n".join([*remarks, table, text])

@@ -1,0 +1,62 @@
+"""Published values next to those of stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kymograph.runs.headlines import HeadlineNumber, headline_number
+from kymograph.runs.stored import StoredRun
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """A number that a paper states of runs with given settings."""
+
+    arm: str
+    number: str
+    """The key of the same number in a run's summary."""
+    label: str
+    published: str
+    """As printed there."""
+    low: float
+    high: float
+    """What the published value allows: its range over seeds, or its rounding."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that the paper's runs had, where they are not ours by default."""
+    remark: str = ""
+    """Why ours differs, if it does; or that nobody knows."""
+
+
+@dataclass(frozen=True)
+class PublishedComparison:
+    """A published value and ours."""
+
+    value: PublishedValue
+    ours: HeadlineNumber
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the range of our seeds and the published one overlap."""
+        known = [one for one in self.ours.values if one is not None]
+        return bool(known) and min(known) <= self.value.high and max(known) >= self.value.low
+
+
+def compare(published: Sequence[PublishedValue], runs: Sequence[StoredRun]) -> list[PublishedComparison]:
+    """Returns every published value that ``runs`` has the arm, the settings and the number of, with ours over seeds.
+
+    Args:
+        published: what a paper says of one study's runs.
+        runs: finished runs of that study.
+    """
+    found = []
+    for value in published:
+        same = [run for run in runs if run.arm == value.arm and _has(run.config, value.settings)]
+        if any(value.number in run.summary for run in same):
+            found.append(PublishedComparison(value, headline_number([run.summary.get(value.number) for run in same])))
+    return found
+
+
+def _has(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    return all(config.get(name) == value for name, value in settings.items())

@@ -1,0 +1,43 @@
+"""Published values next to ours."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kymograph.studies.calibration import STUDY as CALIBRATION
+from kymograph.studies.published import PublishedValue, compare
+from kymograph.studies.snapshot import STUDY as SNAPSHOT
+
+VALUE = PublishedValue("dfa", "accuracy", "accuracy", ".30 to .31", 0.30, 0.31, {"epochs": 30})
+
+
+def run(accuracy: float | None, arm: str = "dfa", **config: Any) -> Any:
+    return SimpleNamespace(arm=arm, config={"epochs": 30, **config}, summary={"accuracy": accuracy})
+
+
+def test_only_runs_of_the_arm_with_the_papers_settings_count() -> None:
+    runs = [run(0.30), run(0.32), run(0.9, arm="bp"), run(0.8, epochs=100)]
+    (found,) = compare([VALUE], runs)
+    assert found.ours.values == (0.30, 0.32) and found.ours.mean == pytest.approx(0.31)
+
+
+@pytest.mark.parametrize(
+    ("ours", "agrees"), [((0.28, 0.30), True), ((0.29, 0.33), True), ((0.32, 0.4), False), ((0.1, 0.2), False)]
+)
+def test_values_agree_where_their_ranges_overlap(ours: tuple[float, float], agrees: bool) -> None:
+    (found,) = compare([VALUE], [run(one) for one in ours])
+    assert found.agrees is agrees
+
+
+def test_a_value_without_runs_is_not_compared() -> None:
+    assert compare([VALUE], [run(0.3, epochs=3)]) == []
+    assert not compare([VALUE], [run(None)])[0].agrees
+
+
+@pytest.mark.parametrize("study", [SNAPSHOT(), CALIBRATION()])
+def test_what_is_published_is_about_arms_that_there_are(study: Any) -> None:
+    assert {value.arm for value in study.published} <= {arm.name for arm in study.arms()}
+    assert all(value.low <= value.high for value in study.published)
