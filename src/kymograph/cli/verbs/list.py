@@ -20,7 +20,7 @@ class Options:
     """The studies, their questions and their arms."""
 
     study: Annotated[str, positional(), shown("[STUDY]", default="every registered study, with its default arms")] = ""
-    """Show every arm and setting of this study: a built-in one, or a user-defined one as module:Name, file.py or file.py:Name."""
+    """Show every arm and setting of this study: a built-in one, or a user-defined one (module:Name, file.py:Name)."""
 
 
 def main(words: list[str]) -> int:
