@@ -10,6 +10,10 @@ class KymographError(Exception):
     """Something the user can mend; its text is one sentence and is shown without a traceback."""
 
 
+class UsageError(KymographError):
+    """A command line that cannot be understood: no such verb, option or value."""
+
+
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'?"`` for the option nearest to ``word``, or the options if none is near."""
     known = sorted(options)

@@ -11,11 +11,15 @@ import pytest
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.lab.run import SweepOptions, sweep
+from kymograph.runs.store import Store
+from kymograph.studies.loading import load_with_reference
 from kymograph.sweep import compute as computing
+from kymograph.sweep.carry_out import carry_out
 from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.orders import Order, orders_for
 from kymograph.sweep.plan import Stack
 from kymograph.sweep.progress import Progress
+from tests.cli.command import write_coin
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 FAILING = "tests.studies.failing:Failing"
@@ -130,3 +134,31 @@ def test_a_result_that_cannot_be_stored_fails_its_own_run_only(tmp_path: Path) -
 def test_computing_needs_a_directory() -> None:
     with pytest.raises(AssertionError):
         computing.compute(None, None, computing.Workplace("cpu", None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", ["0", "'a message'"])
+@every_engine
+def test_a_study_that_calls_exit_fails_its_run_and_not_the_sweep(tmp_path: Path, engine: str, code: str) -> None:
+    path = write_coin(tmp_path)
+    path.write_text(path.read_text().replace("        step = ", f"        raise SystemExit({code})\n        step = "))
+    done = sweep(str(path), (1, 2), options(tmp_path / "runs", engine))
+    assert len(done.failures) == 2 and not done.store.finished
+    assert all("SystemExit" in (run.reason or "") and "in train" in (run.traceback or "") for run in done.store.failed)
+
+
+def test_what_nobody_expected_of_a_worker_is_in_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault outside training used to end the worker: its traceback went nowhere."""
+
+    def fail(*arguments: Any) -> None:
+        raise ZeroDivisionError("while looking around")
+
+    monkeypatch.setattr("kymograph.sweep.carry_out.check_here", fail)
+    (tmp_path / "runs").mkdir()
+    path = write_coin(tmp_path)
+    study, code = load_with_reference(str(path))
+    specs = tuple(study.specs([1, 2], ["fair"], {}))
+    (order,) = orders_for(code, [Stack(specs, (True, True), 2)], tmp_path / "runs", "cpu", None)
+    answer = carry_out(order, Progress("", 1, 1, quiet=True))
+    assert [outcome["reason"] for outcome in answer["outcomes"]] == ["ZeroDivisionError: while looking around"] * 2
+    store = Store.of_specs(tmp_path / "runs", specs)
+    assert all("in fail" in (run.traceback or "") for run in store.failed) and len(store.failed) == 2

@@ -26,7 +26,7 @@ from typing import Annotated, Any, TypeVar
 
 from kymograph.cli import habits
 from kymograph.cli.choices import Choices
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, UsageError, did_you_mean
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
     said = habits.answer(words, program, known)
     if said is not None:
-        raise KymographError(said)
+        raise UsageError(said)
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
@@ -97,10 +97,10 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        raise KymographError(_sentence(errors.getvalue(), program)) from None
+        raise UsageError(_sentence(errors.getvalue(), program)) from None
     if unknown:
         option = unknown[0].split("=")[0]
-        raise KymographError(f"{program} has no option {option!r}{did_you_mean(option, known)}")
+        raise UsageError(f"{program} has no option {option!r}{did_you_mean(option, known)}")
     return filled
 
 
@@ -148,7 +148,7 @@ def settings_from(conditions: Sequence[str]) -> dict[str, Any]:
     for condition in conditions:
         name, equals, text = condition.partition("=")
         if not equals:
-            raise KymographError(f"--where takes FIELD=VALUE, not {condition!r}")
+            raise UsageError(f"--where takes FIELD=VALUE, not {condition!r}")
         fields[name] = _value(text)
     return fields
 
@@ -163,7 +163,7 @@ def grid_from(conditions: Sequence[str]) -> dict[str, list[Any]]:
     for condition in conditions:
         name, equals, texts = condition.partition("=")
         if not equals or not texts:
-            raise KymographError(f"--grid takes FIELD=VALUE,VALUE,..., not {condition!r}")
+            raise UsageError(f"--grid takes FIELD=VALUE,VALUE,..., not {condition!r}")
         fields[name] = [_value(text) for text in texts.split(",")]
     return fields
 
@@ -172,7 +172,7 @@ def seeds_from(words: Sequence[str]) -> list[int]:
     """Returns seeds as numbers; names the first word that is not a whole number."""
     for word in words:
         if not word.isdecimal():
-            raise KymographError(f"a seed must be a whole number, not {word!r}")
+            raise UsageError(f"a seed must be a whole number, not {word!r}")
     return [int(word) for word in words]
 
 

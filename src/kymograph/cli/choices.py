@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import UsageError, did_you_mean
 
 SCRIPT = "script"
 """The format of a study's research script, which the study itself defines."""
@@ -29,7 +29,7 @@ class Choices:
         """Returns ``name``; raises a sentence with the nearest name if there is no such part."""
         names = self.names()
         if name not in names:
-            raise KymographError(f"there is no {self.noun} {name!r}{did_you_mean(name, names)}")
+            raise UsageError(f"there is no {self.noun} {name!r}{did_you_mean(name, names)}")
         return name
 
 

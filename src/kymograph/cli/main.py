@@ -6,37 +6,67 @@ put together from what the modules declare, so that printing it imports none of 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
 
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError, did_you_mean
 from kymograph.registry import Registry
 
 VERBS = Registry("kymograph.cli.verbs", "main", noun="verb")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one verb; exits with 0 only if everything asked for was done."""
+    """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.endings` has the codes)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
+    before, threading.excepthook = threading.excepthook, _end_of_a_thread
     try:
         try:
             code = run_verb([word for word in words if word != "--debug"], debug)
         finally:
-            sys.stdout.flush()  # so that a closed pipe is noticed here, not while the interpreter shuts down
-    except KymographError as error:
-        if debug:
-            raise
-        print(f"kymograph: {error}", file=sys.stderr)
-        code = 1
-    except KeyboardInterrupt:
-        print("kymograph: interrupted; run the same command again to resume", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:  # e.g. `kymograph list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+            if sys.stdout is not None:
+                sys.stdout.flush()  # so that a closed pipe is noticed here, not while the interpreter shuts down
+    except (Exception, KeyboardInterrupt) as error:
+        code = _end(error, words, debug)
+    finally:
+        threading.excepthook = before
     sys.exit(code)
+
+
+def _end(error: BaseException, words: Sequence[str], debug: bool) -> int:
+    """Prints how a command ended, with ``debug`` the traceback before it; returns the exit code."""
+    from kymograph.cli.endings import ending
+
+    if isinstance(error, OSError):
+        _give_up_output()
+    sentence, code = ending(error, words)
+    if sys.stderr is None:
+        return code
+    if debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+        traceback.print_exception(error)
+    if sentence:
+        with contextlib.suppress(OSError):  # e.g. a terminal that is gone
+            print(f"kymograph: {sentence}", file=sys.stderr)
+    return code
+
+
+def _give_up_output() -> None:
+    """Sends what is still to be printed nowhere: it may be the output itself that cannot be written."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end_of_a_thread(facts: threading.ExceptHookArgs) -> None:
+    """Says in one sentence what ended a thread besides the main one, which goes on."""
+    if facts.exc_value is not None:
+        _end(facts.exc_value, sys.argv[1:], debug=False)
 
 
 def run_verb(words: list[str], debug: bool = False) -> int:
@@ -52,6 +82,8 @@ def run_verb(words: list[str], debug: bool = False) -> int:
 
         print(f"kymograph {version('kymograph')}")
         return 0
+    if words[0] not in VERBS.names():
+        raise UsageError(f"there is no verb {words[0]!r}{did_you_mean(words[0], VERBS.names())}")
     takes_debug = debug and VERBS.part(words[0]).facts.get("debug") is True
     return VERBS.load(words[0])([*words[1:], *(["--debug"] if takes_debug else [])])
 

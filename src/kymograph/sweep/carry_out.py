@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.runs.provenance import provenance
+from kymograph.runs.record import is_finished
 from kymograph.runs.spec import slug
-from kymograph.sweep.compute import Follower, Workplace, compute
+from kymograph.sweep.compute import Follower, RunOutcome, Workplace, compute, record_failure
 from kymograph.sweep.devices import choose_device, import_torch
 from kymograph.sweep.orders import Order, this_package
 
@@ -24,17 +26,41 @@ def carry_out(order: Order, follower: Follower) -> dict[str, Any]:
 
     {"outcomes": [{"run": ID, "status": "finished", "reason": null}, ...]}
     {"error": "cannot write to /scratch/runs on node7: Read-only file system; ..."}
+
+    What nobody expected is recorded with its traceback as the failure of every run of the order that is not stored:
+    nobody reads what a worker prints.
     """
     with environment(order.environment):
         try:
-            import_torch().set_num_threads(1)
-            check_here(order)
-            study = order.load_study(as_ordered=True)
-            _check_data(study, order)
-            outcomes = compute(study, order.stack, workplace(order, choose_device(order.device), follower))
+            try:
+                outcomes = _computed(order, follower)
+            except Exception as error:
+                if isinstance(error, KymographError):
+                    raise
+                outcomes = _failed(order, error)
         except KymographError as error:
             return {"error": str(error)}
     return {"outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}
+
+
+def _computed(order: Order, follower: Follower) -> list[RunOutcome]:
+    import_torch().set_num_threads(1)
+    check_here(order)
+    study = order.load_study(as_ordered=True)
+    _check_data(study, order)
+    return compute(study, order.stack, workplace(order, choose_device(order.device), follower))
+
+
+def _failed(order: Order, error: Exception) -> list[RunOutcome]:
+    """Records ``error`` as the end of those runs of an order that are not stored; returns how all of them ended."""
+    root, facts = Path(order.directory), {**provenance(order.device, 1), "log": list(order.log)}
+    pairs = zip(order.stack.specs, order.stack.missing, strict=True)
+    return [
+        record_failure(root, spec, error, facts)
+        if missing and not is_finished(root, spec)
+        else RunOutcome(spec.id, "finished")
+        for spec, missing in pairs
+    ]
 
 
 def workplace(order: Order, device: str, follower: Follower) -> Workplace:

@@ -105,7 +105,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
         try:
             results = trainer.train(specs, replace(work, follower=heart))
             records = _packed(stack, results, facts)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a study that calls `sys.exit` must not end the sweep, as if done
             failed = error
         else:
             seconds = (time.perf_counter() - started) / len(stack.specs)
@@ -115,7 +115,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
                 shutil.rmtree(work.root / f"{spec.directory}.part", ignore_errors=True)
             return [RunOutcome(spec.id, "finished") for spec in stack.specs]
     if len(stack.specs) == 1:
-        return [_record_failure(work.root, stack.specs[0], failed, facts)]
+        return [record_failure(work.root, stack.specs[0], failed, facts)]
     return [outcome for single in _singles(stack) for outcome in compute(trainer, single, work)]
 
 
@@ -134,7 +134,8 @@ def _singles(stack: Stack) -> list[Stack]:
     return [Stack((spec,), (True,), stack.steps) for spec, missing in pairs if missing]
 
 
-def _record_failure(root: Path, spec: RunSpec, error: Exception, facts: Mapping[str, Any]) -> RunOutcome:
+def record_failure(root: Path, spec: RunSpec, error: BaseException, facts: Mapping[str, Any]) -> RunOutcome:
+    """Stores that a run failed, with what was raised as its reason and its traceback; returns the outcome."""
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else "no message"
     reason = text if isinstance(error, KymographError) else f"{type(error).__name__}: {text}"
