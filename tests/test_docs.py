@@ -163,6 +163,17 @@ def test_what_a_page_says_works(name: str, desk: Path) -> None:
     follow(found, desk)
 
 
+def test_the_tutorial_ends_with_the_verdicts_that_it_shows(desk: Path) -> None:
+    page = ROOT / "docs" / "tutorial.md"
+    follow(blocks(page)[:2], desk)
+    shown = re.findall(r"^    (SUPPORTED|REFUTED) +(.+)\n +×([\d.]+) ", page.read_text(), re.MULTILINE)
+    verdicts = kymograph.judge(desk / "runs")
+    assert [(str(one.outcome), one.claim.name) for one in verdicts] == [(outcome, name) for outcome, name, _ in shown]
+    assert {outcome for outcome, _, _ in shown} == {"SUPPORTED", "REFUTED"}
+    for one, (_, _, effect) in zip(verdicts, shown, strict=True):
+        assert one.effect == pytest.approx(float(effect), rel=0.05)
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_a_page_adds_its_part(name: str, desk: Path) -> None:
     found = blocks(HOWTO / name)
