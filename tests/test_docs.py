@@ -153,7 +153,16 @@ def csv_results(desk: Path) -> None:
         (desk / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/clusters.md", *GUIDES, *STUDY_PAGES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/clusters.md",
+        *GUIDES,
+        *(pytest.param(page, marks=pytest.mark.slow) for page in STUDY_PAGES),
+    ],
+)
 def test_what_a_page_says_works(name: str, desk: Path) -> None:
     page = ROOT / name
     found = blocks(page)
