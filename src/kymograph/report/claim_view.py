@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.verdict import Verdict, deciding_limits, decisive_p, effect_text, p_text, settings_text
-from kymograph.digits import telling_digits
+from kymograph.digits import number_text, telling_digits
 from kymograph.figures.names import quantity_text, side_names
 from kymograph.report.chart import table_data
 from kymograph.report.dot_plot import dot_plot, equivalence_level, spread_out
@@ -114,7 +114,10 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
         return number(value) if value is None else number(value, telling_digits([value], deciding_limits(claim), 4))
 
     def interval(ends: tuple[float, float] | None) -> str:
-        return "–" if ends is None else f"[{telling(ends[0])}, {telling(ends[1])}]"
+        if ends is None:
+            return "–"
+        digits = telling_digits(ends, deciding_limits(claim), 4)
+        return f"[{', '.join(number_text(end, digits, typeset=True, zeros=True) for end in ends)}]"
 
     entries = [
         ("effect (ratio of geometric means)" if ratio else "effect (mean difference)", telling(verdict.effect)),

@@ -169,7 +169,7 @@ class Clipping(Study[ClippingConfig]):
             "final_heldout_rare_acc": "final held-out accuracy",
             "heldout_bayes_rare_acc": "Bayes, held-out",
             "rare_excess_loss": "loss above that of its frequency",
-            "heldout_rare_excess_loss": "the same, held-out",
+            "heldout_rare_excess_loss": "held-out loss above that of its frequency",
         },
     }
     drawings = {  # noqa: RUF012
