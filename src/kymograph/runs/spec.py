@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kymograph.errors import KymographError
+from kymograph.streams import MAX_SEED
+from kymograph.wording import is_one_line
 
 Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
+MAX_NAME = 180
+"""The most characters of the name of a study or an arm: directories are called after them."""
 LATER: Mapping[str, Any] = {"later": True}
 """The metadata of a setting that a study was given after it had runs."""
 
@@ -134,7 +138,7 @@ class RunSpec(Generic[Config]):
 
     @staticmethod
     def from_identity(identity: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
-        """Builds a spec from a stored identity; raises if a key is missing or of the wrong type."""
+        """Builds a spec from a stored identity; raises if a key is missing, of the wrong type, or no name."""
         try:
             spec = RunSpec(
                 study=identity["study"],
@@ -145,10 +149,16 @@ class RunSpec(Generic[Config]):
                 source=identity.get("source"),
             )
         except (KeyError, TypeError) as error:
-            raise KymographError(f"the run's config.json lacks {error}; delete the run to compute it again") from None
-        texts = isinstance(spec.study, str) and isinstance(spec.arm, str)
-        if not (texts and isinstance(spec.config, dict) and isinstance(spec.source, str | None)):
-            raise KymographError(
-                "the run's config.json has fields of the wrong type; delete the run to compute it again"
-            )
+            raise KymographError(f"the run lacks {error}") from None
+        if not (isinstance(spec.config, dict) and isinstance(spec.source, str | None)):
+            raise KymographError("its settings or its source are of the wrong type")
+        if type(spec.seed) is not int or abs(spec.seed) > MAX_SEED or type(spec.version) is not int:
+            raise KymographError("its seed or its version is no whole number of 64 bits")
+        if not (is_name(spec.study) and is_name(spec.arm)):
+            raise KymographError(f"its study or its arm is not a name (one line of at most {MAX_NAME} characters)")
         return spec
+
+
+def is_name(value: Any) -> bool:
+    """Says whether a value can name a study or an arm: one line of text that shows as it is."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME and is_one_line(value)
