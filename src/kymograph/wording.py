@@ -56,8 +56,3 @@ def visible(text: str) -> str:
 def _code(found: re.Match[str]) -> str:
     number = ord(found[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
-
-def is_one_line(text: str) -> bool:
-    """Says whether a text is one line that shows as it is, as names must be."""
-    return not _COMMANDS.search(text) and "\n" not in text and "\t" not in text

@@ -13,12 +13,11 @@ from typing import Any, Generic, TypeVar
 
 from kymograph.errors import KymographError
 from kymograph.streams import MAX_SEED
-from kymograph.wording import is_one_line
 
 Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
-MAX_NAME = 180
-"""The most characters of the name of a study or an arm: directories are called after them."""
+MAX_NAME = 1000
+"""The most characters of the name of a study or an arm."""
 LATER: Mapping[str, Any] = {"later": True}
 """The metadata of a setting that a study was given after it had runs."""
 
@@ -154,11 +153,6 @@ class RunSpec(Generic[Config]):
             raise KymographError("its settings or its source are of the wrong type")
         if type(spec.seed) is not int or abs(spec.seed) > MAX_SEED or type(spec.version) is not int:
             raise KymographError("its seed or its version is no whole number of 64 bits")
-        if not (is_name(spec.study) and is_name(spec.arm)):
-            raise KymographError(f"its study or its arm is not a name (one line of at most {MAX_NAME} characters)")
+        if not all(isinstance(name, str) and len(name) <= MAX_NAME for name in (spec.study, spec.arm)):
+            raise KymographError(f"its study or its arm is not a text of at most {MAX_NAME} characters")
         return spec
-
-
-def is_name(value: Any) -> bool:
-    """Says whether a value can name a study or an arm: one line of text that shows as it is."""
-    return isinstance(value, str) and 0 < len(value) <= MAX_NAME and is_one_line(value)
