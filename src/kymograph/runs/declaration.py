@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_DOCUMENT, read_bytes
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
 from kymograph.runs.tuned import Tuned, rules_from_json
@@ -281,8 +282,15 @@ def write_declaration(
             declaration = declaration.with_part_sources(part_sources, read_declaration(directory))
         # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
         content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
-        if not path.exists() or path.read_bytes() != content:
+        if not _holds(path, content):
             write_atomically(path, content)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read_bytes(path, MAX_DOCUMENT, follow=False) == content
+    except KymographError:
+        return False
 
 
 def read_declaration(directory: Path) -> Declaration | None:
