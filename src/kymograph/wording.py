@@ -1,4 +1,4 @@
-"""Words that depend on numbers, lines that fit the terminal, and texts that cannot command it."""
+"""Words that depend on numbers, lengths of time, lines that fit the terminal, and texts that cannot command it."""
 
 from __future__ import annotations
 
@@ -56,3 +56,19 @@ def visible(text: str) -> str:
 def _code(found: re.Match[str]) -> str:
     number = ord(found[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def format_duration(seconds: float) -> str:
+    """Returns a length of time as text, as coarse as it is uncertain.
+
+    >>> format_duration(3700)
+    '1 h 2 min'
+    """
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{seconds / 86400:.0f} days"

@@ -15,7 +15,6 @@ from kymograph.lab.run import SweepOptions
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
 from kymograph.studies.loading import load_study
-from kymograph.sweep.progress import Progress
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs": 1, "width": 16, "depth": 2},
@@ -119,23 +118,3 @@ def test_a_table_says_how_many_it_averaged(depth_store: Store, monkeypatch: pyte
     lines = {line.split("  ")[0]: line for line in table.splitlines()}
     assert "missing" in lines["residual/zero"] and lines["plain"].split()[1] == "3"
     assert "[" in lines["plain"], "an interval over seeds"
-
-
-@pytest.mark.parametrize("quiet", [True, False])
-def test_progress_is_a_plain_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture, quiet: bool) -> None:
-    with Progress("study", runs=4, steps=100, quiet=quiet) as progress:
-        progress.tick(50)
-        progress.say("loss 1")
-        progress.ended(2, 1)
-    error = capsys.readouterr().err
-    assert ("study: 2/4 runs, 1 failed" in error) != quiet
-
-
-def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    with Progress("study", runs=4, steps=100) as progress:
-        progress.tick(100)
-        progress.say("||h_L|| 5")
-        progress.ended(4, 0)
-    assert "4/4 runs" in capsys.readouterr().err

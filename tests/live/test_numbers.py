@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.live.numbers import POINTS, format_duration, remaining_seconds, thin
+from kymograph.live.numbers import POINTS, remaining_seconds, thin
 from kymograph.sweep.heartbeat import Beat
+from kymograph.wording import format_duration
 
 
 def running(done: int, steps: int, runs: int = 1, started: float = 0.0, updated: float = 10.0) -> Beat:

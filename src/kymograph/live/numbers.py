@@ -119,19 +119,3 @@ def remaining_seconds(
     ]
     waiting = sum(count * (sum(arm) / len(arm) if arm else usual) for arm, count in zip(took, left, strict=True))
     return max((sum(running) + waiting) / len(beats), *running)
-
-
-def format_duration(seconds: float) -> str:
-    """Returns a length of time as text, as coarse as it is uncertain.
-
-    >>> format_duration(3700)
-    '1 h 2 min'
-    """
-    if seconds < 59.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 48 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{seconds / 86400:.0f} days"

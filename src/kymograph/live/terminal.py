@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph.digits import number_text
-from kymograph.live.numbers import format_duration
 from kymograph.live.reading import check_directory
 from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.live.watcher import Watcher
+from kymograph.wording import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from kymograph.digits import number_text
 from kymograph.errors import KymographError
-from kymograph.live.numbers import format_duration
 from kymograph.live.reading import check_directory
 from kymograph.live.watcher import Watcher
+from kymograph.wording import format_duration
 
 if TYPE_CHECKING:
     import jinja2

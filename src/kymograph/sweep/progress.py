@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal or in a notebook, a plain line per finished stack elsewhere."""
+"""Progress: a bar on a terminal or in a notebook, now and then a plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from kymograph.wording import format_duration
+
 if TYPE_CHECKING:
     from kymograph.sweep.notebook_bar import NotebookBar
+
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+"""Seconds between two lines in a log; they double from line to line, so that a long sweep does not fill it."""
 
 
 class Progress:
@@ -16,8 +21,9 @@ class Progress:
 
     def __init__(self, title: str, runs: int, steps: int, quiet: bool = False) -> None:
         self._title, self._runs, self._steps, self._quiet = title, runs, steps, quiet
-        self._done = self._failed = 0
-        self._started = time.monotonic()
+        self._done = self._failed = self._ticks = 0
+        self._started = self._printed = time.monotonic()
+        self._pause = FIRST_PAUSE
         self._bar: Any = None
         self._task: Any = None
         self._notebook: NotebookBar | None = None
@@ -59,6 +65,7 @@ class Progress:
 
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
+        self._ticks += steps
         if self._bar is not None:
             self._bar.advance(self._task, steps)
         elif self._notebook is not None:
@@ -81,8 +88,16 @@ class Progress:
         elif self._notebook is not None:
             self._notebook.update(runs=text)
         elif not self._quiet:
-            print(
-                f"{self._title}: {text}, {time.monotonic() - self._started:.1f} s",
-                file=sys.stderr,
-                flush=True,
-            )
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        """Prints a line with the time taken and left: the last one always, and others at growing intervals."""
+        now = time.monotonic()
+        last = self._done + self._failed >= self._runs
+        if not last and now - self._printed < self._pause:
+            return
+        self._printed, self._pause = now, min(2 * self._pause, LONGEST_PAUSE)
+        took = now - self._started
+        steps = min(max(self._ticks, 1), self._steps)
+        left = "" if last else f", about {format_duration(took * (self._steps - steps) / steps)} left"
+        print(f"{self._title}: {text}, {format_duration(took)}{left}", file=sys.stderr, flush=True)
