@@ -11,7 +11,9 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study
 html_theme = "furo"
 html_title = "Kymograph"
 exclude_patterns = ["_build", "_extensions"]
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
 autodoc_member_order = "bysource"
 
 

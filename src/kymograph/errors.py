@@ -7,7 +7,13 @@ from collections.abc import Iterable
 
 
 class KymographError(Exception):
-    """Something the user can mend; its text is one sentence and is shown without a traceback."""
+    """Something the user can mend; its text is one sentence and is shown without a traceback.
+
+    >>> try:
+    ...     kymograph.run("dept")
+    ... except kymograph.KymographError as error:
+    ...     print(error)  # there is no study 'dept'; did you mean 'depth'?
+    """
 
 
 class UsageError(KymographError):

@@ -31,7 +31,12 @@ def stream_seed(seed: int, *names: str) -> int:
 
 
 def generator(seed: int, *names: str) -> torch.Generator:
-    """Returns a fresh CPU generator for the stream called ``names`` under ``seed``."""
+    """Returns a fresh CPU generator for the stream called ``names`` under ``seed``.
+
+        order = torch.randperm(1000, generator=kymograph.generator(42, "order"))
+
+    Streams of other names are independent, so that drawing more from one never shifts another.
+    """
     import torch
 
     return torch.Generator().manual_seed(stream_seed(seed, *names))

@@ -34,7 +34,10 @@ _LATER = ("equivalence_margin", "interaction", "kind")
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of one run: a key of its summary, or a stored series reduced to a number."""
+    """One number of one run: a key of its summary, or a stored series reduced to a number.
+
+    >>> Measure("accuracy"), Measure("loss", "last"), Measure("stream_norm", "growth", site="last")
+    """
 
     name: str
     """The summary's key, or the series' name."""
@@ -54,7 +57,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A measure taken in one arm, among runs with these settings."""
+    """A measure taken in one arm, among runs with these settings.
+
+    >>> Quantity("adam", Measure("loss", "last"), where={"task": "orthogonal"})
+    """
 
     arm: str
     measure: Measure
@@ -68,7 +74,10 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition for deciding a claim at all: ``quantity`` must lie within [least, most] in every seed."""
+    """A condition for deciding a claim at all: ``quantity`` must lie within [least, most] in every seed.
+
+    >>> Check("clipping fired", Quantity("clip", Measure("clip_fraction")), least=0, strict=True)
+    """
 
     text: str
     """What must hold, e.g. "clipping fired"."""
@@ -88,7 +97,9 @@ class Claim:
     is a ratio above 1, otherwise it is in the measure's own units.
 
     With an ``interaction`` (c, d) the claim is about a difference of differences, (left - right) against (c - d), or on
-    the scale "log ratio" about the ratio of left / right to c / d.
+    the scale "log ratio" about the ratio of left / right to c / d. `Claim.compare` is the short form.
+
+        Claim.compare("sharpness", "warmup", "<", "constant", margin=1.1)
     """
 
     name: str

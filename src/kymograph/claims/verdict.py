@@ -186,7 +186,12 @@ class Verdict:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts(Sequence[Verdict]):
-    """Verdicts in the order of their claims; shows as a table in a notebook."""
+    """Verdicts in the order of their claims; shows as a table in a notebook.
+
+    >>> verdicts = kymograph.judge("runs")
+    >>> verdicts[0].outcome, verdicts[0].effect, verdicts[0].interval
+    >>> verdicts.to_pandas()
+    """
 
     verdicts: tuple[Verdict, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)

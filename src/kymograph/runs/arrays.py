@@ -14,7 +14,12 @@ from kymograph.runs.frames import import_pandas, import_xarray
 
 @dataclass(frozen=True)
 class LabelledArray:
-    """A measured quantity over many runs, with the labels of each axis; absent entries are NaN."""
+    """A measured quantity over many runs, with the labels of each axis; absent entries are NaN.
+
+    >>> loss = store.series("loss")              # axes (arm, seed, step)
+    >>> loss.sel(arm="adam", seed=42).values     # a curve
+    >>> loss.to_pandas()                         # a column per axis
+    """
 
     name: str
     values: np.ndarray  # (arm, seed, step[, site]), less the axes that `sel` has fixed

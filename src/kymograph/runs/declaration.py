@@ -39,6 +39,8 @@ class Arm:
 
     ``treatment`` is what the arm is about, and the user cannot override it; ``preset`` is a setting it comes
     with, which the user's own value replaces.
+
+        Arm("adam", "Adam instead of SGD", treatment={"optimizer": "adam"}, preset={"lr": 1e-3}, default=True)
     """
 
     name: str

@@ -71,6 +71,9 @@ class RunSpec(Generic[Config]):
 
     A study's own specs hold its typed configuration; those read from disk hold its settings as a dictionary. Both
     have the same identity.
+
+        spec = study.specs(seeds=[42], arms=["plain"])[0]
+        spec.arm, spec.seed, spec.config.lr, spec.id
     """
 
     study: str

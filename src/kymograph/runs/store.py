@@ -29,7 +29,12 @@ from kymograph.runs.superseded import current_code
 
 
 class Store:
-    """A set of stored runs; opened from a directory, or returned by ``kymograph.run``."""
+    """A set of stored runs; opened from a directory, or returned by ``kymograph.run``.
+
+    >>> store = kymograph.Store.open("runs").select(arms=["adam"])
+    >>> store.series("loss"), store.summary("accuracy")     # labelled arrays over arms and seeds
+    >>> store[0], store.failed, store.to_pandas()
+    """
 
     def __init__(self, runs: Iterable[StoredRun], root: Path | None = None) -> None:
         self.runs: tuple[StoredRun, ...] = tuple(runs)

@@ -17,7 +17,11 @@ from kymograph.runs.typed_record import RunSeries
 
 
 class StoredRun:
-    """One run read from its directory; series and summary are read, and their checksums checked, when asked for."""
+    """One run read from its directory; series and summary are read, and their checksums checked, when asked for.
+
+    >>> run = store[0]
+    >>> run.arm, run.seed, run.config["lr"], run.summary["accuracy"], run.series["loss"].value
+    """
 
     def __init__(self, directory: Path, planned: RunSpec | None = None) -> None:
         """Reads how the run ended and what was run; ``planned`` is what was, if the log has said so already."""

@@ -40,7 +40,11 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class RunSeries:
-    """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``."""
+    """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``.
+
+    >>> RunSeries(np.arange(100), loss)
+    >>> RunSeries(np.array([0, 50]), norms, sites=("layer 1", "layer 2"))      # norms: (2, 2)
+    """
 
     step: np.ndarray  # (steps,)
     value: np.ndarray  # (steps,) or (steps, sites)

@@ -46,6 +46,10 @@ class Study(ABC, Generic[Config]):
     A study that is a package keeps its training in ``train.py`` (a function ``train``), its claims in ``claims.py`` (a
     function ``claims``) and its figures in ``figures.py``; they are imported when they are needed, so that declaring a
     study costs no torch and no matplotlib. A study in one file overrides `train`, `claims` and `figures`.
+
+        study = kymograph.load_study("depth")
+        store = study.run(n_seeds=10)
+        study.judge()
     """
 
     name: ClassVar[str]

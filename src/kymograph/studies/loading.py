@@ -90,7 +90,10 @@ def _checked(code: CodeReference, what: str) -> Study:
 
 
 def list_studies() -> list[Study]:
-    """Returns every registered study, in their order; one that cannot be loaded is left out, with a warning."""
+    """Returns every registered study, in their order; one that cannot be loaded is left out, with a warning.
+
+    >>> [study.name for study in kymograph.list_studies()]      # ["clipping", "depth", ...]
+    """
     found = []
     for name in STUDIES.names():
         try:
