@@ -33,3 +33,14 @@ def test_every_type_and_every_layout_has_a_norm(dtype: torch.dtype) -> None:
 def test_nothing_is_0_and_what_is_not_finite_says_so() -> None:
     assert norm(torch.zeros(3)) == norm(torch.zeros(0)) == 0.0
     assert norm(torch.tensor([1.0, torch.inf])) == np.inf and np.isnan(norm(torch.tensor([1.0, torch.nan])))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1.0, 1e10, 1e30])
+@pytest.mark.parametrize("columns", [256, 257])
+def test_the_norm_is_the_same_on_both_sides_of_the_size_at_which_its_reduction_changes(
+    columns: int, scale: float
+) -> None:
+    matrix = torch.randn(128, columns, generator=torch.Generator().manual_seed(0)) * scale
+    expected = float(np.linalg.norm(matrix.double().numpy()))
+    for value in (matrix, matrix.T, matrix.flatten()):
+        assert norm(value) == pytest.approx(expected, rel=1e-6)

@@ -137,7 +137,7 @@ class LayerHook:
             self._attention = []
 
     def _reader(self) -> Callable[[nn.Module, Any, Any], None]:
-        """Returns the hook itself: a function that finds all it needs in its closure, for it runs between cold caches."""
+        """Returns the hook itself; it finds all that it needs in its closure, because it runs with cold caches."""
         session, (read, _, _), parts, seen = self.session, self._plain, self._read_parts, self._seen
 
         def on_output(module: nn.Module, inputs: Any, output: Any) -> None:

@@ -93,6 +93,8 @@ def units_last(output: Tensor, layer: nn.Module) -> Tensor:
     Units are the channels of images, (batch, channels, ...), and of what a convolution or batch norm puts out; else
     the last axis. All other axes are samples.
     """
+    if output.dim() == 2:
+        return output
     if output.dim() < 2:
         return output.reshape(1, -1) if output.dim() else output.reshape(1, 1)
     channels = output.dim() > 3 if output.dim() != 3 else isinstance(layer, _CHANNELS_FIRST)

@@ -14,6 +14,9 @@ from kymograph.probes.layers import ProbedLayer
 from kymograph.probes.quantities import LoadedQuantity, Place
 from kymograph.probes.readings import Key, Row
 
+_AT_ONCE = 512 * 1024
+"""Bytes of weights that are copied and read in one go: with their copies they fit into a core's cache."""
+
 
 class WeightReader:
     """Reads the weights of all layers around a step.
@@ -113,14 +116,25 @@ class _Group:
         self.parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
         self._gradients: list[_GradientCopy] = []
         _, copies, values = self._room(self.parameters[0].dtype)
-        if self.parameters[0].device.type != "cpu":
-            self._parts = [_Part(stretches, copies, values)]
-            return
         rest = iter(copies)
         self._parts = [
-            _Part([stretch], [next(rest) for _ in stretch.parameters], [value])
-            for stretch, value in zip(stretches, values, strict=True)
+            _Part(together, [next(rest) for one in together for _ in one.parameters], [next(rows) for _ in together])
+            for rows in [iter(values)]
+            for together in (self._read_together() if self.parameters[0].device.type == "cpu" else [stretches])
         ]
+
+    def _read_together(self) -> list[list[_Stretch]]:
+        """Returns the layers in a row, parted so that what is read at once stays in the cache, weights and copies."""
+        parts: list[list[_Stretch]] = []
+        room = 0
+        for stretch in self.stretches:
+            size = stretch.size * stretch.parameters[0].element_size()
+            if size > room:
+                parts.append([])
+                room = _AT_ONCE
+            parts[-1].append(stretch)
+            room -= size
+        return parts
 
     def measure(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
         """Fills the copies from the weights and reads what they hold then: layer by layer in a row, or by tensor.
