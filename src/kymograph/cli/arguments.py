@@ -26,6 +26,7 @@ from typing import Annotated, Any, TypeVar
 
 from kymograph.cli import habits
 from kymograph.cli.choices import Choices
+from kymograph.cli.guarded_output import unguarded_output
 from kymograph.errors import KymographError, did_you_mean
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
         raise KymographError(said)
     errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(errors):
+        with unguarded_output(), contextlib.redirect_stderr(errors):
             filled, unknown = tyro.cli(
                 kind,
                 prog=program,
