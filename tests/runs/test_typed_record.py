@@ -150,7 +150,7 @@ FORGERIES = {
     "series that are a list": arrays([1]),
     "a series without steps": arrays({"loss": {"sites": None}}),
     "sites that are numbers": arrays({"loss": {"grid": "0", "sites": [1, 2]}}),
-    "sites that are there twice": arrays({"loss": {"grid": "0", "sites": 2 * ["a"]}}, **{"value/loss": np.ones((3, 2))}),
+    "a site twice": arrays({"loss": {"grid": "0", "sites": 2 * ["a"]}}, **{"value/loss": np.ones((3, 2))}),
     "a series that is too short": arrays({"loss": {"grid": "0", "sites": None}}, **{"value/loss": np.zeros(2)}),
     "steps that are fractions": arrays({"loss": {"grid": "0", "sites": None}}, **{"step/0": np.zeros(3)}),
     "numbers of another type": arrays({"loss": {"grid": "0", "sites": None}}, **{"value/loss": np.zeros(3, np.int16)}),

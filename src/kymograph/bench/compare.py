@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.files import MAX_SOURCE, read_text
 from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import hardware, versions
 
@@ -103,7 +104,7 @@ def over_limit(timing: Timing) -> str:
 def insert(path: Path, table: str) -> None:
     """Puts the table between the marks that a page has for it."""
     start, end = "<!-- bench -->\n", "<!-- /bench -->"
-    text = path.read_text()
+    text = read_text(path, MAX_SOURCE)
     if start not in text or end not in text:
         raise KymographError(f"{path} has no {start.strip()} and {end} to put the table between")
     head, rest = text.split(start, 1)
