@@ -196,11 +196,14 @@ def test_a_sound_record_is_read_as_it_was(tmp_path: Path) -> None:
 def test_the_network_that_a_run_kept_is_part_of_its_record(tmp_path: Path, harm: str) -> None:
     directory = make(tmp_path)
     run = StoredRun(directory)
+    assert read_state(tmp_path, 0.0).studies[0].counts.finished == 2
     if harm == "deleted":
         (directory / CHECKPOINT).unlink()
+        assert read_state(tmp_path, 0.0).studies[0].counts.finished == 1
         with pytest.raises(KymographError, match=r"checkpoint.safetensors is missing"):
             check_sizes(directory, read_status(directory))
     else:
         (directory / CHECKPOINT).write_bytes(b"netwosk")
+        assert read_state(tmp_path, 0.0).studies[0].counts.finished == 2, "a watcher looks at sizes"
     with pytest.raises(KymographError, match=r"checkpoint.safetensors"):
         run.check_network()

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import re
 import typing
@@ -81,6 +82,11 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     """
     import tyro
 
+    for option, word in itertools.pairwise(["", *words]):
+        if word == "" or re.fullmatch(r"--[a-z-]+=", word):
+            raise KymographError(
+                f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one"
+            )
     known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
     said = habits.answer(words, program, known)
     if said is not None:
