@@ -149,3 +149,74 @@ def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
             assert banned not in text.replace("``torch.manual_seed(seed)``", "").replace("``random.seed(seed)``", ""), (
                 f"{path.name} uses {banned}"
             )
+
+
+READS = {"open", "load", "loads", "read_bytes", "read_text", "fdopen", "memmap", "fromfile", "loadtxt", "genfromtxt"}
+OUR_OWN = {
+    # module: what it reads without `kymograph.foreign`, and why that may be
+    "lab/new_study.py": {"read_text"},  # the package's own templates
+    "report/page.py": {"read_text"},  # the package's own templates
+    "runs/provenance.py": {"read_bytes", "read_text"},  # the package's own source; /proc/cpuinfo, whose size is 0
+    "runs/processes.py": {"read_text"},  # /proc, whose files have a size of 0
+    "sweep/worker.py": {"fdopen"},  # the pipe to the process that started it
+    "sweep/engines/processes.py": {"loads"},  # the answers of workers that this process started, by pipe
+    "sweep/engines/dask.py": {"loads"},  # orders and answers that Dask carries
+    "live/web.py": {"loads"},  # the state that this process has just made
+    "runs/resume.py": {"load", "loads"},  # tensors whose header was checked; a text that was made in the same line
+    "training/checkpoint.py": {"load"},  # tensors whose header was checked
+    "report/provenance.py": {"loads"},  # a text that was made a line before
+    "cli/arguments.py": {"loads"},  # a word of the command line
+    "cli/main.py": {"open"},  # /dev/null
+    "lab/bundle.py": {"open", "fdopen"},  # members of an archive that was checked; the file that is being written
+    "runs/files.py": {"open"},  # the temporary file that is being written
+    "data/cifar10_files.py": {"open"},  # an archive whose checksum was compared
+}
+
+
+def reads_of(path: Path) -> set[str]:
+    """Returns the functions with which a file reads files or parses texts, other than those of `kymograph.foreign`."""
+    tree = ast.parse(path.read_text())
+    guarded = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kymograph")
+        for alias in node.names
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in READS - guarded:
+            found.add(node.func.id)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in READS:
+            owner = ast.unparse(node.func.value)
+            # A study, a registry or an archive of runs is loaded or opened by functions of ours.
+            if node.func.attr in ("load", "open") and owner.split("(")[0] not in LIBRARIES:
+                continue
+            found.add(node.func.attr)
+    return found
+
+
+LIBRARIES = {"json", "os", "io", "torch", "np", "numpy", "pickle", "tomllib", "zipfile", "tarfile", "gzip", "path",
+             "target", "source.path", "bundle", "Path", "place", "file"}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_of_others_are_read_in_one_place(path: Path) -> None:
+    """A bare `open` waits for a pipe, and a bare `json.loads` dies of deep nesting."""
+    place = path.relative_to(PACKAGE).as_posix()
+    if not place.startswith("foreign/"):
+        assert reads_of(path) <= OUR_OWN.get(place, set())
+
+
+def test_every_exception_to_that_is_still_one() -> None:
+    for place, reads in OUR_OWN.items():
+        assert reads_of(PACKAGE / place) == reads, place
+
+
+def test_every_python_that_is_started_ignores_the_current_directory() -> None:
+    """Python with -m or -c imports from the current directory first; -P makes it not to."""
+    for path in PACKAGE.rglob("*.py"):
+        for line in path.read_text().splitlines():
+            if "sys.executable" in line and ("-m" in line.split() or '"-m"' in line):
+                assert "-P" in line, f"{path.relative_to(PACKAGE)}: {line.strip()}"

@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.files import MAX_SOURCE, read_text
 
 MARK = "PART"
 _LAST = 1000
@@ -194,8 +195,8 @@ def _spec(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
 def _facts_in(path: Path, module: str) -> tuple[dict[str, Any] | None, str]:
     """Returns what a file declares, None if nothing, and what is wrong with the declaration, if anything."""
     try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        source = read_text(path, MAX_SOURCE)
+    except KymographError:
         return None, ""  # importing it says what is wrong
     facts = declared(source)
     if facts is None:

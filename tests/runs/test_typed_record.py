@@ -150,7 +150,7 @@ FORGERIES = {
     "series that are a list": arrays([1]),
     "a series without steps": arrays({"loss": {"sites": None}}),
     "sites that are numbers": arrays({"loss": {"grid": "0", "sites": [1, 2]}}),
-    "sites that are there twice": arrays({"loss": {"grid": "0", "sites": 2 * ["a"]}}, **{"value/loss": np.ones((3, 2))}),
+    "a site twice": arrays({"loss": {"grid": "0", "sites": 2 * ["a"]}}, **{"value/loss": np.ones((3, 2))}),
     "a series that is too short": arrays({"loss": {"grid": "0", "sites": None}}, **{"value/loss": np.zeros(2)}),
     "steps that are fractions": arrays({"loss": {"grid": "0", "sites": None}}, **{"step/0": np.zeros(3)}),
     "numbers of another type": arrays({"loss": {"grid": "0", "sites": None}}, **{"value/loss": np.zeros(3, np.int16)}),
@@ -196,11 +196,14 @@ def test_a_sound_record_is_read_as_it_was(tmp_path: Path) -> None:
 def test_the_network_that_a_run_kept_is_part_of_its_record(tmp_path: Path, harm: str) -> None:
     directory = make(tmp_path)
     run = StoredRun(directory)
+    assert read_state(tmp_path, 0.0).studies[0].counts.finished == 2
     if harm == "deleted":
         (directory / CHECKPOINT).unlink()
+        assert read_state(tmp_path, 0.0).studies[0].counts.finished == 1
         with pytest.raises(KymographError, match=r"checkpoint.safetensors is missing"):
             check_sizes(directory, read_status(directory))
     else:
         (directory / CHECKPOINT).write_bytes(b"netwosk")
+        assert read_state(tmp_path, 0.0).studies[0].counts.finished == 2, "a watcher looks at sizes"
     with pytest.raises(KymographError, match=r"checkpoint.safetensors"):
         run.check_network()

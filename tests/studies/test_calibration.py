@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from kymograph.analysis.calibration import calibrate
 from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
+from kymograph.errors import KymographError
 from kymograph.lab.trained_networks import load
 from kymograph.models.initialise import initialise
 from kymograph.models.resmlp import ResidualMLP
@@ -192,6 +194,33 @@ def test_a_run_of_an_older_version_started_from_weights_that_nobody_knows(store:
     assert load(old).untrained is None
     depth = kymograph.audit(old, images=64).answers[2]
     assert depth.passed is None and "made by this version" in depth.why
+
+
+@pytest.mark.parametrize("harm", ["one bit", "deleted"])
+def test_the_network_of_a_run_is_checked_before_it_is_used(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture, harm: str
+) -> None:
+    run = tmp_path / "run" / store.runs[0].directory.name
+    shutil.copytree(store.runs[0].directory, run)
+    if harm == "one bit":
+        content = bytearray((run / CHECKPOINT).read_bytes())
+        content[-100] ^= 1
+        (run / CHECKPOINT).write_bytes(content)
+    else:
+        (run / CHECKPOINT).unlink()
+    for path in (run, run / CHECKPOINT):
+        capsys.readouterr()
+        assert call("calibrate", str(path), "--images", "8", "--draws", "19", "--out", str(tmp_path / "out")) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and CHECKPOINT in error and "delete" in error
+        with pytest.raises(KymographError, match=CHECKPOINT):
+            kymograph.audit(path, images=8)
+    with pytest.raises(KymographError, match="not the network of a run"):
+        tensors, facts = checkpoint.unpack(store.runs[0].directory / CHECKPOINT)
+        (tmp_path / "x.safetensors").write_bytes(
+            checkpoint.pack(tensors, {**facts, "network": {**facts["network"], "width": 10**6, "depth": 10**6}})
+        )
+        load(tmp_path / "x.safetensors")
 
 
 @pytest.mark.parametrize("harm", ["cut", "foreign", "absent", "no feedback"])

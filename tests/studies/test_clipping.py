@@ -162,3 +162,9 @@ def test_bad_settings_are_one_sentence_and_write_nothing(tmp_path: Path, fields:
         kymograph.run("clipping", seeds=[1], out=tmp_path / "runs", quiet=True, **fields)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_step_size_that_explodes_is_a_divergence_and_not_a_failure(tmp_path: Path) -> None:
+    store = kymograph.run("clipping", seeds=[1], out=tmp_path, quiet=True, lr=1e30, **QUICK_CLIPPING)
+    assert len(store.finished) == 4 and not any(run.summary["finite"] for run in store)
+    assert all(run.summary["effective_dim_std"] is None for run in store)

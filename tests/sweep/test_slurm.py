@@ -113,6 +113,7 @@ def test_the_script_holds_the_options(study: Path, tmp_path: Path) -> None:
                      "--partition=gpu,long", "--time=01:00:00", "--gres=gpu:1", "--mem=4G", "--account=physics",
                      "-x node3"]  # fmt: skip
     assert f"task='{batch.directory}'/$SLURM_ARRAY_TASK_ID" in script
+    assert " -P -m kymograph.sweep.worker " in script[-1], "no module of the current directory is imported"
     assert "--cpus-per-task=1" in options.lines("cpu") and set(batch.runs()) == {order.stack.specs[0].id}
 
 

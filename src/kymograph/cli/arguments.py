@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import re
 import typing
@@ -26,6 +27,7 @@ from typing import Annotated, Any, TypeVar
 
 from kymograph.cli import habits
 from kymograph.cli.choices import Choices
+from kymograph.cli.guarded_output import unguarded_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
 
 T = TypeVar("T")
@@ -80,13 +82,18 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     """
     import tyro
 
+    for option, word in itertools.pairwise(["", *words]):
+        if word == "" or re.fullmatch(r"--[a-z-]+=", word):
+            raise KymographError(
+                f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one"
+            )
     known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
     said = habits.answer(words, program, known)
     if said is not None:
         raise UsageError(said)
     errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(errors):
+        with unguarded_output(), contextlib.redirect_stderr(errors):
             filled, unknown = tyro.cli(
                 kind,
                 prog=program,

@@ -13,12 +13,14 @@ import threading
 import traceback
 from collections.abc import Sequence
 
+from kymograph.cli.guarded_output import guarded
 from kymograph.errors import UsageError, did_you_mean
 from kymograph.registry import Registry
 
 VERBS = Registry("kymograph.cli.verbs", "main", noun="verb")
 
 
+@guarded
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.endings` has the codes)."""
     words = list(sys.argv[1:] if arguments is None else arguments)

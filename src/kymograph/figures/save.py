@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from kymograph.figures.looks import FILES, NOTEBOOK
 from kymograph.figures.style import LabFigure, settings
 from kymograph.foreign.documents import read_json
 from kymograph.runs.files import make_directory, write_atomically
+from kymograph.runs.formats.csv_text import csv_line, write_csv
 from kymograph.runs.spec import digest
 from kymograph.runs.store import Store
 
@@ -50,12 +50,9 @@ def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[st
             paths.append(directory / f"{name}.{kind}")
             write_atomically(paths[-1], buffer.getvalue())
     if isinstance(figure, LabFigure) and figure.columns:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(figure.columns)
-        writer.writerows(["" if cell != cell else cell for cell in row] for row in figure.rows)
+        lines = [csv_line("" if cell != cell else cell for cell in row) for row in (figure.columns, *figure.rows)]
         paths.append(directory / f"{name}.csv")
-        write_atomically(paths[-1], text.getvalue().encode())
+        write_csv(paths[-1], lines)
     return paths
 
 

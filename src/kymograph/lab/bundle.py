@@ -23,6 +23,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.archives import check_listing
+from kymograph.foreign.documents import parse_json
+from kymograph.foreign.files import is_directory, opened
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
@@ -70,7 +73,7 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     the code is not what made the runs; code that is not here is left out, with a note.
     """
     directory, target = Path(root), Path(output)
-    if not directory.is_dir():
+    if not is_directory(directory):
         raise KymographError(f"there is no directory {directory}; name a directory of runs")
     before = _listing(directory, target)
     archive = Archive.open(directory).checked()
@@ -202,7 +205,7 @@ def _content(source: _Source) -> Iterator[bytes]:
     """Yields a file's content piece by piece; raises if there is more or less of it than when packing began."""
     size = 0
     try:
-        with source.path.open("rb") as file:
+        with opened(source.path, source.size, follow=False) as file:
             while chunk := file.read(_CHUNK):
                 size += len(chunk)
                 if size > source.size:
@@ -231,7 +234,7 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
     directory = Path(tempfile.mkdtemp(prefix="kymograph-bundle-"))
     try:
         try:
-            with open(path, "rb") as file:
+            with opened(path, _MOST_BYTES) as file:
                 bundle = _read(file, path, directory)
         except KymographError:
             raise
@@ -248,6 +251,7 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
     """Unpacks what matches the manifest of an open bundle."""
     sealed = _hash_before_seal(file) == file.read()
+    check_listing(file, _MOST_MANIFEST)
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > _MOST_FILES or sum(info.file_size for info in members) > _MOST_BYTES:
@@ -255,7 +259,7 @@ def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
         if bundle.getinfo(MANIFEST).file_size > _MOST_MANIFEST:
             raise KymographError(f"the manifest of {path} is larger than any of ours; it was not read")
         content = bundle.read(MANIFEST)
-        manifest = json.loads(content)
+        manifest = parse_json(content)
         if manifest["schema"] > SCHEMA:
             raise KymographError(f"{path} was written by a newer version; upgrade kymograph")
         problems = [] if sealed else ["it was changed since it was written"]

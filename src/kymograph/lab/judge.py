@@ -84,7 +84,8 @@ def judge(
             code_changed=_code_changed(named.get(name), declaration),
             narrowed=_narrowing(where, world),
         )
-        not_asked += [claim.name for claim in (*mine, *old) if claim not in ready]
+        judged_here = set(map(id, ready))
+        not_asked += [claim.name for claim in (*mine, *old) if id(claim) not in judged_here]
         forgotten = {registration.key(claim) for claim in old} if study is not None else set()
 
         def standing(

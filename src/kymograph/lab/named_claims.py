@@ -8,6 +8,7 @@ from pathlib import Path
 from kymograph.claims.claim import Claim
 from kymograph.claims.files import read_claims
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.files import MAX_SOURCE, is_file, read_bytes
 from kymograph.studies.base import Study
 from kymograph.studies.loading import STUDIES, load_study
 
@@ -15,10 +16,10 @@ from kymograph.studies.loading import STUDIES, load_study
 def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
     """Returns the claims of a TOML or Python file or of a study, and the study if it is one that is named."""
     path = Path(name)
-    if name in STUDIES.parts() or ":" in name or (path.suffix == ".py" and path.is_file() and not _lists_claims(path)):
+    if name in STUDIES.parts() or ":" in name or (path.suffix == ".py" and is_file(path) and not _lists_claims(path)):
         study = load_study(name)
         return list(study.claims()), [study]
-    if not path.is_file():
+    if not is_file(path):
         raise KymographError(f"there is neither a file nor a study {name!r}{did_you_mean(name, STUDIES.parts())}")
     return read_claims(name), []
 
@@ -26,8 +27,8 @@ def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
 def _lists_claims(path: Path) -> bool:
     """Says whether a Python file assigns ``CLAIMS``, without running it; one that cannot be parsed may."""
     try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+        tree = ast.parse(read_bytes(path, MAX_SOURCE))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     targets = [
         target

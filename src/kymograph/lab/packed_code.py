@@ -16,6 +16,7 @@ from typing import Any
 from kymograph import registry
 from kymograph.data import load_task
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_SOURCE, read_bytes
 from kymograph.registry import source_file
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import Declaration
@@ -134,11 +135,7 @@ def _copy(files: Mapping[str, Path], directory: Path) -> list[str]:
         inside = importable_path(name, file)
         target = directory.joinpath(*inside.parts)
         make_directory(target.parent)
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise KymographError(f"cannot read {file}: {error.strerror}") from None
-        write_atomically(target, content)
+        write_atomically(target, read_bytes(file, MAX_SOURCE))
         found.append(inside.as_posix())
     return sorted(found)
 

@@ -138,6 +138,8 @@ def sweep(
     stop_while_loading()
     study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
     points = _points(grid or {}, fields or {})
+    if not str(options.out):
+        raise KymographError("the directory of the runs has no name; give one with --out DIR")
     root = Path(options.out)
     check_engine(options.engine, options.workers)
     check_device(options.device)

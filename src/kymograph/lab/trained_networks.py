@@ -109,7 +109,7 @@ def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str 
     tensors, facts = checkpoint.unpack(path, content)
     identity = facts.get("identity")
     config = _settings(facts, identity) if isinstance(identity, dict) else None
-    if config is None or not isinstance(identity, dict):
+    if config is None or not isinstance(identity, dict) or not _is_sized(config, identity, tensors):
         raise KymographError(f"{path} is not the network of a run that was trained on images")
     task = load_task(config.data, data_dir)
     start = seeds_by_source(identity["seed"], config.vary).initialisation
@@ -125,6 +125,14 @@ def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str 
     accuracy = facts.get("test_accuracy")
     matrices = _fitting(net, feedback, path)
     return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
+
+
+def _is_sized(config: ImageSettings, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+    """Says whether the network that a file describes is no larger than what the file holds of it."""
+    whole = (config.depth, config.width, config.expansion, identity.get("seed"), identity.get("version", 0))
+    if not all(type(number) is int for number in whole) or config.depth < 1:
+        return False
+    return config.depth * config.width**2 * config.expansion <= 4 * sum(tensor.numel() for tensor in tensors.values())
 
 
 def _settings(facts: Mapping[str, Any], identity: Mapping[str, Any]) -> ImageSettings | None:

@@ -10,6 +10,7 @@ from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.logged import REGISTRATION, Registration, binding, conflicts, family, registrations
 from kymograph.claims.world import differing
 from kymograph.errors import KymographError
+from kymograph.foreign.files import is_file
 from kymograph.lab.bundle import unpacked
 from kymograph.lab.finding import Finding
 from kymograph.lab.recompute import computed_again
@@ -54,7 +55,7 @@ def verify_bundle(
     path: str | Path, anchor: str | None = None, rerun: int = 0, studies: Iterable[Study] = (), seed: int | None = None
 ) -> list[Finding]:
     """Checks a bundle as `verify` checks a directory; code in it is only run if ``rerun`` asks for it."""
-    if not Path(path).is_file():
+    if not is_file(path):
         raise KymographError(f"there is no directory or bundle {path}")
     with unpacked(path) as bundle:
         detail = "; ".join(bundle.problems[:5]) or f"digest {bundle.digest[:SHORT]}"

@@ -12,7 +12,7 @@ from kymograph.runs.declaration import Declaration, read_declaration
 from kymograph.runs.history import History
 from kymograph.runs.log import DIRECTORY as LOG
 from kymograph.runs.planned import is_output, log_of, read_plan_file
-from kymograph.runs.record import ARRAYS, CONFIG, STATUS, SUMMARY
+from kymograph.runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
 
@@ -22,7 +22,7 @@ _MOST_RECORDS = 1 << 16
 
 def record_stamps(directory: Path) -> tuple[Stamp | None, ...]:
     """Returns the stamps of a record's files, that of its status first; None for a file that is not there."""
-    return tuple(stamp_or_none(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS))
+    return tuple(stamp_or_none(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT))
 
 
 def stamp(path: str | Path) -> Stamp:

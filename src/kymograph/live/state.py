@@ -120,4 +120,4 @@ class LiveState:
             entry["counts"]["planned"] = study.counts.planned
             for arm, inner in zip(study.arms, entry["arms"], strict=True):
                 inner["counts"]["planned"] = arm.counts.planned
-        return {**content, "ended": self.ended}
+        return {**content, "ended": self.ended, "damaged": self.damaged}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kymograph.claims.verdict import Verdicts, settings_text
 from kymograph.report.verdict_cards import MARGIN, verdict_cards
 from kymograph.runs.files import make_directory, write_atomically
-from kymograph.wording import counted, folded, line_width
+from kymograph.wording import counted, folded, line_width, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,6 +38,7 @@ def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
         console.print(_table(verdicts))
     else:
         for verdict, lines in verdict_cards(verdicts, width):
+            lines = visible(lines)
             if verdict is None:
                 console.print(Text(f"{lines}\n", "bold underline"))
                 continue
@@ -46,7 +47,7 @@ def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
             text.stylize("bold", MARGIN, len(lines.split("\n")[0]))
             console.print(text)
     for line in summary_lines(verdicts):
-        console.print(Text(folded(line, width)))
+        console.print(Text(folded(visible(line), width)))
 
 
 def summary_lines(verdicts: Verdicts) -> Iterator[str]:
@@ -77,8 +78,8 @@ def _table(verdicts: Verdicts) -> Table:
     }.items():
         table.add_column(name, **options)  # type: ignore[arg-type]
     for verdict, cells in zip(verdicts, verdicts.table()[1], strict=True):
-        name, _, origin, outcome, effect, p, n, why = cells
-        setup = ", ".join([verdict.claim.study, settings_text(verdict)])
+        name, _, origin, outcome, effect, p, n, why = map(visible, cells)
+        setup = visible(", ".join([verdict.claim.study, settings_text(verdict)]))
         style = STYLES[verdict.outcome]
         table.add_row(Text(f"{name} ({setup})"), Text(origin), Text(outcome, style), Text(effect), p, n, Text(why))
     return table

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_SOURCE, read_bytes
 from kymograph.registry import source_file
 from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
 
@@ -156,7 +157,7 @@ def forget(files: Mapping[str, Path]) -> None:
             _drop(name)
         _drop(package)
     for name, path in files.items():
-        if path.read_bytes().strip():  # an empty __init__.py has nothing to import again
+        if read_bytes(path, MAX_SOURCE).strip():  # an empty __init__.py has nothing to import again
             _drop(name)
         bytecode = Path(importlib.util.cache_from_source(str(path)))
         with contextlib.suppress(OSError):

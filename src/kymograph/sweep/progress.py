@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from kymograph.wording import format_duration
+from kymograph.wording import format_duration, visible
 
 if TYPE_CHECKING:
     from kymograph.sweep.notebook_bar import NotebookBar
@@ -43,15 +43,16 @@ class Progress:
             from rich import progress
 
             self._bar = progress.Progress(
-                progress.TextColumn("{task.description}"),
+                progress.TextColumn("{task.description}", markup=False),
                 progress.BarColumn(),
                 progress.TaskProgressColumn(),
                 progress.TextColumn("{task.fields[runs]}"),
                 progress.TimeRemainingColumn(elapsed_when_finished=True),
-                progress.TextColumn("{task.fields[doing]}"),
+                progress.TextColumn("{task.fields[doing]}", markup=False),
                 console=console,
             )
-            self._task = self._bar.add_task(self._title, total=self._steps, runs=f"0/{self._runs} runs", doing="")
+            runs = f"0/{self._runs} runs"
+            self._task = self._bar.add_task(visible(self._title), total=self._steps, runs=runs, doing="")
             self._bar.start()
         return self
 
@@ -74,7 +75,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Shows the current run's progress in words, next to the bar."""
         if self._bar is not None:
-            self._bar.update(self._task, doing=text)
+            self._bar.update(self._task, doing=visible(text))
         elif self._notebook is not None:
             self._notebook.update(doing=text)
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_SOURCE, is_file, read_bytes
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.source_hash import importable_path, source_hash
@@ -53,7 +54,7 @@ def ship(code: CodeReference) -> ShippedCode | None:
         return None
     files = code.files()
     inside = {file: str(importable_path(name, file)) for name, file in files.items()}
-    texts = {name: file.read_bytes().decode("utf-8", "surrogateescape") for file, name in inside.items()}
+    texts = {name: read_bytes(file, MAX_SOURCE).decode("utf-8", "surrogateescape") for file, name in inside.items()}
     return ShippedCode(source_hash(files), inside[path.resolve()], texts)
 
 
@@ -62,6 +63,6 @@ def is_here(code: CodeReference, shipped: ShippedCode | None, *, exactly: bool) 
     if shipped is None:
         return True
     path = code.path()
-    if path is None or not path.is_file():
+    if path is None or not is_file(path):
         return False
     return not exactly or source_hash(code.files()) == shipped.source

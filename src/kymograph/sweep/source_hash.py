@@ -16,6 +16,7 @@ import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from kymograph.foreign.files import MAX_SOURCE, read_bytes
 from kymograph.registry import source_file
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -84,7 +85,7 @@ def source_hash(files: Mapping[str, Path]) -> str:
     """
     total = hashlib.sha256()
     for name, file in sorted((dotted_name(file)[0], file) for file in set(files.values())):
-        total.update(name.encode() + b"\0" + code_text(file.read_bytes()) + b"\0")
+        total.update(name.encode() + b"\0" + code_text(read_bytes(file, MAX_SOURCE)) + b"\0")
     return total.hexdigest()[:16]
 
 
@@ -117,8 +118,8 @@ def _imports(path: Path, module: str) -> Iterator[str]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     yield from _parents(package)
     try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+        tree = ast.parse(read_bytes(path, MAX_SOURCE))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return  # importing it says what is wrong
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -13,6 +13,7 @@ import signal
 import sys
 from typing import Any
 
+from kymograph.foreign.documents import parse_json
 from kymograph.sweep.orders import Order
 
 SILENT = "--silent"
@@ -44,7 +45,7 @@ def main() -> None:
 
     follower = Silence() if SILENT in sys.argv[1:] else Parent()
     for line in sys.stdin:
-        answer(**carry_out(Order.from_json(json.loads(line)), follower))
+        answer(**carry_out(Order.from_json(parse_json(line.encode())), follower))
 
 
 class Silence:

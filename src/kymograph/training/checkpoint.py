@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +37,7 @@ def unpack(path: AnyPath, content: bytes | None = None) -> tuple[dict[str, Tenso
     """
     content = read_bytes(path, MAX_TENSORS) if content is None else content
     try:
-        facts = tensor_header(content).facts
+        facts = copy.deepcopy(tensor_header(content).facts)  # headers are remembered, and the caller's are his own
         schema = facts["schema"]
         if type(schema) is not int or not isinstance(facts, dict):
             raise ValueError("no checkpoint of ours")

@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from kymograph.errors import KymographError
+from kymograph.foreign.archives import check_listing
 from kymograph.foreign.files import AnyPath, opened
 from kymograph.foreign.pickles import Buildable, Make, PickledName, read_pickle
 
 _MAX_FILE = 512 * 2**20
 _MAX_LISTING = 4 * 2**20  # of a zip archive: some 30,000 files
-_END = b"PK\x05\x06"
 _DTYPES = {
     "DoubleStorage": torch.float64,
     "FloatStorage": torch.float32,
@@ -40,22 +40,11 @@ def read_pt(path: AnyPath) -> Any:
     """Returns what a file of `torch.save` holds; raises one sentence if it is cut off or holds more than tensors."""
     try:
         with opened(path, _MAX_FILE) as file:
-            _check_listing(file)
+            check_listing(file, _MAX_LISTING)
             with zipfile.ZipFile(file) as archive:
                 return _Archive(archive).content()
     except (ValueError, KeyError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error):
         raise KymographError(f"{path} is cut off, or holds more than tensors; nothing in it was run") from None
-
-
-def _check_listing(file: IO[bytes]) -> None:
-    """Raises ValueError if the list of an archive's files, which is read at once, is longer than any of ours."""
-    size = file.seek(0, 2)
-    file.seek(max(0, size - 2**16 - 22))
-    end = file.read()
-    place = end.rfind(_END)
-    if place < 0 or int.from_bytes(end[place + 12 : place + 16], "little") > _MAX_LISTING:
-        raise ValueError("no archive, or one of too many files")
-    file.seek(0)
 
 
 class _Dictionary(dict[Any, Any], Buildable):

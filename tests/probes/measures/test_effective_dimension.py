@@ -41,3 +41,11 @@ def test_a_collapsed_embedding_keeps_its_dimension_where_the_script_reads_16() -
     assert float(effective_dimension(table * 1e-6)) == pytest.approx(float(effective_dimension(table)), rel=1e-6)
     assert float(effective_dimension(torch.tensor([[1.0, 0], [2, 0], [5, 0]]))) == pytest.approx(1.0)
     assert math.isnan(effective_dimension(torch.ones(4, 3)))
+
+
+def test_points_that_are_not_finite_have_no_dimension_and_take_no_others_down() -> None:
+    cloud = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    both = torch.stack([cloud, cloud / 0.0, cloud])
+    found = effective_dimension(both)
+    assert found.isnan().tolist() == [False, True, False]
+    assert float(found[0]) == float(effective_dimension(cloud))

@@ -16,14 +16,16 @@ def effective_dimension(points: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*
 
     Singular values are divided by the largest before they are squared, so the answer depends on the shape of the
     cloud and not on its size: a cloud shrunk to 1e-6 keeps its dimension. At most min(n - 1, d); NaN if all
-    points coincide.
+    points coincide, or one is not finite.
 
     >>> round(float(effective_dimension(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))), 6)
     2.0
     """
     points = as_float64(points)
     centred = points - points.mean(dim=-2, keepdim=True)
-    singular = torch.linalg.svdvals(centred)  # (..., min(n, d)), largest first
+    usable = centred.isfinite().all(-1).all(-1)[..., None, None]
+    # (..., min(n, d)), largest first; it raises on NaN
+    singular = torch.linalg.svdvals(torch.where(usable, centred, 0.0))
     spectrum = (singular / singular[..., :1]).square()  # 0/0 = NaN where all points coincide
     return torch.special.entr(spectrum / spectrum.sum(-1, keepdim=True)).sum(-1).exp()
 

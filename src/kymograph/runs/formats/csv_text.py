@@ -13,16 +13,32 @@ import numpy as np
 
 from kymograph.runs.files import write_atomically
 
+_FORMULA = ("=", "@", "+", "-", "\t", "\r")
+
 
 def csv_line(cells: Iterable[Any]) -> str:
     """Returns one row of a CSV file, without the end of the line; None is an empty cell.
 
-    >>> csv_line(["a, b", None, 0.1, True])
-    '"a, b",,0.1,True'
+    A text that a spreadsheet would compute, because it starts like a formula, has an apostrophe before it.
+
+    >>> csv_line(["a, b", None, 0.1, True, "=1+1", "-0.5"])
+    '"a, b",,0.1,True,\'=1+1,-0.5'
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(["" if cell is None else cell for cell in cells])
+    csv.writer(text, lineterminator="").writerow([_cell(cell) for cell in cells])
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not value.startswith(_FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def number_texts(values: np.ndarray) -> list[str]:

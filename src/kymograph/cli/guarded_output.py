@@ -1,0 +1,72 @@
+"""What the command line prints: no text from a file can command the terminal, and none is too strange for it.
+
+Everything that is printed goes through here, so that no verb has to think of it. Rich, which colours and draws, writes
+past it; whatever text it is given is made `visible` first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
+
+from kymograph.wording import visible
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class GuardedStream:
+    """A stream of text in which control characters are written as their codes."""
+
+    def __init__(self, stream: Any) -> None:
+        self.rich_proxied_file = stream
+        """The stream itself, by the name under which Rich looks for it."""
+
+    def write(self, text: str) -> int:
+        """Writes text that a terminal shows as it is."""
+        self.rich_proxied_file.write(visible(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextlib.contextmanager
+def guarded_output() -> Iterator[None]:
+    """Guards standard output and standard error for the length of a ``with`` block."""
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for ASCII terminals
+    sys.stdout, sys.stderr = (
+        stream if stream is None or isinstance(stream, GuardedStream) else GuardedStream(stream) for stream in before
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def unguarded_output() -> Iterator[None]:
+    """Lifts the guard for the length of a ``with`` block, for help texts that a library colours itself."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (getattr(stream, "rich_proxied_file", stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def guarded(function: Callable[P, T]) -> Callable[P, T]:
+    """Makes a function print through the guard, the sentences of its errors included."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments: P.args, **named: P.kwargs) -> T:
+        with guarded_output():
+            return function(*arguments, **named)
+
+    return wrapped

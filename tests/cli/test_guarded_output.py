@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kymograph.cli.guarded_output import guarded_output, unguarded_output
+from kymograph.cli.main import main
+from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.wording import visible
+
+ESCAPES = "a\x1b[2J\x1b]0;title\x07\r\u202eb\x9bc\x7f"
+
+
+def test_no_control_character_is_left_and_all_else_is() -> None:
+    assert visible("plain é → 😀\n\ttext") == "plain é → 😀\n\ttext"
+    assert visible(ESCAPES) == r"a\x1b[2J\x1b]0;title\x07\x0d\u202eb\x9bc\x7f"
+    assert visible("\ud800") == r"\ud800"
+
+
+def test_what_is_printed_is_guarded_and_the_guard_can_be_lifted(capsys: pytest.CaptureFixture) -> None:
+    with guarded_output():
+        print(ESCAPES)
+        print(ESCAPES, file=sys.stderr)
+        with unguarded_output():
+            print("\x1b[1mbold")
+    print("\x1b after")
+    out, err = capsys.readouterr()
+    assert out == f"{visible(ESCAPES)}\n\x1b[1mbold\n\x1b after\n" and err == f"{visible(ESCAPES)}\n"
+
+
+def make(root: Path) -> None:
+    """Stores runs whose arm, reason and summary would command a terminal."""
+    spec = RunSpec("lab", ESCAPES, 1, {"lr": 0.1, "mode": ESCAPES}, 1)
+    series = {"loss": RunSeries(np.arange(2), np.ones(2))}
+    write_record(root, spec, RunResult(series, {"é": 1.0, "word": ESCAPES}), {}, 0.1)
+    write_failure(root, RunSpec("lab", "other", 1, {"lr": 0.1}, 1), f"ValueError: {ESCAPES}", {}, ESCAPES)
+
+
+CODES = "".join(f"\\u{ord(letter):04x}" for letter in ESCAPES)
+CLAIM = f"""
+[[claim]]
+name = "{CODES}"
+study = "lab"
+arm = "{CODES}"
+against = 2.0
+summary = "é"
+direction = "less"
+margin = 0.0
+"""
+
+
+def words(verb: str, root: Path) -> list[str]:
+    """Returns a command line about the runs in ``root``."""
+    claims = root.parent / "claims.toml"
+    claims.write_text(CLAIM)
+    return {
+        "runs": ["runs", str(root)],
+        "one run": ["runs", str(root), "other/s1"],
+        "watch": ["watch", str(root), "--once"],
+        "judge": ["judge", str(root), "--claims", str(claims)],
+        "judge --wide": ["judge", str(root), "--claims", str(claims), "--wide"],
+        "export": ["export", str(root), "--arms", ESCAPES, "--output", str(root.parent / "x.json")],
+        "error": [ESCAPES],
+    }[verb]
+
+
+@pytest.mark.parametrize("verb", ["runs", "one run", "watch", "judge", "judge --wide", "export", "error"])
+def test_no_verb_passes_control_characters_on(tmp_path: Path, verb: str, capsys: pytest.CaptureFixture) -> None:
+    make(tmp_path / "runs")
+    with pytest.raises(SystemExit):
+        main(words(verb, tmp_path / "runs"))
+    text = "".join(capsys.readouterr())
+    assert text.strip() and [letter for letter in text if visible(letter) != letter] == []
+    assert "INVALID" in text or not verb.startswith("judge"), text
+
+
+def test_an_ascii_terminal_gets_ascii(tmp_path: Path) -> None:
+    make(tmp_path / "runs")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "kymograph", *words("judge", tmp_path / "runs")], capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    text = (done.stdout + done.stderr).decode("ascii")
+    assert done.returncode == 0 and "Traceback" not in text and r"\x1b[2J" in text
