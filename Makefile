@@ -22,7 +22,7 @@ check: .venv/installed-dev
 	$(MAKE) test docs
 
 bench: .venv/installed
-	$(BIN)/kymograph bench --markdown docs/bench.md --readme README.md
+	$(BIN)/kymograph bench --markdown docs/bench.md
 
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W -b html docs docs/_build

@@ -219,9 +219,13 @@ def test_every_kind_of_part_has_a_page() -> None:
         assert f'entry-points."{group}"' in explained, group
 
 
-def test_the_benchs_table_in_the_readme_is_the_one_that_was_printed() -> None:
-    table = (ROOT / "docs" / "bench.md").read_text().split("make bench`.\n\n")[1].strip()
-    assert table in (ROOT / "README.md").read_text()
+def test_the_readme_is_short_and_its_speeds_are_those_that_the_bench_printed() -> None:
+    """It used to have 2,160 words and a table of 33 rows."""
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 100
+    speeds = re.findall(r"[\d.]+(?=x)", readme.split("## Speed")[1].split("\n## ")[0])
+    table = (ROOT / "docs" / "bench.md").read_text()
+    assert len(speeds) >= 5 and all(f"{speed}x (" in table for speed in speeds)
 
 
 def test_links_lead_somewhere() -> None:
@@ -264,8 +268,6 @@ def test_the_findings_of_the_readme_are_among_the_verdicts_that_the_demo_wrote()
     written = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:2] == "| "]
     found = {(cells[0], cells[3], cells[4]) for cells in written if len(cells) > 4 and "repaired" not in cells[1]}
     assert len(rows) == 5 and {tuple(row) for row in rows} <= found
-    assert "(REFUTED, +841 [+539, +1.14e+03])" in (ROOT / "README.md").read_text()
-    assert "REFUTED | +841 [+539, +1.14e+03]" in table
 
 
 def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_first() -> None:

@@ -33,17 +33,12 @@ def test_the_bench_times_both_ways_in_turn_and_writes_what_it_prints(
 
     fake = compare.Comparison("w", "s", lambda: timed("script"), lambda: timed("ours"), "2x")
     monkeypatch.setattr(compare, "comparisons", lambda: {"w": fake})
-    (tmp_path / "README.md").write_text("a\n<!-- bench -->\nold\n<!-- /bench -->\nb\n")
-    assert compare.bench([], 2, str(tmp_path / "bench.md"), str(tmp_path / "README.md")) == 0
+    assert compare.bench([], 2, str(tmp_path / "bench.md")) == 0
     assert calls == ["script", "ours", "script", "ours"], "interleaved"
     table = capsys.readouterr().out.strip()
     assert table in (tmp_path / "bench.md").read_text()
-    readme = (tmp_path / "README.md").read_text()
-    assert table in readme and "old" not in readme and readme.startswith("a\n") and readme.endswith("\nb\n")
     with pytest.raises(KymographError, match="no directory"):
         compare.bench([], 1, str(tmp_path / "absent" / "x.md"))
-    with pytest.raises(KymographError, match="to put the table between"):
-        compare.insert(tmp_path / "bench.md", table)
 
 
 def test_the_naive_depth_is_the_scripts() -> None:

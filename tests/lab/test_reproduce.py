@@ -49,7 +49,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_everything_is_run_drawn_judged_and_told(reproduced: tuple[Path, str]) -> None:
     root, out = reproduced
     for word in ("clipping, default arms", "learnable/*", "task=orthogonal", "snapshot, default arms", "residual/zero",
-                 "origin", "INVALID", "report: "):  # fmt: skip
+                 "INVALID", "Next:", "Report  "):  # fmt: skip
         assert word in out
     rows = json.loads((root / "verdicts.json").read_text())
     assert len(rows) >= 14 and all(row["n"] == 6 or row["verdict"] == "INVALID" for row in rows)

@@ -54,7 +54,7 @@ class Timing:
         return [script / ours for script, ours in zip(self.script, self.ours, strict=True)]
 
 
-def bench(names: Sequence[str], repeats: int, markdown: str | None = None, readme: str | None = None) -> int:
+def bench(names: Sequence[str], repeats: int, markdown: str | None = None) -> int:
     """Times the named comparisons (default: all), prints a table, writes it to ``markdown``; returns the exit code."""
     known = comparisons()
     for name in names:
@@ -81,8 +81,6 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None = None, readm
     print(table)
     if markdown is not None:
         write_atomically(Path(markdown), f"# Speed\n\nPrinted by `make bench`.\n\n{table}\n".encode())
-    if readme is not None:
-        insert(Path(readme), table)
     exceeded = [sentence for timing in timings if (sentence := over_limit(timing))]
     for sentence in exceeded:
         print(sentence, file=sys.stderr)
@@ -98,16 +96,6 @@ def over_limit(timing: Timing) -> str:
     if most is None or least <= most:
         return ""
     return f"{timing.name} takes {least:.2f} of the time without it, more than the limit of {most:.2f}"
-
-
-def insert(path: Path, table: str) -> None:
-    """Puts the table between the marks that a page has for it."""
-    start, end = "<!-- bench -->\n", "<!-- /bench -->"
-    text = path.read_text()
-    if start not in text or end not in text:
-        raise KymographError(f"{path} has no {start.strip()} and {end} to put the table between")
-    head, rest = text.split(start, 1)
-    write_atomically(path, (head + start + table + "\n" + end + rest.split(end, 1)[1]).encode())
 
 
 def render(timings: Sequence[Timing]) -> str:

@@ -190,8 +190,21 @@ def _value(text: str) -> Any:
         return text
 
 
+def option_fields(kind: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass that are options, with their types; also those of dataclasses inside it."""
+    found: dict[str, Any] = {}
+    plain, hints = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        inner = plain[field.name]
+        if dataclasses.is_dataclass(inner):
+            found |= option_fields(inner)
+        elif positional() not in typing.get_args(hints[field.name]):
+            found[field.name] = inner
+    return found
+
+
 def _field_names(kind: Any) -> list[str]:
-    """Returns the option names of a dataclass, including those of dataclasses inside it."""
+    """Returns the names of a dataclass's fields, including those of dataclasses inside it."""
     names: list[str] = []
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):

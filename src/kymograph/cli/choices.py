@@ -57,11 +57,18 @@ def _spreads() -> Iterable[str]:
     return known
 
 
+def _shells() -> Iterable[str]:
+    from kymograph.cli.completion import SCRIPTS
+
+    return SCRIPTS
+
+
 DATA_SETS = Choices("data set", _parts("kymograph.data", "DATA_SETS"))
 DOWNLOADS = Choices("data set to download called", _downloads)
 ENGINES = Choices("engine", _parts("kymograph.sweep.engines.base", "ENGINES"), also=("auto",))
 FORMATS = Choices("format", _parts("kymograph.runs.export", "FORMATS"), also=(SCRIPT,))
 MODELS = Choices("model", _parts("kymograph.models", "MODELS"))
 NULLS = Choices("null", _parts("kymograph.analysis.nulls", "NULLS"))
+SHELLS = Choices("completion for the shell", _shells)
 SPREADS = Choices("spread", _spreads)
 STYLES = Choices("style", _styles)

@@ -1,7 +1,7 @@
 """The files of CIFAR-10 (Krizhevsky, 2009), in either official layout, or downloaded if the user asks for it.
 
-The python layout is a set of pickles. They are read by an unpickler that can build byte arrays, lists, dictionaries,
-numbers and text, and nothing else: no name in a file ever becomes a call to real code.
+The python layout is a set of pickles. They are read without unpickling (`kymograph.foreign.pickles`): byte arrays,
+lists, dictionaries, numbers and text, and nothing else.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import hashlib
 import http.client
 import io
 import os
-import pickle
-import pickletools
 import tarfile
 import urllib.error
 import urllib.request
@@ -21,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import is_file, read_bytes
+from kymograph.foreign.pickles import Buildable, Make, read_pickle
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -29,7 +29,7 @@ TEST = "test_batch"
 PIXELS = 3 * 32 * 32
 BATCH = 10_000
 _MAX_FILE = 64 * 2**20
-_MAX_MEMO = 2**20  # an unpickler makes a table as long as the largest number under which a file has something kept
+_MAX_ARCHIVE = 2**30
 
 
 def find(directory: str | Path | None = None) -> tuple[Path, str]:
@@ -46,7 +46,7 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
     root = Path(place)
     for layout, suffix in (("cifar-10-batches-bin", ".bin"), ("cifar-10-batches-py", "")):
         for candidate in (root / layout, root):
-            if (candidate / f"{TEST}{suffix}").is_file():
+            if is_file(candidate / f"{TEST}{suffix}"):
                 return candidate, suffix
     raise KymographError(
         f"{root} holds neither cifar-10-batches-bin nor cifar-10-batches-py; give the directory that holds one of them"
@@ -56,7 +56,7 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
 def smaller(place: Path, suffix: str) -> Path | None:
     """Returns the first batch that is too small for 10,000 images, if there is one; a whole CIFAR-10 has none."""
     batches = (place / f"{name}{suffix}" for name in (*TRAIN, TEST))
-    return next((batch for batch in batches if batch.is_file() and batch.stat().st_size < BATCH * PIXELS), None)
+    return next((batch for batch in batches if is_file(batch) and batch.stat().st_size < BATCH * PIXELS), None)
 
 
 def check(directory: str | Path | None = None) -> str | None:
@@ -85,7 +85,7 @@ def fetch(directory: str | Path) -> Path:
         raise KymographError(f"cannot make the directory {root}: {error.strerror}") from None
     try:
         with urllib.request.urlopen(URL, timeout=60) as response:
-            content = response.read()
+            content = response.read(_MAX_ARCHIVE)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise KymographError(f"cannot download CIFAR-10 ({error}); fetch {URL} elsewhere and unpack it there") from None
     return unpack(content, root, MD5)
@@ -110,14 +110,9 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise KymographError(f"{path} is not a file; CIFAR-10 is incomplete")
-        size = path.stat().st_size
-        if size > _MAX_FILE:
-            raise KymographError(f"{path} has {size} bytes, more than any CIFAR-10 batch; it was not read")
-        return path.read_bytes()
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}; CIFAR-10 is incomplete") from None
+        return read_bytes(path, _MAX_FILE)
+    except KymographError as error:
+        raise KymographError(f"{error}; CIFAR-10 is incomplete or damaged") from None
 
 
 def _binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -130,14 +125,10 @@ def _binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _python(path: Path) -> tuple[np.ndarray, np.ndarray]:
     foreign = KymographError(f"{path} is not a CIFAR-10 batch, or holds more than arrays; nothing in it was run")
+    content = _bytes(path)
     try:
-        content = _bytes(path)
-        if any("PUT" in code.name and (argument or 0) > _MAX_MEMO for code, argument, _ in pickletools.genops(content)):
-            raise foreign
-        batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
-    except KymographError:
-        raise
-    except Exception:  # a hostile pickle can fail in any way; none of them is worth telling apart
+        batch = read_pickle(content, _makers())
+    except ValueError:
         raise foreign from None
     if not isinstance(batch, dict):
         raise foreign
@@ -157,79 +148,54 @@ def _labels(labels: np.ndarray, path: Path) -> np.ndarray:
     return labels
 
 
-class _Sealed(type):
-    """A class that nothing can be written to: a pickle may set attributes of whatever it can name."""
-
-    def __setattr__(cls, name: str, value: Any) -> None:
-        raise pickle.UnpicklingError("a file does not change what reads it")
-
-
-class _DType(metaclass=_Sealed):
-    """Stands for numpy's dtype and accepts unsigned bytes only."""
-
-    def __init__(self, *arguments: Any) -> None:
-        if not arguments or arguments[0] not in (b"u1", "u1"):
-            raise pickle.UnpicklingError("only unsigned bytes")
-
-    def __setstate__(self, state: Any) -> None:
-        """Ignores byte order and the like: a byte has none."""
-
-
-class _Array(metaclass=_Sealed):
-    """Stands for a numpy array and builds one of unsigned bytes from its state, and only from that."""
+class _Bytes:
+    """Texts as the bytes they stand for, all together no more than a file holds, however often it names them."""
 
     def __init__(self) -> None:
-        self.value: np.ndarray | None = None
+        self.left = _MAX_FILE
 
-    def __setstate__(self, state: Any) -> None:
-        """Takes numpy's (version, shape, dtype, is Fortran, bytes)."""
-        _, shape, dtype, fortran, data = state
-        if not isinstance(dtype, _DType) or fortran or not isinstance(data, bytes):
-            raise pickle.UnpicklingError("not an array of bytes")
-        self.value = np.frombuffer(data, np.uint8).reshape(shape)
-
-
-class _Reconstruct(metaclass=_Sealed):
-    """Stands for the function with which numpy starts an array."""
-
-    def __new__(cls, *_: Any) -> Any:
-        return _Array()
-
-
-class _Encode(metaclass=_Sealed):
-    """Stands for the function that turns text into the bytes it was written for."""
-
-    def __new__(cls, text: Any, encoding: Any = "latin1") -> Any:
-        if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
-            raise pickle.UnpicklingError("not bytes")
+    def encode(self, text: Any, encoding: str = "latin1") -> bytes:
+        """Returns the bytes of a Python 2 string."""
+        if isinstance(text, bytes):
+            return text
+        self.left -= len(text)
+        if self.left < 0 or encoding != "latin1":
+            raise ValueError("it encodes more than it holds")
         return text.encode("latin1")
 
 
-class _Marker(metaclass=_Sealed):
-    """Stands for numpy's array type, which a pickle names and never needs to call."""
+class _Array(Buildable):
+    """Stands for a numpy array and builds one of unsigned bytes from its state, and only from that."""
 
-    def __init__(self) -> None:
-        raise pickle.UnpicklingError("not callable")
+    def __init__(self, texts: _Bytes) -> None:
+        self.value: np.ndarray | None = None
+        self.texts = texts
+
+    def build(self, state: Any) -> None:
+        """Takes numpy's (version, shape, dtype, is Fortran, bytes)."""
+        _, shape, dtype, fortran, data = state
+        if not isinstance(dtype, _DType) or fortran or not isinstance(shape, tuple):
+            raise ValueError("it has an array that is not of bytes")
+        self.value = np.frombuffer(self.texts.encode(data), np.uint8).reshape(shape)
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """An unpickler in which the five names that an array of bytes needs mean stand-ins, and no other name exists."""
+class _DType(Buildable):
+    """Stands for numpy's dtype and accepts unsigned bytes only."""
 
-    _known = {  # noqa: RUF012
-        ("numpy.core.multiarray", "_reconstruct"): _Reconstruct,
-        ("numpy._core.multiarray", "_reconstruct"): _Reconstruct,
-        ("numpy", "ndarray"): _Marker,
+    def __init__(self, name: Any, *_: Any) -> None:
+        if name not in (b"u1", "u1"):
+            raise ValueError("it has an array that is not of bytes")
+
+    def build(self, state: Any) -> None:
+        """Ignores byte order and the like: a byte has none."""
+
+
+def _makers() -> dict[tuple[str, str], Make]:
+    """Returns the names that an array of bytes needs."""
+    texts = _Bytes()
+    return {
+        ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(texts),
+        ("numpy._core.multiarray", "_reconstruct"): lambda *_: _Array(texts),
         ("numpy", "dtype"): _DType,
-        ("_codecs", "encode"): _Encode,
+        ("_codecs", "encode"): texts.encode,
     }
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Returns the stand-in for a name, or refuses."""
-        try:
-            return self._known[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed") from None
-
-    def persistent_load(self, pid: Any) -> Any:
-        """Refuses."""
-        raise pickle.UnpicklingError("persistent ids are not allowed")

@@ -19,12 +19,14 @@ from kymograph.lab.judge import judge
 from kymograph.lab.report import write_report
 from kymograph.lab.run import SweepOptions, choose_seeds, sweep
 from kymograph.lab.verdict_page import verdict_page
+from kymograph.report.closing_screen import closing_lines
 from kymograph.report.verdict_table import print_verdicts, write_verdicts
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
+from kymograph.wording import line_width
 
 SEEDS = 10  # fewer could not decide the claims of a study together
 QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture stands long before the 60 of a run by itself
@@ -125,7 +127,9 @@ def reproduce(
     command = " ".join(["kymograph reproduce", *given])
     write_atomically(written[-1], verdict_page(verdicts, archive, studies.values(), ids, data, command).encode())
     page = write_report(archive, verdicts, root / "report.html", only=ids)
-    print(f"verdicts: {', '.join(map(str, written))}\nreport: {page}")
+    print()
+    files = {"Report": page, "All verdicts": written[-1], "as data": written[0]}
+    print("\n".join(closing_lines(verdicts, files, root, line_width())))
     return 1 if failed else 0
 
 

@@ -33,13 +33,13 @@ def _card(verdict: Verdict, width: int) -> str:
     indent = " " * MARGIN
     lines = [folded(verdict.claim.name, width, str(verdict.outcome).ljust(MARGIN), indent)]
     p = decisive_p(verdict)
-    numbers = [_whole(effect_text(verdict)), _whole(f"p {p}") if p else "", _whole(f"n {verdict.n}")]
+    numbers = [unbroken(effect_text(verdict)), unbroken(f"p {p}") if p else "", unbroken(f"n {verdict.n}")]
     lines.append(folded(", ".join(text for text in numbers if text), width, indent))
     lines.append(folded(why_text(verdict), width, indent))
     lines.append(folded(f"set-up: {settings_text(verdict)}", width, indent))
     return "\n".join(line for line in lines if line.strip())
 
 
-def _whole(text: str) -> str:
+def unbroken(text: str) -> str:
     """Returns the text with spaces at which no line is broken."""
     return text.replace(" ", "\u00a0")

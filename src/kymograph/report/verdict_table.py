@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,12 +97,14 @@ def count_text(verdicts: Verdicts) -> str:
 
 
 def write_verdicts(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:
-    """Writes the verdicts to the files named; yields their paths."""
+    """Writes the verdicts to the files named, or to standard output for ``-``; yields the files' paths."""
     for name, content in (
         (to_json, json.dumps(verdicts.rows(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"),
         (to_markdown, verdicts.markdown()),
     ):
-        if name is not None:
+        if name == "-":
+            sys.stdout.write(content)
+        elif name is not None:
             path = Path(name)
             make_directory(path.parent)
             write_atomically(path, content.encode())

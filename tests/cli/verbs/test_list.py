@@ -21,6 +21,17 @@ def test_one_study_is_listed_with_every_arm(capsys: pytest.CaptureFixture) -> No
     assert "  * extreme/no_clip " in text and "    learnable/extreme/clip " in text and "runs by default" in text
 
 
+def test_one_study_is_listed_with_its_settings_and_their_defaults(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert call("list", "depth") == 0
+    text = capsys.readouterr().out
+    assert "  --layers 20       Layers in the stack." in text and "--prenorm no" in text
+    settings = text.split("Settings and their defaults:")[1]
+    assert all(len(line) <= 80 for line in settings.splitlines())
+
+
 @pytest.mark.parametrize("reference", ["coin_listed:Coin", "coin_listed.py", "coin_listed.py:Coin", "./coin_listed.py"])
 def test_a_user_defined_study_is_listed_by_module_and_by_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, reference: str

@@ -24,8 +24,6 @@ class Options:
     """How often each side is timed."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None
     """Also write the table to this file."""
-    readme: Annotated[str | None, shown("FILE", default="none")] = None
-    """Also put the table between the marks <!-- bench --> and <!-- /bench --> of this file."""
 
 
 def main(words: list[str]) -> int:
@@ -41,4 +39,4 @@ def main(words: list[str]) -> int:
         return bench_scale()
     from kymograph.bench.compare import bench
 
-    return bench(options.names, options.repeats, options.markdown, options.readme)
+    return bench(options.names, options.repeats, options.markdown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -36,14 +37,17 @@ class Options:
     wide: bool = False
     """One table of about 190 columns instead of a card per claim; scroll it with `less -S`."""
     json: Annotated[str | None, shown("FILE", default="none")] = None
-    """Also write the verdicts to this JSON file."""
+    """Also write the verdicts to this JSON file; - prints nothing but JSON."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None
-    """Also write the table to this Markdown file."""
+    """Also write the table to this Markdown file; - prints nothing but Markdown."""
 
 
 def main(words: list[str]) -> int:
     """Prints the verdicts and writes the files asked for; returns 0 whatever the verdicts are."""
     options = parse(Options, words, "kymograph judge")
+    piped = "-" in (options.json, options.markdown)
+    if options.json == options.markdown == "-":
+        raise KymographError("--json - and --markdown - both print to standard output; choose one")
     from kymograph.lab.judge import judge
     from kymograph.lab.judge_csv import judge_csv
     from kymograph.lab.select_runs import read_archive
@@ -65,9 +69,11 @@ def main(words: list[str]) -> int:
         archive = read_archive(options.directories[0], study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
     if not len(verdicts) and not verdicts.facts.get("not_asked"):
-        print("no claims are registered for these runs; state some with --claims FILE")
-        return 0
-    print_verdicts(verdicts, options.wide)
+        print("no claims are registered for these runs; state some with --claims FILE", file=sys.stderr)
+        if not piped:
+            return 0
+    if not piped:
+        print_verdicts(verdicts, options.wide)
     for path in write_verdicts(verdicts, options.json, options.markdown):
-        print(path)
+        print(path, file=sys.stderr if piped else sys.stdout)
     return 0

@@ -1,4 +1,4 @@
-"""``kymograph list``: the studies, their questions and their arms."""
+"""``kymograph list``: the studies, their questions, arms and settings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Annotated
 from kymograph.cli.arguments import parse, positional, shown
 from kymograph.runs.declaration import Arm
 from kymograph.studies.loading import list_studies, load_study
+from kymograph.studies.setting_docs import setting_docs
+from kymograph.wording import folded, line_width
 
-PART = {"about": "the studies and their arms", "usage": "list [STUDY]", "order": 10}
+PART = {"about": "the studies; one with its arms and settings", "usage": "list [STUDY]", "order": 10}
 
 
 @dataclass(frozen=True)
@@ -18,17 +20,18 @@ class Options:
     """The studies, their questions and their arms."""
 
     study: Annotated[str, positional(), shown("[STUDY]", default="every registered study, with its default arms")] = ""
-    """Show every arm of this study: a built-in one, or a user-defined one as module:Name, file.py or file.py:Name."""
+    """Show every arm and setting of this study: a built-in one, or a user-defined one (module:Name, file.py:Name)."""
 
 
 def main(words: list[str]) -> int:
-    """Prints every study with its default arms, or one study with all of its arms."""
+    """Prints every study with its default arms, or one study with all of its arms and settings."""
     reference = parse(Options, words, "kymograph list").study if words else ""
     if reference:
         study = load_study(reference)
         print(f"{study.name}: {study.question}")
         _print_arms(study.arms())
         print("  * runs by default; run the others by name: `--arms NAME ...`")
+        _print_settings(study.config_type)
         return 0
     for study in list_studies():
         arms = study.arms()
@@ -44,3 +47,22 @@ def _print_arms(arms: Sequence[Arm]) -> None:
     width = max((len(arm.name) for arm in arms), default=0)
     for arm in arms:
         print(f"  {'*' if arm.default else ' '} {arm.name:<{width}}  {arm.about}")
+
+
+def _print_settings(config_type: type) -> None:
+    """Prints the settings as options of `kymograph run`, with their defaults."""
+    rows = [(f"--{one.name.replace('_', '-')} {_shown(one.default)}", one.about) for one in setting_docs(config_type)]
+    width = max((len(option) for option, _ in rows), default=0)
+    if rows:
+        print("\nSettings and their defaults:")
+    for option, about in rows:
+        print(folded(about, line_width(), f"  {option:<{width}}  ", " " * (width + 4)))
+
+
+def _shown(default: object) -> str:
+    """Returns a default as it is written on the command line."""
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    if isinstance(default, (tuple, list)):
+        return " ".join(map(str, default)) or "none"
+    return "none" if default in (None, "") else str(default)

@@ -1,0 +1,154 @@
+"""JSON, TOML and CSV that others wrote, as values that nothing later can stumble over.
+
+Python's readers accept what the rest of a program is not made for: nesting until the stack ends, integers of thousands
+of digits, halves of characters that no file can hold, keys that are there twice, dates. All of it is refused here.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_DOCUMENT, MAX_SETTINGS, MAX_TABLE, AnyPath, read_bytes, read_text
+
+MAX_DEPTH = 40
+"""The most lists and objects inside each other."""
+MAX_DIGITS = 300
+"""The most digits of an integer: more than that does not fit a floating-point number."""
+_LARGEST = 10**MAX_DIGITS
+_SUSPICIOUS = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}|\\u[dD][89a-fA-F]")
+
+
+def parse_json(content: bytes) -> Any:
+    """Returns what a JSON text says; raises ValueError, with what is wrong, unless it is harmless.
+
+    >>> parse_json(b'{"lr": 0.1}')
+    {'lr': 0.1}
+    """
+    try:
+        value = _DECODER.decode(content.decode())
+    except UnicodeDecodeError:
+        raise ValueError("it is not text in UTF-8") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    # Most files hold too few brackets to be deep, and nothing that could be a number or a text to look at.
+    if content.count(b"[") + content.count(b"{") > MAX_DEPTH or _SUSPICIOUS.search(content):
+        check_value(value)
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Returns what a TOML text says; raises ValueError, with what is wrong, unless it is harmless."""
+    try:
+        value = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # from int()
+        raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits") from None
+    check_value(value, finite=False)
+    return value
+
+
+def read_json(path: AnyPath, limit: int = MAX_DOCUMENT, *, follow: bool = True) -> Any:
+    """Reads a JSON file; raises one sentence that names it if it is not JSON, or not harmless."""
+    try:
+        return parse_json(read_bytes(path, limit, follow=follow))
+    except json.JSONDecodeError:
+        raise KymographError(f"{path} is cut off or not JSON") from None
+    except ValueError as error:
+        raise KymographError(f"{path} is not read: {error}") from None
+
+
+def read_toml(path: AnyPath, limit: int = MAX_SETTINGS) -> dict[str, Any]:
+    """Reads a TOML file; raises one sentence that names it if it is not TOML, or not harmless."""
+    try:
+        return parse_toml(read_text(path, limit))
+    except tomllib.TOMLDecodeError as error:
+        raise KymographError(f"{path} is not TOML: {str(error).splitlines()[0]}") from None
+    except ValueError as error:
+        raise KymographError(f"{path} is not read: {error}") from None
+
+
+def read_csv(path: AnyPath, limit: int = MAX_TABLE, *, follow: bool = True) -> Iterator[dict[str, str | None]]:
+    """Yields the rows of a CSV file by its header; raises one sentence that names it if it is none."""
+    text = read_text(path, limit, follow=follow)
+    try:
+        for row in csv.DictReader(io.StringIO(text, newline="")):
+            yield {name: cell for name, cell in row.items() if isinstance(name, str)}
+    except csv.Error:
+        raise KymographError(f"{path} is not a CSV file") from None
+
+
+def check_value(value: Any, *, finite: bool = True) -> None:
+    """Raises ValueError if a value of JSON or TOML is nested too deeply, or holds what is no plain value.
+
+    ``finite``: whether an infinity is refused, which JSON has no name for and `1e999` would be.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        deeper: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                for name in one:
+                    _check_text(name)
+                deeper += one.values()
+            elif isinstance(one, list):
+                deeper += one
+            else:
+                _check_scalar(one, finite)
+        if not deeper:
+            return
+        level = deeper
+    raise ValueError("it is nested too deeply")
+
+
+def _check_scalar(value: Any, finite: bool) -> None:
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, int):
+        if not -_LARGEST < value < _LARGEST:
+            raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits")
+    elif isinstance(value, float):
+        if finite and not math.isfinite(value):
+            raise ValueError("it has a number that is too large")
+    elif isinstance(value, datetime.date | datetime.time):
+        raise ValueError(f"{value} is a date or a time; write it as a text, in quotes")
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it has a text with half a character (a lone surrogate)") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"it has {twice[:40]!r} twice")
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)

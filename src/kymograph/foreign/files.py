@@ -1,0 +1,137 @@
+"""Opening files that others wrote: regular files only, no longer than a limit, and never a wait.
+
+A pipe, a device or a socket would be waited for; a sparse file of a terabyte takes no space and would fill the memory;
+a link inside a directory of runs can lead anywhere. All of them are refused before a byte is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from kymograph.errors import KymographError
+
+AnyPath = str | Path
+MAX_DOCUMENT = 64 * 2**20
+"""The most bytes of a file of JSON."""
+MAX_SETTINGS = 8 * 2**20
+"""The most bytes of a file of settings or claims in TOML, which takes a second for each of them."""
+MAX_SOURCE = 16 * 2**20
+"""The most bytes of a file of Python code."""
+MAX_TABLE = 256 * 2**20
+"""The most bytes of a CSV file, a segment of the log, or a log of a research script."""
+MAX_TENSORS = 2**30
+"""The most bytes of a file of tensors."""
+_CHUNK = 2**24
+# Without waiting for a pipe's other end, and without making a terminal ours.
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
+_KINDS = {
+    stat.S_ISDIR: "a directory",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+def read_bytes(
+    path: AnyPath,
+    limit: int,
+    *,
+    follow: bool = True,
+    facts: Mapping[str, Any] | None = None,
+    remedy: str = "",
+) -> bytes:
+    """Returns the content of a regular file of at most ``limit`` bytes; raises one sentence if it cannot be read.
+
+    Args:
+        path: where it is.
+        limit: the most bytes that it may have.
+        follow: whether a symbolic link is followed: if the user named the file, not if it was found in a directory.
+        facts: its ``bytes`` and ``sha256`` as somebody wrote them down; both must be right.
+        remedy: what to do about a file that does not match them.
+    """
+    with _opened(path, limit, follow) as (handle, size):
+        if facts is not None and size != facts.get("bytes"):
+            raise KymographError(f"{path} is cut off or edited{_then(remedy)}")
+        content = os.read(handle, size)
+        while len(content) < size and (more := os.read(handle, min(size - len(content), _CHUNK))):
+            content += more
+    if facts is not None and hashlib.sha256(content).hexdigest() != facts.get("sha256"):
+        raise KymographError(f"{path} was cut off or edited after the run{_then(remedy)}")
+    return content
+
+
+def read_text(path: AnyPath, limit: int, *, follow: bool = True, errors: str = "strict") -> str:
+    """Returns the content of a file as text in UTF-8, without a byte-order mark."""
+    content = read_bytes(path, limit, follow=follow)
+    try:
+        return content.decode("utf-8-sig", errors)
+    except UnicodeDecodeError:
+        raise KymographError(f"{path} is not text in UTF-8") from None
+
+
+def file_digest(path: AnyPath, limit: int, *, follow: bool = True) -> str:
+    """Returns the SHA-256 of a file, in hex digits, without holding it in memory."""
+    total = hashlib.sha256()
+    with _opened(path, limit, follow) as (handle, _):
+        while chunk := os.read(handle, _CHUNK):
+            total.update(chunk)
+    return total.hexdigest()
+
+
+@contextlib.contextmanager
+def opened(path: AnyPath, limit: int, *, follow: bool = True) -> Iterator[IO[bytes]]:
+    """Opens a regular file of at most ``limit`` bytes, for formats that are read here and there, such as zip."""
+    with _opened(path, limit, follow) as (handle, _), os.fdopen(handle, "rb", closefd=False) as file:
+        yield file
+
+
+def is_file(path: AnyPath) -> bool:
+    """Says whether a regular file is there; one that nobody may ask about, or with an impossible name, is not."""
+    return os.path.isfile(path)  # unlike Path.is_file, it has no opinion on names that are too long
+
+
+def is_directory(path: AnyPath) -> bool:
+    """Says whether a directory is there; one that nobody may ask about, or with an impossible name, is not."""
+    return os.path.isdir(path)
+
+
+@contextlib.contextmanager
+def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
+    """Opens a file; yields its handle and its size."""
+    try:
+        # Plain system calls: a directory of ten thousand runs has forty thousand files.
+        handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            raise KymographError(f"{path} is a symbolic link, which is not followed") from None
+        if error.errno == errno.ENXIO:
+            raise KymographError(f"{path} is a socket or a device, not a file; it was not read") from None
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:  # a null byte
+        raise KymographError(f"{str(path)!r} is no name of a file") from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            kind = next((words for is_kind, words in _KINDS.items() if is_kind(found.st_mode)), "no regular file")
+            raise KymographError(f"{path} is {kind}, not a file; it was not read")
+        if found.st_size > limit:
+            raise KymographError(
+                f"{path} has {found.st_size:,} bytes, and such a file has at most {limit:,}; it was not read"
+            )
+        yield handle, found.st_size
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    finally:
+        os.close(handle)
+
+
+def _then(remedy: str) -> str:
+    return f"; {remedy}" if remedy else ""

@@ -1,0 +1,82 @@
+"""The header of a safetensors file, checked to the last number, without torch.
+
+The format is eight bytes that say how long the header is, the header as JSON, and the numbers of one tensor after those
+of another. A header says for each tensor its type, its shape and where its numbers are; a forged one can ask for any
+amount of memory, or for bytes of another tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kymograph.foreign.documents import parse_json
+
+_MAX_HEADER = 16 * 2**20
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
+          "U16": 2, "U32": 4, "U64": 8}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """Where one tensor is: ``dtype`` as the format names it, its shape, and its bytes counted from the file's start."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class TensorHeader:
+    """What the header of a safetensors file says, checked against the length of the file."""
+
+    tensors: Mapping[str, TensorEntry]
+    facts: Any
+    """What this package stored with the tensors; None if it is not a file of ours."""
+
+
+def tensor_header(content: bytes) -> TensorHeader:
+    """Returns the checked header of a whole file; raises ValueError if it is cut off or forged."""
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(len(content) - 8, _MAX_HEADER):
+        raise ValueError("its header is cut off")
+    # Runs that differ in nothing but their seed have the same header.
+    return _checked(content[8 : 8 + length], len(content))
+
+
+@functools.lru_cache(maxsize=256)
+def _checked(header: bytes, size: int) -> TensorHeader:
+    value = parse_json(header)
+    if not isinstance(value, dict):
+        raise ValueError("its header is no object")
+    metadata = value.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise ValueError("its metadata are no texts")
+    start = 8 + len(header)
+    entries = {name: _entry(one, start) for name, one in value.items()}
+    end = start
+    for entry in sorted(entries.values(), key=lambda one: (one.first, one.last)):
+        if entry.first != end:
+            raise ValueError("its tensors overlap, or leave a gap")
+        end = entry.last
+    if end != size:
+        raise ValueError("it is cut off, or goes on after its last tensor")
+    facts = parse_json(metadata["kymograph"].encode()) if "kymograph" in metadata else None
+    return TensorHeader(entries, facts)
+
+
+def _entry(value: Any, start: int) -> TensorEntry:
+    try:
+        dtype, shape, (first, last) = value["dtype"], value["shape"], value["data_offsets"]
+        numbers = [*shape, first, last]
+        if not all(type(number) is int and 0 <= number < 2**48 for number in numbers):
+            raise ValueError("a tensor's shape or place is no number")
+        if math.prod(shape) * _BYTES[dtype] != last - first:
+            raise ValueError("a tensor's shape does not fit its numbers")
+    except (KeyError, TypeError):
+        raise ValueError("a tensor lacks its type, shape or place") from None
+    return TensorEntry(dtype, tuple(shape), start + first, start + last)

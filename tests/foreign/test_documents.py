@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kymograph.errors import KymographError
+from kymograph.foreign.documents import MAX_DEPTH, parse_json, parse_toml, read_csv, read_json, read_toml
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**50), 10**50) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(PLAIN)
+def test_what_python_writes_is_read_as_it_was(value: object) -> None:
+    assert parse_json(json.dumps(value).encode()) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1),
+        b"9" * 5000,
+        b"-" + b"9" * 301,
+        b"1e999",
+        b"1" * 400 + b".5",
+        b"NaN",
+        b"-Infinity",
+        b'{"a": 1, "a": 2}',
+        b'"\\ud800"',
+        b'{"\\uDC00": 1}',
+        b'"\xed\xa0\x80"',
+        b"\xff",
+        b"{",
+        b"",
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_what_python_accepts_and_nothing_can_use_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text)
+
+
+def test_pairs_of_surrogates_and_depth_up_to_the_limit_are_fine() -> None:
+    assert parse_json(b'"\\ud83d\\ude00"') == "😀"
+    deep = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert parse_json(deep) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a = 2024-01-01", "a date or a time; write it as a text"),
+        ("a = [{b = 07:32:00}]", "a date or a time"),
+        (f"a = {'9' * 5000}", "300 digits"),
+        (f"a = {'9' * 400}", "300 digits"),
+        (f"a = {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        (f"{'.'.join('a' * 60)} = 1", "nested too deeply"),
+        ("a = ", "not TOML"),
+        ("a = 1\na = 2", "not TOML"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_toml_that_nothing_can_use_is_one_sentence(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(KymographError, match=why) as error:
+        read_toml(tmp_path / "x.toml")
+    assert "\n" not in str(error.value) and "x.toml" in str(error.value)
+
+
+def test_toml_may_hold_infinities() -> None:
+    assert parse_toml("a = inf\nb = [1, 'x']") == {"a": float("inf"), "b": [1, "x"]}
+
+
+def test_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(KymographError, match=r"x.json is cut off or not JSON"):
+        read_json(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text('{"a":1,"a":2}')
+    with pytest.raises(KymographError, match=r"x.json is not read: it has 'a' twice"):
+        read_json(tmp_path / "x.json")
+
+
+def test_csv_rows_come_by_their_header(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,2,3\r\n4\r\n")
+    assert list(read_csv(tmp_path / "x.csv")) == [{"a": "1", "b": "2"}, {"a": "4", "b": None}]
+    (tmp_path / "x.csv").write_text("a\n" + '"' + "x" * 200_000)
+    with pytest.raises(KymographError, match="not a CSV"):
+        list(read_csv(tmp_path / "x.csv"))
