@@ -45,6 +45,7 @@ POSITIONAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "figure": (("--list",), ("absent", "--from", "runs")),
     "report": (("runs", "-o", "../out/r.html"),),
     "export": (("runs", "--to", "csv", "--output", "../out/x.csv"), ("runs", "--to", "json", "--output", "../out/x")),
+    "completion": (("bash",),),
     "fetch": (("cifar10", "../out/data"),),
 }
 """What a verb needs to get as far as its options; whatever follows may take its place."""
