@@ -1,11 +1,16 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
 project = "Kymograph"
-author = "The Kymograph authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+author = "Kymograph contributors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study_pages"]
 html_theme = "furo"
 html_title = "Kymograph"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_extensions"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import inspect
 import json
 import re
@@ -20,6 +21,7 @@ import kymograph
 from kymograph import registry
 from kymograph.cli.main import main
 from kymograph.report.sections import PANELS
+from kymograph.studies.loading import built_in_studies
 from tests.data import archive
 
 ROOT = Path(__file__).parent.parent
@@ -27,6 +29,7 @@ HOWTO = ROOT / "docs" / "howto"
 SOURCE = ROOT / "src" / "kymograph"
 PARTS = sorted(path.name for path in HOWTO.glob("add-a*.md"))
 GUIDES = sorted(f"docs/howto/{path.name}" for path in HOWTO.glob("*.md") if path.name not in PARTS)
+STUDY_PAGES = sorted(f"docs/studies/{path.name}" for path in (ROOT / "docs" / "studies").glob("*.md"))
 STUDY_PAGE = "add-a-study.md"
 SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and takes no time
     "clipping": {"n_samples": 60, "epochs": 1, "n_rare": 3},
@@ -34,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and
     "snapshot": {"epochs": 1, "width": 16},
     "calibration": {"epochs": 1, "width": 16, "draws": 19},
     "top_block_study.py": {"epochs": 1, "width": 16},
+    "audit": {"epochs": 1, "width": 16},
 }
 OPTIONS = {"audit": ["--images", "64", "--quiet"], "calibrate": ["--images", "64", "--draws", "19"]}
 
@@ -149,7 +153,16 @@ def csv_results(desk: Path) -> None:
         (desk / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/clusters.md", *GUIDES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/clusters.md",
+        *GUIDES,
+        *(pytest.param(page, marks=pytest.mark.slow) for page in STUDY_PAGES),
+    ],
+)
 def test_what_a_page_says_works(name: str, desk: Path) -> None:
     page = ROOT / name
     found = blocks(page)
@@ -161,6 +174,17 @@ def test_what_a_page_says_works(name: str, desk: Path) -> None:
         if language == "toml":
             (desk / (file_name(content) or "my_claims.toml")).write_text(content)
     follow(found, desk)
+
+
+def test_the_tutorial_ends_with_the_verdicts_that_it_shows(desk: Path) -> None:
+    page = ROOT / "docs" / "tutorial.md"
+    follow(blocks(page)[:2], desk)
+    shown = re.findall(r"^    (SUPPORTED|REFUTED) +(.+)\n +×([\d.]+) ", page.read_text(), re.MULTILINE)
+    verdicts = kymograph.judge(desk / "runs")
+    assert [(str(one.outcome), one.claim.name) for one in verdicts] == [(outcome, name) for outcome, name, _ in shown]
+    assert {outcome for outcome, _, _ in shown} == {"SUPPORTED", "REFUTED"}
+    for one, (_, _, effect) in zip(verdicts, shown, strict=True):
+        assert one.effect == pytest.approx(float(effect), rel=0.05)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -208,6 +232,19 @@ def test_every_page_is_listed() -> None:
     listed = (HOWTO / "index.md").read_text()
     for path in HOWTO.glob("*.md"):
         assert path.name == "index.md" or f"\n{path.stem}\n" in listed, path.name
+
+
+def test_every_study_has_a_page_with_its_question_and_its_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
+    pages = pytest.importorskip("sphinx") and importlib.import_module("study_pages")
+    table = (ROOT / "docs" / "verdicts.md").read_text()
+    for study in built_in_studies():
+        page = (ROOT / "docs" / "studies" / f"{study.name}.md").read_text()
+        assert f"**{study.question}**" in page and f"\n{study.name}\n" in (ROOT / "docs/studies/index.md").read_text()
+        rows = pages.verdict_rows(study.name, table)
+        assert bool(rows) == bool(study.claims()) and all(len(row) == len(pages.COLUMNS) for row in rows)
+        assert "default" not in pages.arm_table(study.name) and "| `" in pages.arm_table(study.name)
+    assert pages.verdict_rows("depth", table)[0][0] == "gradients of the plain stack vanish with depth"
 
 
 def test_every_kind_of_part_has_a_page() -> None:

@@ -1,4 +1,4 @@
-"""Words that depend on numbers, and lines that fit the terminal."""
+"""Words that depend on numbers, lines that fit the terminal, and texts that cannot command it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import textwrap
 PIPE_WIDTH = 100
 """Of lines that go into a file or a pipe, unless COLUMNS says otherwise."""
 LEAST_WIDTH = 40
+# Control characters but tab and line feed; what turns the direction of writing; breaks of lines that are not one;
+# halves of characters, which no file or terminal takes.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def counted(number: int, thing: str, plural: str | None = None) -> str:
@@ -39,3 +42,17 @@ def folded(text: str, width: int, first: str = "", further: str | None = None) -
     lines = textwrap.wrap(joined, width, initial_indent=first, subsequent_indent=indent,
                           break_long_words=False, break_on_hyphens=False)  # fmt: skip
     return "\n".join(lines).replace("\x00", " ") or first.rstrip()
+
+
+def visible(text: str) -> str:
+    r"""Returns text with every character that would command a terminal, rather than show, written as its code.
+
+    >>> visible("clip\x1b[2J"), visible("two\nlines")
+    ('clip\\x1b[2J', 'two\nlines')
+    """
+    return _COMMANDS.sub(_code, text)
+
+
+def _code(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

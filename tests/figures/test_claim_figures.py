@@ -11,7 +11,7 @@ import pytest
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.figures import differences, grid, outcomes, profiles
-from kymograph.figures.style import COLOURS
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.lab.figures import figure_names
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store

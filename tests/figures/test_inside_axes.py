@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kymograph.figures import curves, profiles
-from kymograph.figures.style import COLOURS
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.lab.figures import figure, figure_names
 from kymograph.report.sections import section_of
 from kymograph.runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay, write_declaration
@@ -104,9 +104,8 @@ def test_figures_report_and_store_have_one_order_of_arms_and_so_one_colour_each(
         assert [line.get_linestyle() for line in named.values()] == ["-", "-", "--"], "as the report's lines"
     (setting,) = section_of(store, declaration).settings
     assert [row.name for row in setting.arms] == list(ARMS)
-    keys = {chart.id: chart.panels[0].keys for chart in setting.charts if chart.panels[0].keys}
-    colours = [(arm, index) for index, arm in enumerate(ARMS)]
-    assert keys and all([(key.name, key.colour) for key in one] == colours for one in keys.values())
+    assert [row.look.hex for row in setting.arms] == list(COLOURS[:3])
+    assert [row.look.dashes for row in setting.arms] == [(), (), (7, 3)]
 
 
 @pytest.mark.parametrize("log", [None, True])

@@ -72,7 +72,7 @@ def test_size_and_checksum_must_both_be_right(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     digest = hashlib.sha256(b"abc").hexdigest()
     for facts in ({"bytes": 4, "sha256": digest}, {"bytes": 3, "sha256": "0" * 64}, {"sha256": digest}, {}):
-        with pytest.raises(KymographError, match="edited.*; start over"):
+        with pytest.raises(KymographError, match=r"edited.*; start over"):
             read_bytes(path, 10, facts=facts, remedy="start over")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.figures.style import COLOURS
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.live import web
 from kymograph.live.reading import read_state
 from tests.live.server import commanded, served

@@ -128,8 +128,17 @@ class Outline(HTMLParser):
     def with_class(self, name: str) -> list[dict[str, str | None]]:
         return [attributes for _, attributes in self.elements if name in (attributes.get("class") or "").split()]
 
+    def code(self) -> list[str]:
+        """Returns what scripts and styles hold that is no data."""
+        return [text for _, text in self.raw if not text.startswith(("{", "["))]
+
     def charts(self) -> list[dict]:
         return [json.loads(text) for tag, text in self.raw if tag == "script" and text.startswith('{"kind"')]
+
+
+def arm_in(chart: Mapping, name: str) -> dict:
+    """Returns what a chart of lines holds about one arm."""
+    return next(arm for arm in chart["arms"] if arm["name"] == name)
 
 
 def environment() -> dict[str, str]:

@@ -45,9 +45,7 @@ def test_a_user_defined_study_is_shown_from_study_json_alone(tmp_path: Path) -> 
         assert text in page.text, text
     curves, heat = page.charts()
     assert curves["unit"] == "nats" and curves["time"] == heat["time"] == "epoch" and curves["y"][4] == 1
-    assert [(panel["title"], [arm["name"] for arm in panel["arms"]]) for panel in curves["panels"]] == [
-        ("pair", ["wild", "calm"])
-    ]
+    assert [(panel["title"], panel["arms"]) for panel in curves["panels"]] == [("pair", ["wild", "calm"])]
     assert "not drawn here: cosine" in " ".join(page.text.split())
 
 

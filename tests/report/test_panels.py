@@ -17,7 +17,7 @@ from kymograph.runs.declaration import Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from tests.report.pages import NOW, PROVENANCE, Outline, make_runs, store_of
+from tests.report.pages import NOW, PROVENANCE, Outline, arm_in, make_runs, store_of
 
 
 def draw(form: str, store: Store, log: bool | None = None, series: str = "x", **facts: object) -> Chart | None:
@@ -35,7 +35,7 @@ def test_what_was_measured_as_zero_is_not_shown_as_missing(tmp_path: Path) -> No
     store = store_of(tmp_path, {1: np.ones(4)}, arm="other")
     chart = draw("curves", store, log=True)
     assert chart is not None and "exactly 0" in chart.caption
-    arm = next(arm for panel in chart.data["panels"] for arm in panel["arms"] if arm["name"] == "arm")
+    arm = arm_in(chart.data, "arm")
     assert arm["values"] == [[0, 0, 0, 0], [0, 0, 0, 0]] and arm["n"] == [2, 2, 2, 2]
     store = store_of(tmp_path / "map", {1: np.concatenate([np.zeros((4, 2)), np.ones((4, 2))])})
     heat = draw("kymograph", store, log=True)
@@ -46,8 +46,8 @@ def test_what_was_measured_as_zero_is_not_shown_as_missing(tmp_path: Path) -> No
 def test_n_falls_where_seeds_drop_out(tmp_path: Path) -> None:
     gone = np.array([1.0, 2.0, np.nan, np.nan])
     chart = draw("curves", store_of(tmp_path, {1: gone, 2: gone, 3: np.arange(1.0, 5.0)}), log=False)
-    assert chart is not None and chart.data["panels"][0]["arms"][0]["n"] == [3, 3, 1, 1]
-    assert "left out from that point on" in chart.caption and chart.panels[0].keys[0].note == "n = 3, 1 at the end"
+    assert chart is not None and chart.data["arms"][0]["n"] == [3, 3, 1, 1]
+    assert "left out from that point on" in chart.caption and "arm (1 of 3 left)" in chart.caption
 
 
 @pytest.mark.parametrize("form", ["kymograph", "profile"])
@@ -69,7 +69,7 @@ def test_a_profile_has_each_arms_last_values_along_its_sites(tmp_path: Path) -> 
     chart = draw("profile", store, series="stream")
     assert chart is not None and chart.data["names"] == ["h_0", "h_1", "h_2", "h_3"]
     expected = store.series("stream").sel(arm="calm").values[:, -1]  # (seed, site)
-    np.testing.assert_allclose(chart.data["panels"][0]["arms"][0]["values"], expected, rtol=1e-4)
+    np.testing.assert_allclose(chart.data["arms"][0]["values"], expected, rtol=1e-4)
     assert draw("profile", store, series="loss") is None and draw("kymograph", store, series="loss") is None
 
 
@@ -104,17 +104,19 @@ def test_null_densities_and_observed_values_are_those_the_facts_name(tmp_path: P
     edges = np.array([bars[0][3], *(row[4] for row in bars)])
     expected = np.histogram(chosen, edges, density=True)[0]
     np.testing.assert_allclose([row[5] for row in bars], expected, rtol=0.2, atol=0.2)
-    for text in ("null: by chance", "null: <permuted>", "n = 100 draws", "n = 2", "how much"):
+    for text in ("by chance, 100 draws", "<permuted>, 100 draws", "arm, observed", "n = 2", "how much"):
         assert text in outline.text, text
     assert "not drawn here: drawn_c" in " ".join(outline.text.split()), "the nulls of the facts are drawn"
 
 
-def test_more_nulls_than_colours_are_all_drawn(tmp_path: Path) -> None:
+def test_however_many_nulls_each_has_its_ridge(tmp_path: Path) -> None:
     values = {f"null_{index}": RunSeries(np.arange(9), np.linspace(0, index, 9)) for index in range(1, 8)}
     write_record(tmp_path, RunSpec("mine", "arm", 1, {}, 1), RunResult(values, {"seen": 1}), {}, 0.1)
     facts = {"observed": "seen", "nulls": {name: name for name in values}}
     chart = draw("nulls", Store.open(tmp_path), series="null_1", facts=facts)
-    assert chart is not None and len(chart.panels[0].keys) == 8 and chart.series == tuple(values)
+    assert (
+        chart is not None and str(chart.panels[0].picture).count('class="ridge"') == 7 and chart.series == tuple(values)
+    )
 
 
 def test_nothing_observed_is_nothing_drawn(tmp_path: Path) -> None:

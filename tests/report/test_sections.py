@@ -40,7 +40,7 @@ def test_arms_come_in_the_declared_order_and_share_panels_as_declared(tmp_path: 
         ("c", "third"), ("a", "first"), ("b", "second"), ("d", "")
     ]  # fmt: skip
     loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
-    assert [(panel["title"], [arm["name"] for arm in panel["arms"]]) for panel in loss.data["panels"]] == [
+    assert [(panel["title"], panel["arms"]) for panel in loss.data["panels"]] == [
         ("upper", ["c", "b"]), ("lower", ["a"]), ("other arms", ["d"])
     ]  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_series_titles_units_time_and_forms_are_those_declared(tmp_path: Path) -
     ]
     assert setting.charts[0].data["time"] == "epoch" and setting.charts[2].data["unit"] == "‖h‖"
     values = store.series("cosine").sel(arm="calm", site="h_1").values
-    np.testing.assert_allclose(setting.charts[0].data["panels"][0]["arms"][0]["values"], values, rtol=1e-4)
+    np.testing.assert_allclose(setting.charts[0].data["arms"][0]["values"], values, rtol=1e-4)
     assert setting.undrawn == ("loss",) and setting.notes == ()
 
 
@@ -105,7 +105,7 @@ def test_further_tables_are_those_that_the_study_declares(tmp_path: Path) -> Non
 
 
 def test_cells_have_mean_interval_and_what_is_missing() -> None:
-    assert number_cell([1.0, 2.0, 3.0]) == Cell("2", "[−0.484, 4.48]")
+    assert number_cell([1.0, 2.0, 3.0]) == Cell("2.00", "[−0.484, 4.48]")
     assert number_cell([2.0, None, "Infinity"]) == Cell("2", "(1 of 3 seeds)")
     assert number_cell([None]) == Cell("–") and number_cell([True, False, None]) == Cell("1 of 2")
 
@@ -126,5 +126,5 @@ def test_an_arm_without_a_series_leaves_the_others_their_colours(tmp_path: Path)
     store = store_of(tmp_path, {1: np.ones(3), 2: np.ones(3)}, arm="aa")
     (setting,) = section_of(store, Declaration("own")).settings
     loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
-    assert [(key.name, key.colour) for key in loss.panels[0].keys] == [("a", 0), ("b", 2), ("c", 3)]
-    assert [arm["colour"] for arm in loss.data["panels"][0]["arms"]] == [0, 2, 3]
+    assert {arm.name: arm.look.colour for arm in setting.arms} == {"a": 0, "aa": 1, "b": 2, "c": 3}
+    assert [arm["colour"] for arm in loss.data["arms"]] == [0, 2, 3]

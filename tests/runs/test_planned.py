@@ -20,8 +20,8 @@ from tests.studies.tossing import REFERENCE
 
 runs = st.lists(
     st.builds(
-        RunSpec, st.sampled_from(["one", "two/2"]), st.text(max_size=5), st.integers(0, 9), st.just({"lr": 0.1}),
-        st.just(1),
+        RunSpec, st.sampled_from(["one", "two/2"]), st.text(st.characters(codec="utf-8"), max_size=5), st.integers(0, 9),
+        st.just({"lr": 0.1}), st.just(1),
     )
 )  # fmt: skip
 

@@ -24,8 +24,10 @@ from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
 from kymograph.rules.fast.resmlp_direct import StackedDirectFeedback
 from kymograph.rules.feedback import draw_feedback
+from kymograph.runs import resume
 from kymograph.runs.formats.script_logs import read_logs
 from kymograph.runs.record import CHECKPOINT
+from kymograph.runs.resume import write_state
 from kymograph.runs.store import Store
 from kymograph.studies.image_training import RESUME, draw_network, make_network, make_rule
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
@@ -193,32 +195,31 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path: Pat
             np.testing.assert_array_equal(series.value, resumed.series[name].value, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("facts", "message"),
-    [
-        (None, "cut off or not a checkpoint"),
-        ({"schema": "new"}, "cut off or not a checkpoint"),
-        ({"epoch": "one", "rows": "[]"}, "does not say how far"),
-        ({"epoch": 99, "rows": "[]"}, "does not say how far"),
-        ({"epoch": 1, "rows": "[1,"}, "does not say how far"),
-        ({"epoch": 1}, "does not say how far"),
-        ({"epoch": 1, "rows": "[]"}, "values is missing or of another shape"),
-    ],
-)
-def test_a_damaged_checkpoint_fails_the_run_in_one_sentence(tmp_path: Path, facts: dict | None, message: str) -> None:
+@pytest.mark.parametrize("harm", ["noise", "one bit", "other code", "another run", "no epoch", "other network"])
+def test_a_state_that_cannot_be_trusted_is_not_used_and_the_run_starts_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
     (spec,) = Snapshot().specs([9], ["resmlp/bp"], QUICK)
-    part = tmp_path / f"{spec.directory}.part"
-    part.mkdir(parents=True)
-    content = b"\xff" * 100 if facts is None else checkpoint.pack({"x": torch.zeros(1)}, {"run": spec.id, **facts})
-    (part / RESUME).write_bytes(content)
-    store = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path, quiet=True, **QUICK)
-    (run,) = store.failed
-    reason = run.reason or ""
-    assert RESUME in reason and message in reason and reason.endswith("delete it to start this run over")
-    (part / RESUME).unlink(missing_ok=True)
-    assert (
-        len(kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path, quiet=True, **QUICK).finished) == 1
-    )
+    plain = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "plain", quiet=True, **QUICK)[0]
+    path = tmp_path / "runs" / f"{spec.directory}.part" / RESUME
+    path.parent.mkdir(parents=True)
+    state = {"epoch": 1, "rows": [], "training": {"x": torch.zeros(1)}}
+    write_state(path, {**state, "epoch": 99} if harm == "no epoch" else state, {"run": spec.id})
+    if harm == "noise":
+        path.write_bytes(b"\xff" * 100)
+    elif harm == "one bit":
+        content = bytearray(path.read_bytes())
+        content[-70] ^= 1
+        path.write_bytes(content)
+    elif harm == "other code":
+        monkeypatch.setattr(resume, "code_hash", lambda: "other")
+        write_state(path, state, {"run": spec.id})
+        monkeypatch.undo()
+    elif harm == "another run":
+        write_state(path, state, {"run": "x"})
+    run = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "runs", quiet=True, **QUICK)[0]
+    assert run.status == "finished" and any("started over" in note for note in run.notes)
+    assert run.series_digest == plain.series_digest and run.summary == plain.summary
 
 
 def test_the_checkpoint_holds_the_network_and_its_feedback(store: Store) -> None:

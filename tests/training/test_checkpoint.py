@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from kymograph.models.initialise import initialise
 from kymograph.rules.base import Rule
 from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.feedback import draw_feedback
+from kymograph.runs.resume import read_state
 from kymograph.studies import image_training
 from kymograph.studies.snapshot import Snapshot
 from kymograph.sweep.compute import Workplace
@@ -152,9 +152,10 @@ def test_a_killed_run_of_a_study_goes_on_to_the_same_bits(special: None, tmp_pat
     whole = run(tmp_path / "whole", 99)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "killed", 3)  # in the third epoch, before its end was stored
-    tensors, facts = checkpoint.unpack(tmp_path / "killed" / f"{spec.directory}.part" / image_training.RESUME)
-    assert facts["epoch"] == 2 and len(json.loads(facts["rows"])) == 3
-    assert "rule.feedback.1" in tensors and "buffer.blocks.1.1.running_var" in tensors
+    part = tmp_path / "killed" / f"{spec.directory}.part" / image_training.RESUME
+    saved, _ = read_state(part, {"run": spec.id})
+    assert saved is not None and saved["epoch"] == 2 and len(saved["rows"]) == 3
+    assert "rule.feedback.1" in saved["training"] and "buffer.blocks.1.1.running_var" in saved["training"]
     resumed = run(tmp_path / "killed", 99)
     assert same(dict(whole.net.state_dict()), dict(resumed.net.state_dict()))
     assert all(torch.equal(a, b) for a, b in zip(whole.feedback, resumed.feedback, strict=True))

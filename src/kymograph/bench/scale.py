@@ -128,7 +128,7 @@ def measure(root: Path, shape: Shape) -> Iterator[Measured]:
 def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> float:
     """Returns the CPU seconds of a command and all processes that it waited for; raises if it fails."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kymograph", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [sys.executable, "-P", "-m", "kymograph", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
     if interrupt_after is not None:

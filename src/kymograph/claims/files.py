@@ -23,13 +23,15 @@ from __future__ import annotations
 
 import math
 import runpy
-import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity, Scale, named_scale
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.documents import read_toml
+from kymograph.foreign.files import is_file
 
 OWN_STUDY = "own"
 """The study of a claim that names none: it is about whatever runs a directory holds."""
@@ -46,15 +48,11 @@ _CHECK = _MEASURE | {"text", "arm", "least", "most", "strict"}
 def read_claims(path: str | Path) -> list[Claim]:
     """Returns the claims of a TOML file (``[[claim]]`` tables) or of a Python file (a list ``CLAIMS``)."""
     place = Path(path)
-    if not place.is_file():
+    if not is_file(place):
         raise KymographError(f"there is no file of claims {place}")
     if place.suffix == ".py":
         return _python_claims(place)
-    try:
-        content = tomllib.loads(place.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise KymographError(f"{place} is not TOML: {str(error).splitlines()[0]}") from None
-    tables = content.get("claim")
+    tables = read_toml(place).get("claim")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise KymographError(f"{place} holds no [[claim]]")
     return _unlike([_claim(table, place) for table in tables], place)
@@ -62,9 +60,9 @@ def read_claims(path: str | Path) -> list[Claim]:
 
 def _unlike(claims: list[Claim], place: Path) -> list[Claim]:
     """Returns the claims if no two of a study have one name."""
-    names = [(claim.study, claim.setup, claim.name) for claim in claims]
-    for name in names:
-        if names.count(name) > 1:
+    counts = Counter((claim.study, claim.setup, claim.name) for claim in claims)
+    for name, count in counts.items():
+        if count > 1:
             raise KymographError(f"{place} has two claims named {name[2]!r}; give each its own name")
     return claims
 

@@ -20,6 +20,7 @@ from kymograph.claims.sequential import stage
 from kymograph.claims.settings import named_settings, setup_label
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.claims.world import World
+from kymograph.digits import number_text
 from kymograph.errors import KymographError
 from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
@@ -233,9 +234,9 @@ def _checked(check: Check, world: World) -> Checked:
     bad = [seed for seed, value in values.items() if not holds(value)]
     numbers = np.array([values[seed] for seed in bad] if bad else list(values.values()))
     known = numbers[~np.isnan(numbers)]
-    spread = "missing" if not len(known) else f"{known.min():.3g}"
+    spread = "missing" if not len(known) else number_text(known.min())
     if len(known) and (known != known[0]).any():
-        spread += f" to {known.max():.3g}"
+        spread += f" to {number_text(known.max())}"
     if 0 < len(known) < len(numbers):
         spread += " or missing"
     where = f" at {len(bad)} of {len(values)} seeds" if bad else ""

@@ -66,6 +66,8 @@ def registrations(history: Log, study: str) -> list[Registration]:
         content = entry.content
         if content.get("study") == study and isinstance(content.get("claims"), dict):
             try:
+                if not all(isinstance(claim, dict) for claim in content["claims"].values()):
+                    raise ValueError("its claims must be objects")
                 plan = Plan.from_json(content)
             except ValueError as error:
                 raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None

@@ -128,7 +128,8 @@ def logged_choices(history: Log, study: str) -> list[Choice]:
     for entry in history.of_kind(CHOICE):
         if entry.content.get("study") != study:
             continue
-        for content in entry.content.get("choices", ()):
+        choices = entry.content.get("choices")
+        for content in choices if isinstance(choices, list) else ():
             try:
                 tuned = Tuned.from_json(content["tuned"])
                 value = content["value"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.verdict_frames import verdict_dataset, verdict_frame
+from kymograph.digits import estimate_text
 from kymograph.runs.files import plain
 from kymograph.runs.markdown import markdown_table
 from kymograph.runs.notebook_table import html_table
@@ -280,33 +281,21 @@ def why_text(verdict: Verdict) -> str:
     return "; ".join([*words, *([] if verdict.registration == "registered" else [verdict.registration])])
 
 
-def effect_text(verdict: Verdict) -> str:
+def effect_text(verdict: Verdict, *, typeset: bool = False) -> str:
     """Returns the effect with its interval: a ratio with a multiplication sign, a difference with its sign."""
     if verdict.effect is None:
         return ""
     ratio = verdict.claim.scale == "log ratio"
-
-    def form(value: float) -> str:
-        return f"{value:{'' if ratio else '+'}.{telling_digits(verdict.claim, value)}g}"
-
-    text = ("×" if ratio else "") + form(verdict.effect)
-    if verdict.interval is None:
-        return text
-    return f"{text} [{form(verdict.interval[0])}, {form(verdict.interval[1])}]"
+    limits = deciding_limits(verdict.claim)
+    text = estimate_text(verdict.effect, verdict.interval, limits=limits, signed=not ratio, typeset=typeset)
+    return f"×{text}" if ratio else text
 
 
-def telling_digits(claim: Claim, value: float, least: int = 3) -> int:
-    """Returns the significant digits with which ``value`` stays on its side of no effect and of the claim's margins.
-
-    An end of an interval at 0.9996 would be 1 with three digits, where the verdict says that it is below.
-    """
+def deciding_limits(claim: Claim) -> list[float]:
+    """Returns no effect and the ends of the claim's margins: where an effect lies among them decides the verdict."""
     ratio = claim.scale == "log ratio"
-    bounds = {1.0 if ratio else 0.0}
+    limits = [1.0 if ratio else 0.0]
     for margin in (claim.margin, claim.equivalence_margin):
         if margin:
-            bounds |= {margin, 1 / margin} if ratio else {margin, -margin}
-
-    def sides(number: float) -> list[tuple[bool, bool]]:
-        return [(number < bound, number > bound) for bound in bounds]
-
-    return next((digits for digits in range(least, 9) if sides(float(f"{value:.{digits}g}")) == sides(value)), least)
+            limits += [margin, 1 / margin] if ratio else [margin, -margin]
+    return limits

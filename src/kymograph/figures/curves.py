@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.layout import legends
 from kymograph.figures.scales import geometric_means, is_log
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import LabFigure, colour, dash, label_panel, panel_grid, styled
+from kymograph.figures.style import LabFigure, label_panel, panel_grid, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.store import Store
@@ -24,17 +25,19 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
     if not panels:
         raise KymographError(f"no series of {declaration.name} has one value a step to draw over training")
     panels = panels[:MOST_PANELS]
+    looks = arm_looks(declaration, store.arms)
     figure, grid = panel_grid(len(panels), (5.2, 3.4), 2, least=2.2)
     for axes, (display, array) in zip(grid, panels, strict=True):
         log = is_log(display, array.values)
         geometric = geometric_means(array.values, log, axis=1)
         for arm in array.labels["arm"]:
+            look = looks[arm]
             values = array.sel(arm=arm).values
             x = np.array(array.labels["step"])
             alone = np.isfinite(values).any(axis=0).sum() == 1  # a line through one point would not show
-            seed_curves(figure, axes, display.title, arm, x, values, array.labels["seed"],
-                        colour(store.arms, arm), log, display.bin_by, marker="o" if alone else None,
-                        dash=dash(store.arms, arm), geometric=geometric)  # fmt: skip
+            seed_curves(figure, axes, display.title, look.label, x, values, array.labels["seed"],
+                        look.hex, log, display.bin_by, marker="o" if alone else None,
+                        dash=look.dashes, geometric=geometric)  # fmt: skip
         if log:
             axes.set_yscale("log")
         label_panel(axes, display.title, declaration.time, display.unit)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.layout import legends
 from kymograph.figures.scales import geometric_means, is_log
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import LabFigure, colour, dash, panel_grid, styled
+from kymograph.figures.style import LabFigure, panel_grid, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -36,15 +37,16 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
     log = is_log(display, everything)
     geometric = geometric_means(everything, log, axis=2)
+    looks = arm_looks(declaration, store.arms)
     figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
     sites = array.labels["site"]
     for axes in grid[1:]:  # before anything is drawn: the limits then follow from what all panels hold
         axes.sharey(grid[0])
     for axes, (moment, values) in zip(grid, moments, strict=True):
         for index, arm in enumerate(array.labels["arm"]):
-            seed_curves(figure, axes, moment, arm, np.arange(len(sites)), values[index], array.labels["seed"],
-                        colour(store.arms, arm), log, marker="o", dash=dash(store.arms, arm), geometric=geometric,
-                        sites=sites)  # fmt: skip
+            look = looks[arm]
+            seed_curves(figure, axes, moment, look.label, np.arange(len(sites)), values[index], array.labels["seed"],
+                        look.hex, log, marker="o", dash=look.dashes, geometric=geometric, sites=sites)  # fmt: skip
         if log:
             axes.set_yscale("log")
         axes.set_title(moment)

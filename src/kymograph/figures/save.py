@@ -16,6 +16,7 @@ from matplotlib.transforms import Bbox
 from kymograph.errors import KymographError
 from kymograph.figures.looks import FILES, NOTEBOOK
 from kymograph.figures.style import LabFigure, settings
+from kymograph.foreign.documents import read_json
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.spec import digest
 from kymograph.runs.store import Store
@@ -90,9 +91,10 @@ def save_stale(
     make_directory(directory)
     stamp = directory / _STAMP
     try:
-        known = json.loads(stamp.read_text())
-    except (OSError, ValueError):
+        known = read_json(stamp, follow=False)
+    except KymographError:
         known = {}
+    known = known if isinstance(known, dict) else {}
     kinds = list(formats)
     origin = digest([code, kinds, sorted(run.id for run in store.finished)])
     written: list[Path] = []

@@ -15,11 +15,8 @@ from matplotlib.figure import Figure
 
 from kymograph.figures.layout import wrap_labels
 from kymograph.figures.looks import Look, choose_look, current_look, drawing_in
+from kymograph.figures.mathematics import mathtext
 
-# Okabe and Ito (2008): distinguishable with every common colour vision deficiency; yellow, too pale, is left out.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# Of the mean's line, in points of its width; the same as in the report. The first two colours differ in lightness.
-DASHES: tuple[tuple[float, ...], ...] = ((), (), (7, 3), (2, 2.5), (10, 3, 2, 3), (4, 2), ())
 MAP = "viridis"
 SIGNED_MAP = "PuOr_r"
 """Of values on both sides of 0: diverging, and safe for colour-blind readers."""
@@ -132,18 +129,8 @@ def dot() -> float:
     return matplotlib.rcParams["lines.markersize"]
 
 
-def colour(names: Sequence[str], name: str) -> str:
-    """Returns the colour of ``name`` among ``names``: by position, so that an arm keeps its colour in every panel."""
-    return COLOURS[list(names).index(name) % len(COLOURS)]
-
-
-def dash(names: Sequence[str], name: str) -> tuple[float, ...]:
-    """Returns the dashes of ``name`` among ``names``, on and off in points; none is a solid line."""
-    return DASHES[list(names).index(name) % len(DASHES)]
-
-
 def label_panel(axes: Axes, title: str, x: str, y: str) -> None:
-    """Sets a panel's title and its axis labels, units included."""
-    axes.set_title(title)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    """Sets a panel's title and its axis labels, units included; mathematics in them is set as such."""
+    axes.set_title(mathtext(title))
+    axes.set_xlabel(mathtext(x))
+    axes.set_ylabel(mathtext(y))

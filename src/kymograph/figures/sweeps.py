@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Iterable
 import numpy as np
 from matplotlib.axes import Axes
 
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import COLOURS, LabFigure
+from kymograph.figures.style import LabFigure
 from kymograph.runs.stored import StoredRun
 
 

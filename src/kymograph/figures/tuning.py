@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 
 from kymograph.claims.tuning import Choice, choose
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.grid import is_geometric
 from kymograph.figures.scales import spans_decades
-from kymograph.figures.style import COLOURS, LabFigure, dot, panel_grid, stroke, styled
+from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun

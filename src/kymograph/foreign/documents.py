@@ -13,7 +13,8 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kymograph.errors import KymographError
@@ -79,12 +80,15 @@ def read_toml(path: AnyPath, limit: int = MAX_SETTINGS) -> dict[str, Any]:
         raise KymographError(f"{path} is not read: {error}") from None
 
 
-def read_csv(path: AnyPath, limit: int = MAX_TABLE, *, follow: bool = True) -> Iterator[dict[str, str | None]]:
-    """Yields the rows of a CSV file by its header; raises one sentence that names it if it is none."""
-    text = read_text(path, limit, follow=follow)
+def read_csv(path: AnyPath, columns: Sequence[str], limit: int = MAX_TABLE) -> Iterator[dict[str, str | None]]:
+    """Yields the named columns of every row of a CSV file; raises one sentence that names it if it is none."""
     try:
-        for row in csv.DictReader(io.StringIO(text, newline="")):
-            yield {name: cell for name, cell in row.items() if isinstance(name, str)}
+        reader = csv.DictReader(io.StringIO(read_text(path, limit), newline=""))
+        lacking = [name for name in columns if name not in (reader.fieldnames or ())]
+        if lacking:
+            raise KymographError(f"{path} has no column {lacking[0]!r}; it needs {', '.join(columns)}")
+        for row in reader:
+            yield {name: row[name] for name in columns}
     except csv.Error:
         raise KymographError(f"{path} is not a CSV file") from None
 
@@ -135,8 +139,7 @@ def _check_text(text: str) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"it has {twice[:40]!r} twice")
     return found
 

@@ -35,6 +35,8 @@ class JudgedRuns:
     """The one study that is looked at; None: all."""
     unfiltered: bool = True
     """Whether no run was left out by its settings or id."""
+    unreadable: Sequence[str] = ()
+    """Directories that may hold runs and could not be read, in words."""
 
     @property
     def studies(self) -> list[str]:
@@ -71,6 +73,7 @@ def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
         archive.log,
         whole=True,
         only=archive.only,
+        unreadable=archive.unreadable,
     )
 
 

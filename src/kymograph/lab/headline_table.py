@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kymograph.digits import estimate_text
 from kymograph.runs.headlines import HeadlineNumber, arm_headlines
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
@@ -19,7 +20,7 @@ def headline_table(study: Study, store: Store) -> str:
     rows = []
     for arm in store.arms:
         part = store.select(arms=[arm])
-        found = arm_headlines([run.summary for run in part], study.headlines)
+        found = arm_headlines([run.summary for run in part], study.headlines, study.bounds)
         diverged = f" ({found.diverged} diverged)" if found.diverged else ""
         rows.append([arm, f"{len(part.seeds)}{diverged}", *map(_cell, found.numbers.values())])
     table = _columns([header, *rows])
@@ -42,5 +43,4 @@ def _cell(number: HeadlineNumber) -> str:
     """Returns ``mean [low, high]``; the interval is left out where all seeds agree or there is only one."""
     if number.n == 0:
         return "missing"
-    spread = f" [{number.low:.3g}, {number.high:.3g}]" if number.has_spread else ""
-    return f"{number.mean:.3g}{spread}" + (f" of {number.n}" if number.missing else "")
+    return estimate_text(number.mean, number.interval) + (f" of {number.n}" if number.missing else "")

@@ -175,6 +175,7 @@ def _changed_records(study: str, evidence: JudgedRuns, known: Sequence[Registrat
     gone = [run for run in evidence.finished if set(run.log_heads or ()) - set(history.entries)]
     if gone:
         found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
+    found += [reason for reason in evidence.unreadable if reason.startswith(f"cannot read {slug(study)}:")]
     if evidence.root is None:
         return found
     declared = logged_declarations(history, study)

@@ -19,6 +19,7 @@ from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
 from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_values, size_on_scale
 from kymograph.claims.reasons import margin_text
+from kymograph.digits import estimate_text, number_text
 from kymograph.errors import KymographError
 from kymograph.statistics.power import WORLDS, normal_samples
 from kymograph.statistics.sign_flips import LEAST_SEEDS
@@ -185,7 +186,7 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
         "the effect is"
     )
     natural = [math.exp(sign * value) if ratio else sign * value for value in turned]
-    columns = tuple(f"x{value:.3g}" if ratio else f"{value:+.3g}" for value in natural)
+    columns = tuple(f"x{number_text(value)}" if ratio else estimate_text(value, signed=True) for value in natural)
     return _Question(title, _listed([claim]), columns, row)
 
 

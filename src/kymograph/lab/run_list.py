@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kymograph.digits import number_text
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import is_number
@@ -92,7 +93,7 @@ def _lines(runs: Sequence[NamedRun], keys: Sequence[str], width: int) -> list[st
 
 def _number(run: NamedRun, key: str) -> str:
     value = None if run.stored is None else run.stored.summary.get(key)
-    return "" if value is None else f"{value:.4g}" if is_number(value) else str(value)
+    return "" if value is None else number_text(value, 4) if is_number(value) else str(value)
 
 
 def _cut(text: str, width: int) -> str:
@@ -128,7 +129,7 @@ def run_facts(run: NamedRun, whole: bool = False) -> dict[str, Any]:
 def run_text(run: NamedRun) -> str:
     """Returns one run as text: how it ended, settings, summary, series, notes, provenance, and why it failed."""
     facts = run_facts(run, whole=True)
-    took = "" if facts["seconds"] is None else f" in {facts['seconds']:.3g} s"
+    took = "" if facts["seconds"] is None else f" in {number_text(facts['seconds'])} s"
     lines = [f"{run.name}: {run.status}{took}", f"  id         {run.id}"]
     lines += [f"  directory  {run.directory}"] if run.directory is not None else []
     lines += [f"  reason     {run.reason}"] if run.reason is not None else []

@@ -30,7 +30,7 @@ def select(
         where: only runs with these settings, e.g. ``{"lr": 0.1}``; ``version`` and ``source`` are those of the study's
             code, and naming one keeps its runs even if they are superseded.
     """
-    store = _whole(Archive.open(directory))
+    store = _whole(Archive.open(directory).checked())
     if study is not None:
         _check_study(study, store.studies, directory)
         store = store.select(study)
@@ -56,18 +56,26 @@ def select(
 
 
 def _whole(archive: Archive) -> Store:
-    """Returns the runs of an archive; raises if it has none, or a damaged one, which a drawing must not leave out."""
-    if archive.damaged:
-        raise KymographError(archive.damaged[0].error)
+    """Returns the runs of an archive that can be read, and names the others; raises if there is none."""
+    name_unread(archive)
     if not archive.store.runs:
         root = archive.root
+        if archive.damaged:
+            raise KymographError(f"no run in {root} can be read: {archive.damaged[0].error}")
         raise KymographError(f"{root} holds no ended run; make some with `kymograph run STUDY --out {root}`")
     return archive.store
+
+
+def name_unread(archive: Archive) -> None:
+    """Says on standard error which runs and directories could not be read, and so are left out."""
+    for reason in (*archive.unreadable, *(run.reason for run in archive.damaged)):
+        print(f"left out: {reason}", file=sys.stderr)
 
 
 def read_archive(directory: str | Path, study: str | None = None) -> Archive:
     """Reads a directory of runs to the last byte, and keeps what belongs to the study of this name, if one is given."""
     archive = Archive.open(directory).checked()
+    name_unread(archive)
     if study is None:
         return archive
     names = {study, slug(study)}  # a damaged run is known by its directory only

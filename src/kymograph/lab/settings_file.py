@@ -11,13 +11,14 @@ width = [16, 64]
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.documents import read_toml
+from kymograph.foreign.files import is_file
 from kymograph.studies.base import Study
 from kymograph.studies.settings import fit_settings
 
@@ -50,12 +51,9 @@ class SweepChoice:
 def read_settings(path: str | Path, study: Study) -> SweepChoice:
     """Returns the runs of ``study`` that a TOML file asks for; every name and type in it is checked."""
     place = Path(path)
-    if not place.is_file():
+    if not is_file(place):
         raise KymographError(f"there is no file of settings {place}")
-    try:
-        content = tomllib.loads(place.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise KymographError(f"{place} is not TOML: {str(error).splitlines()[0]}") from None
+    content = read_toml(place)
     try:
         return _choice(content, study)
     except KymographError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +13,15 @@ from torch import Tensor
 from kymograph.data import load_task
 from kymograph.data.images import ImageTask
 from kymograph.errors import KymographError
+from kymograph.foreign.files import is_directory, is_file
 from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.models.resmlp import ResidualMLP
-from kymograph.runs.record import CHECKPOINT
+from kymograph.runs.typed_record import CHECKPOINT, STATUS, read_file, read_status
 from kymograph.studies.image_training import make_network
 from kymograph.studies.images import ImageSettings, ImageStudy, seeds_by_source
 from kymograph.studies.loading import registered_study
 from kymograph.training import checkpoint
+from kymograph.training.pt_files import read_pt
 
 FIRST_WITH_SCRIPTS_START = 2
 """The version of the studies since which a seed's first weights are those of `make_network`."""
@@ -82,19 +82,31 @@ def load(
         device: where the network goes.
     """
     file = Path(path)
-    if file.is_dir():
+    if is_directory(file):
         file = file / CHECKPOINT
-    if not file.is_file():
+    if file.suffix == ".safetensors":
+        trained = _ours(file, _checked_content(file), need_feedback, data_dir)
+    elif is_file(file):
+        trained = _scripts(file)
+    else:
         raise KymographError(f"there is no checkpoint {file}")
-    trained = _ours(file, need_feedback, data_dir) if file.suffix == ".safetensors" else _scripts(file)
     numbers = [*trained.net.parameters(), *trained.feedback]
     if not all(bool(tensor.isfinite().all()) for tensor in numbers):
         raise KymographError(f"{file} holds numbers that are not finite; nothing can be measured on such a network")
     return trained.to(device)
 
 
-def _ours(path: Path, need_feedback: bool, data_dir: str | Path | None) -> Trained:
-    tensors, facts = checkpoint.unpack(path)
+def _checked_content(path: Path) -> bytes | None:
+    """Returns the bytes of a run's network, checked against the run's status; None for a file that is in no run."""
+    if path.name == CHECKPOINT and is_file(path.parent / STATUS):
+        return read_file(path.parent, CHECKPOINT, read_status(path.parent))
+    if not is_file(path):
+        raise KymographError(f"there is no checkpoint {path}")
+    return None
+
+
+def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str | Path | None) -> Trained:
+    tensors, facts = checkpoint.unpack(path, content)
     identity = facts.get("identity")
     config = _settings(facts, identity) if isinstance(identity, dict) else None
     if config is None or not isinstance(identity, dict):
@@ -127,19 +139,14 @@ def _settings(facts: Mapping[str, Any], identity: Mapping[str, Any]) -> ImageSet
 
 
 def _scripts(path: Path) -> Trained:
-    """Reads ``state_dict``, ``Bs`` and ``test_acc`` as torch's own loader for plain tensors gives them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the file's format; what is wrong with it is said below
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError, KeyError, AttributeError, TypeError):
-        raise KymographError(f"{path} is cut off, or holds more than tensors; nothing in it was run") from None
+    """Reads ``state_dict``, ``Bs`` and ``test_acc``."""
+    content = read_pt(path)
     if not isinstance(content, dict) or not isinstance(content.get("state_dict"), Mapping):
         raise KymographError(f"{path} has no state_dict, so it is not a checkpoint of the calibration script")
     net = _script_network(content["state_dict"], path)
     matrices = content.get("Bs")
     if isinstance(matrices, Mapping):
-        matrices = [matrices[key] for key in sorted(matrices)]
+        matrices = [matrices[key] for key in sorted(matrices, key=str)]
     if not isinstance(matrices, list | tuple) or len(matrices) != len(net.blocks):
         raise KymographError(f"{path} needs one feedback matrix in Bs for each of its {len(net.blocks)} blocks")
     accuracy = content.get("test_acc")
@@ -159,7 +166,7 @@ def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:
         raise wrong
     parts: dict[str, list[Tensor]] = {}
     for name, tensor in state.items():
-        words = name.split(".")
+        words = str(name).split(".")
         key = ".".join(words[:2]) if words[0] == "blocks" else words[0]
         parts.setdefault(key, []).append(tensor.float())
     depth = sum(key.startswith("blocks.") for key in parts)

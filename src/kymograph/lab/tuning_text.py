@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kymograph.claims.tuning import Choice
+from kymograph.digits import number_text
 from kymograph.lab.tune import Tuning
 
 
@@ -21,4 +22,4 @@ def _choice_text(one: Choice) -> str:
     mean = one.means[list(one.tuned.grid).index(one.value)]
     edge = one.tuned.edge(one.value)
     at_edge = f"; the {edge} of the grid, so claims about it will be INVALID" if edge else ""
-    return f"{one.arm}: {setting} {one.value} ({one.tuned.best} mean {one.tuned.by}, {mean:.4g}){at_edge}"
+    return f"{one.arm}: {setting} {one.value} ({one.tuned.best} mean {one.tuned.by}, {number_text(mean, 4)}){at_edge}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kymograph.digits import number_text
 from kymograph.report.variance_sources import ALL, ArmSpread, SourceSpread, about_all, conclusion
 
 HEADER = ("", "n", "sd", "95 % interval", f"share of {ALL}", "95 % interval")
@@ -34,9 +35,9 @@ def _row(spread: SourceSpread) -> tuple[str, ...]:
     n = f"{spread.n} of {spread.n + spread.missing}" if spread.missing else str(spread.n)
     if spread.idle:
         return f"  {spread.source}", n, "0", "does nothing: all runs agree", "", ""
-    interval = f"[{spread.low:.3g}, {spread.high:.3g}]"
+    interval = f"[{number_text(spread.low)}, {number_text(spread.high)}]"
     share, *ends = ("", "", "") if spread.share is None else map(_percent, spread.share)
-    return f"  {spread.source}", n, f"{spread.sd:.3g}", interval, share, f"[{', '.join(ends)}]" if share else ""
+    return f"  {spread.source}", n, number_text(spread.sd), interval, share, f"[{', '.join(ends)}]" if share else ""
 
 
 def _percent(part: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kymograph.claims.verdict import Verdicts
+from kymograph.digits import estimate_text, number_text
 from kymograph.report.verdict_table import count_text
 from kymograph.runs.archive import Archive
 from kymograph.runs.headlines import HeadlineNumber, arm_headlines
@@ -63,7 +64,7 @@ def _numbers(study: Study, runs: Sequence[StoredRun]) -> str:
     rows = []
     for arm in dict.fromkeys(run.arm for run in runs):
         mine = [run for run in runs if run.arm == arm]
-        found = arm_headlines([run.summary for run in mine], study.headlines)
+        found = arm_headlines([run.summary for run in mine], study.headlines, study.bounds)
         diverged = f" ({found.diverged} diverged)" if found.diverged else ""
         times = [run.seconds for run in mine if run.seconds is not None]
         seconds = f"{statistics.median(times):.1f}" if times else ""
@@ -79,7 +80,7 @@ def _published(compared: Sequence[PublishedComparison]) -> str:
     for one in compared:
         value = one.value
         known = [number for number in one.ours.values if number is not None]
-        spread = f", {min(known):.3g} to {max(known):.3g}" if known else ""
+        spread = f", {number_text(min(known))} to {number_text(max(known))}" if known else ""
         rows.append([
             ", ".join([value.arm, *(f"{name} {setting}" for name, setting in value.settings.items())]),
             value.label,
@@ -96,8 +97,7 @@ def _published(compared: Sequence[PublishedComparison]) -> str:
 
 
 def _mean(number: HeadlineNumber) -> str:
-    interval = f" [{number.low:.3g}, {number.high:.3g}]" if number.has_spread else ""
-    return f"{number.mean:.3g}{interval}"
+    return estimate_text(number.mean, number.interval)
 
 
 def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:

@@ -82,6 +82,14 @@ def _log(archive: Archive) -> Finding:
 
 def _records(archive: Archive) -> list[Finding]:
     wrong = [Finding("a record", False, run.reason) for run in archive.damaged]
+    wrong += [Finding("a directory", False, reason) for reason in archive.unreadable]
+    for run in archive.store:
+        try:
+            run.check_network()
+        except KymographError as error:
+            wrong.append(
+                Finding("a trained network", False, str(error).replace(str(run.directory), run.directory.name))
+            )
     return wrong or [Finding("the records", True, f"{len(archive.store)} runs match their checksums")]
 
 

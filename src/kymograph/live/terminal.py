@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kymograph.digits import number_text
 from kymograph.live.numbers import format_duration
 from kymograph.live.reading import check_directory
 from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
@@ -253,7 +254,7 @@ def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
                 continue
             known = sum(value is not None for value in headline.values)
             few = f" ({known} of {len(headline.values)})" if known < len(headline.values) else ""
-            row.append(f"{mean:<9.3g} {_short(headline.values, _SEEDS)}{few}")
+            row.append(f"{number_text(mean):<9} {_short(headline.values, _SEEDS)}{few}")
         if traces:
             row.append("" if arm.trace is None else f"{_short(arm.trace.values, _TRACE)} {_last(arm.trace.values)}")
         table.add_row(*row)
@@ -279,4 +280,4 @@ def _short(values: Sequence[float | None], most: int) -> str:
 
 def _last(values: Sequence[float | None]) -> str:
     last = values[-1] if values else None
-    return "not finite" if last is None else f"{last:.3g}"
+    return "not finite" if last is None else number_text(last)

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
+from kymograph.digits import number_text
 from kymograph.errors import KymographError
 from kymograph.live.numbers import format_duration
 from kymograph.live.reading import check_directory
@@ -199,4 +200,4 @@ def _template() -> jinja2.Template:
 
 
 def _number(value: Any) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    return number_text(value, typeset=True)

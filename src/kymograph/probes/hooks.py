@@ -22,7 +22,7 @@ from kymograph.probes.readings import Key, Row, combine
 
 Measure = Callable[[Tensor], Tensor | float]
 Measures = list[tuple[Key, Measure]]
-Actions = tuple[Measures, Measures, Callable[[Tensor], None] | None]
+Actions = tuple[Callable[[Tensor, Row], None], Measures, Measures]  # reads an output; what of it and of its gradient
 _strided_layout = torch.strided
 _is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
 _in_backward: Callable[[], int] = torch._C._current_graph_task_id  # -1 outside a backward pass
@@ -90,9 +90,10 @@ class LayerHook:
         self._attention = [one for one in here if one.place is Place.ATTENTION]
         if not isinstance(layer.module, nn.MultiheadAttention):
             self._attention = []
+        self._seen: list[Row | None] = [None]  # the row for which the layer was called last
         self._plain = self._at(layer.name)
         self._sites = {"": self._plain}
-        self._seen: Row | None = None  # the row for which the layer was called last
+        self._on_output = self._reader()
 
     @property
     def needed(self) -> bool:
@@ -111,15 +112,15 @@ class LayerHook:
         """Attaches the hook to ``module``; an attention's inputs are seen as well."""
         if self._attention:
             return module.register_forward_hook(self.with_inputs, with_kwargs=True)
-        return module.register_forward_hook(self)
+        return module.register_forward_hook(self._on_output)
 
     def state(self) -> dict[str, Any]:
         """Returns which parts of the output there were so far, and what is not read any more because it failed."""
         return {
             "paths": list(self._sites),
-            "failed": [path for path, (outputs, _, _) in self._sites.items() if self._outputs and not outputs],
+            "failed": [path for path, (_, outputs, _) in self._sites.items() if self._outputs and not outputs],
             "failed gradients": [
-                path for path, (_, gradients, _) in self._sites.items() if self._gradients and not gradients
+                path for path, (_, _, gradients) in self._sites.items() if self._gradients and not gradients
             ],
             "attention": bool(self._attention),
         }
@@ -127,7 +128,7 @@ class LayerHook:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state` returned."""
         for path in state["paths"]:
-            outputs, gradients, _ = self._sites.setdefault(path, self._at(self.name + path) if path else self._plain)
+            _, outputs, gradients = self._sites.setdefault(path, self._at(self.name + path) if path else self._plain)
             if path in state["failed"]:
                 outputs.clear()
             if path in state["failed gradients"]:
@@ -135,22 +136,26 @@ class LayerHook:
         if not state["attention"]:
             self._attention = []
 
-    def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        """Reads the output of one call, and asks for the gradient at it."""
-        session = self.session
-        row = session.row
-        if row is None or not _is_grad_enabled() or _is_compiling():
-            return  # evaluation without gradients is not part of the step
-        if _in_backward() == -1:
-            self._seen = row
-        elif self._seen is row:
-            return  # activation checkpointing runs forward again; a re-entrant one had no gradients the first time
-        if _transformed() is not None:
-            self._note("it is called inside a torch.func transform")
-        elif type(output) is Tensor:
-            self._read(output, self._plain, row)
-        else:
-            self._read_parts(module, output, row)
+    def _reader(self) -> Callable[[nn.Module, Any, Any], None]:
+        """Returns the hook itself: a function that finds all it needs in its closure, for it runs between cold caches."""
+        session, (read, _, _), parts, seen = self.session, self._plain, self._read_parts, self._seen
+
+        def on_output(module: nn.Module, inputs: Any, output: Any) -> None:
+            row = session.row
+            if row is None or not _is_grad_enabled() or _is_compiling():
+                return  # evaluation without gradients is not part of the step
+            if _in_backward() == -1:
+                seen[0] = row
+            elif seen[0] is row:
+                return  # activation checkpointing runs forward again; a re-entrant one had no gradients the first time
+            if _transformed() is not None:
+                self._note("it is called inside a torch.func transform")
+            elif type(output) is Tensor:
+                read(output, row)
+            else:
+                parts(module, output, row)
+
+        return on_output
 
     def _read_parts(self, module: nn.Module, output: Any, row: Row) -> None:
         found = list(named_tensors(output))
@@ -162,13 +167,13 @@ class LayerHook:
             path = path if len(found) > 1 else ""
             if path not in self._sites:
                 self._sites[path] = self._at(self.name + path)
-            self._read(tensor, self._sites[path], row)
+            self._sites[path][0](tensor, row)
 
     def with_inputs(self, module: nn.Module, inputs: tuple, keywords: dict[str, Any], output: Any) -> None:
         """Reads the output of one call of an attention, and its weights."""
-        self(module, inputs, output)
+        self._on_output(module, inputs, output)
         row = self.session.row
-        if row is None or self._seen is not row or not isinstance(module, nn.MultiheadAttention):
+        if row is None or self._seen[0] is not row or not isinstance(module, nn.MultiheadAttention):
             return
         try:
             weights = attention_weights(module, inputs, keywords)
@@ -182,7 +187,7 @@ class LayerHook:
         """Returns what is done with an output that is called ``site``, and the hook for its gradient."""
         outputs = [((name, site), measure) for name, measure in self._outputs]
         gradients = [((name, site), measure) for name, measure in self._gradients]
-        session = self.session
+        session, note = self.session, self._note
 
         def on_gradient(gradient: Tensor) -> None:
             row = session.row
@@ -199,24 +204,23 @@ class LayerHook:
                 gradients.clear()
                 session.notes.setdefault(site, f"the gradient at {site} is not measured: {_first_line(error)}")
 
-        return outputs, gradients, on_gradient if gradients else None
+        def read(output: Tensor, row: Row) -> None:
+            try:
+                value = output.detach()
+                if value.layout is not _strided_layout or type(value) is not Tensor or value.is_meta:
+                    value = _strided(value)
+                for key, measure in outputs:
+                    if key in row:
+                        session.put(key, measure(value))
+                    else:
+                        row[key] = measure(value)
+                if gradients and output.requires_grad:
+                    session.hook(output, on_gradient)
+            except Exception as error:  # measuring never stops training
+                outputs.clear()
+                note(_first_line(error))
 
-    def _read(self, output: Tensor, actions: Actions, row: Row) -> None:
-        session, (outputs, _, on_gradient) = self.session, actions
-        try:
-            value = output.detach()
-            if type(value) is not Tensor or value.layout is not _strided_layout or value.is_meta:
-                value = _strided(value)
-            for key, measure in outputs:
-                if key in row:
-                    session.put(key, measure(value))
-                else:
-                    row[key] = measure(value)
-            if on_gradient is not None and output.requires_grad:
-                session.hook(output, on_gradient)
-        except Exception as error:  # measuring never stops training
-            outputs.clear()
-            self._note(_first_line(error))
+        return read, outputs, gradients
 
     def _note(self, reason: str) -> None:
         self.session.notes.setdefault(self.name, f"{self.name} is not measured: {reason}")

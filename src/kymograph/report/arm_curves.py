@@ -7,17 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kymograph.figures.arm_looks import ArmLook
 from kymograph.figures.scales import geometric_means
 from kymograph.figures.seed_curves import binned
-from kymograph.report.chart import Chart, ChartRequest, Key, Panel, rounded, scale_data, seeds_text
+from kymograph.report.chart import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
 from kymograph.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
 from kymograph.runs.arrays import LabelledArray
 from kymograph.statistics.intervals import mean_interval
 
-POINTS = 200
+POINTS = 150
 """The most points that a line keeps."""
 MOST_SEEDS = 50
 """The most seeds of an arm whose own lines are on the page, for hovering and its CSV file; all are in the bands."""
+MOST_OTHERS = 16
+"""The most arms of other panels that a panel shows in grey."""
 LARGEST = 1e250
 """No mean and no scale can be computed from numbers beyond this."""
 FRAME = Frame()
@@ -78,13 +81,16 @@ class LineAxes:
     """A sentence at the end of the caption."""
 
 
-def arm_curves(array: LabelledArray, x: np.ndarray, log: bool, bin_by: str) -> dict[str, ArmCurve]:
+def arm_curves(request: ChartRequest, array: LabelledArray, x: np.ndarray, log: bool) -> dict[str, ArmCurve]:
     """Returns the lines of every arm of ``array`` (arm, seed, x), thinned to `POINTS` points."""
     geometric = geometric_means(np.where(np.abs(array.values) < 1 / LARGEST, 0.0, array.values), log, axis=1)
-    return {name: _arm_curve(array, name, x, log, geometric, bin_by) for name in array.labels["arm"]}
+    return {name: _arm_curve(request, array, name, x, log, geometric) for name in array.labels["arm"]}
 
 
-def _arm_curve(array: LabelledArray, name: str, x: np.ndarray, log: bool, geometric: bool, bin_by: str) -> ArmCurve:
+def _arm_curve(
+    request: ChartRequest, array: LabelledArray, name: str, x: np.ndarray, log: bool, geometric: bool
+) -> ArmCurve:
+    bin_by, bounds = request.display.bin_by, request.bounds(array.values)
     values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
     beyond = np.abs(values) > LARGEST
     overflows = bool(beyond.any())
@@ -99,7 +105,7 @@ def _arm_curve(array: LabelledArray, name: str, x: np.ndarray, log: bool, geomet
             name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, log, geometric, 1, overflows, False
         )
     thin, values = binned(x[inside], values[:, inside], "max" if bin_by == "max" else "mean", POINTS)
-    mean, low, high = mean_interval(values, geometric)
+    mean, low, high = mean_interval(values, geometric, bounds=bounds)
     if log:
         mean = np.where(mean > 0, mean, np.nan)
     zeros = bool(log and (values == 0).any())
@@ -125,24 +131,31 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
         ends = np.concatenate([arm.x for arm in here])
         first, last = ends.min() - edge, max(ends.max(), ends.min() + 1) + edge
         x = Scale(float(first), float(last), left, left + width)
-        panels.append(_panel(request, group.title, here, x, y, labels))
+        others = [arm for arm in drawn if arm.name not in group.arms][:MOST_OTHERS]
+        panels.append(_panel(request, group.title, here, others, x, y, labels))
         data.append(
             {
                 "title": group.title,
                 "x": scale_data(x),
-                "arms": [_arm_data(arm, request.colours[arm.name]) for arm in here],
+                "arms": [arm.name for arm in here],
             }
         )
     facts = {"kind": "curves", "time": labels.x_label, "unit": request.display.unit,
              "names": list(labels.names) if labels.names else None, "y": scale_data(y), "box": FRAME.box,
+             "arms": [_arm_data(arm, request.looks[arm.name]) for arm in arms.values()],
              "panels": data}  # fmt: skip
-    return Chart(request.id, labels.title, tuple(panels), _caption(list(arms.values()), drawn, y, labels), facts)
+    names = {arm: look.label for arm, look in request.looks.items()}
+    caption = _caption(list(arms.values()), drawn, y, labels, names)
+    if any(len(panel["arms"]) < len(drawn) for panel in data):
+        caption += " Grey: the arms of the other panels."
+    return Chart(request.id, labels.title, tuple(panels), caption, facts)
 
 
-def _arm_data(arm: ArmCurve, colour: int) -> dict[str, object]:
+def _arm_data(arm: ArmCurve, look: ArmLook) -> dict[str, object]:
     return {
         "name": arm.name,
-        "colour": colour,
+        "label": look.label,
+        "colour": look.colour,
         "seeds": list(arm.seeds[:MOST_SEEDS]),
         "x": rounded(arm.x),
         "mean": rounded(arm.mean),
@@ -153,7 +166,9 @@ def _arm_data(arm: ArmCurve, colour: int) -> dict[str, object]:
     }
 
 
-def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labels: LineAxes) -> str:
+def _caption(
+    arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labels: LineAxes, names: Mapping[str, str]
+) -> str:
     mean = "Geometric mean" if any(arm.geometric for arm in arms) else "Mean"
     sentences = [
         f"{mean} over {seeds_text([len(arm.seeds) for arm in drawn])} per arm, its 95 % interval (strong band) and the "
@@ -165,8 +180,13 @@ def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labe
     if any(arm.zeros for arm in arms):
         counted = "" if any(arm.geometric for arm in arms) else ", but count in the means"
         sentences.append(f"Values of exactly 0 cannot be shown on a log scale{counted}; hover, or see the CSV file.")
-    if any(arm.loses_seeds for arm in arms):
-        sentences.append("Seeds that diverged are left out from that point on.")
+    losing = [f"{names[arm.name]} ({arm.counts[-1]} of {len(arm.seeds)} left)" for arm in arms if arm.loses_seeds]
+    if losing:
+        sentences.append(f"Seeds that diverged are left out from that point on: {', '.join(losing)}.")
+    absent = [names[arm.name] for arm in arms if arm not in drawn]
+    if absent:
+        zeros = all(arm.zeros for arm in arms if arm not in drawn)
+        sentences.append(f"{'Exactly 0 throughout' if zeros else 'Without a value'}: {', '.join(absent)}.")
     if any((arm.low < y.low).any() or (arm.high > y.high).any() for arm in drawn):
         sentences.append("Where the interval touches the frame, it extends beyond the axis.")
     if any(arm.overflows for arm in arms):
@@ -174,28 +194,36 @@ def _caption(arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labe
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _panel(request: ChartRequest, title: str, arms: Sequence[ArmCurve], x: Scale, y: Scale, labels: LineAxes) -> Panel:
+def _panel(
+    request: ChartRequest,
+    title: str,
+    arms: Sequence[ArmCurve],
+    others: Sequence[ArmCurve],
+    x: Scale,
+    y: Scale,
+    labels: LineAxes,
+) -> Panel:
     unit = request.display.unit
-    bands, lines, keys = [], [], []
+    bands: list[object] = []
+    for arm in others:
+        here = (arm.x >= x.low) & (arm.x <= x.high)
+        bands.append(element("path", class_="other", d=line(x(arm.x[here]), y(arm.mean[here]))))
+    lines: list[object] = []
     for arm in arms:
-        colour = request.colours[arm.name]
+        look = request.looks[arm.name]
         pixels = x(arm.x)
         inside = y(np.clip(arm.low, y.low, y.high)), y(np.clip(arm.high, y.low, y.high))
         if len(arm.seeds) > 1:
-            bands.append(element("path", class_=f"range c{colour}", d=band(pixels, y(arm.ends[0]), y(arm.ends[1]))))
-            bands.append(element("path", class_=f"interval c{colour}", d=band(pixels, *inside)))
-        lines.append(element("path", class_=f"mean c{colour}", d=line(pixels, y(arm.mean))))
+            ends = y(arm.ends[0]), y(arm.ends[1])
+            bands.append(element("path", class_=f"range c{look.colour}", d=band(pixels, *ends)))
+            bands.append(element("path", class_=f"interval c{look.colour}", d=band(pixels, *inside)))
+        lines.append(element("path", class_=f"mean c{look.colour} d{look.dash}", d=line(pixels, y(arm.mean))))
         if labels.names or len(arm.x) == 1:
             dots = zip(pixels.tolist(), y(arm.mean).tolist(), strict=True)
-            lines += [element("circle", class_=f"dot c{colour}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
-        note = f"n = {len(arm.seeds)}"
-        if arm.loses_seeds:
-            note += f", {arm.counts[-1]} at the end"
-        if not np.isfinite(arm.mean).any():
-            note += ", exactly 0 throughout" if arm.zeros else ", no value"
-        keys.append(Key(arm.name, colour, note))
+            lines += [element("circle", class_=f"dot c{look.colour}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
     scale = " (log scale)" if y.log else ""
     heading = f"{labels.title}: {title}" if title else labels.title
-    description = f"{heading}; {unit} against {labels.x_label}, {', '.join(arm.name for arm in arms)}"
+    shown = ", ".join(request.looks[arm.name].label for arm in arms)
+    description = f"{heading}; {unit} against {labels.x_label}, {shown}"
     frame = axes(FRAME, x, y, labels.x_label, unit + scale, labels.names)
-    return Panel(title, picture(FRAME, description, frame, *bands, *lines), tuple(keys))
+    return Panel(title, picture(FRAME, description, frame, *bands, *lines))

@@ -12,10 +12,12 @@ import numpy as np
 from markupsafe import Markup
 
 from kymograph.errors import KymographError
-from kymograph.report.grouping import ARMS_PER_PANEL, ArmGroup, group_arms
+from kymograph.figures.arm_looks import ArmLook, arm_looks
+from kymograph.report.grouping import ArmGroup, group_arms
 from kymograph.report.svg import Scale
 from kymograph.runs.arrays import LabelledArray
-from kymograph.runs.declaration import SeriesDisplay
+from kymograph.runs.bounds import bounds_of
+from kymograph.runs.declaration import Declaration, SeriesDisplay
 from kymograph.runs.store import Store
 from kymograph.wording import counted
 
@@ -30,6 +32,8 @@ class Key:
     """What follows the name, e.g. "n = 10"."""
     kind: str = "line"
     """``line`` or ``area``."""
+    dash: int = 0
+    """The dashes of a line, as a position among `kymograph.figures.arm_looks.DASHES`."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,11 @@ class Chart:
     foot: Markup | None = None
     """What all panels share, e.g. a colour bar."""
     series: tuple[str, ...] = ()
-    """Series that the chart shows besides the one it was asked for."""
+    """The series that the chart shows; a kind of panel names those besides the one it was asked for."""
     together: str = ""
     """Successive charts with the same text here are kept next to each other; empty: the chart is by itself."""
+    view: str = ""
+    """Which of two views of the pictures is shown first: ``as measured`` or ``relative``; empty: there is one."""
 
     @property
     def file(self) -> str:
@@ -74,10 +80,22 @@ class ChartRequest:
     """Finished runs of one study at one setting, their arms in the order of the declaration."""
     display: SeriesDisplay
     """The series, and how the study wants it shown."""
-    time: str = "training step"
-    """What the series run over."""
-    arm_panels: Mapping[str, str] = field(default_factory=dict)
-    """The declared panel of each arm; arms that are not listed share panels in order."""
+    declaration: Declaration = field(default_factory=lambda: Declaration(""))
+    """What the study says about itself, e.g. how its arms look and which share a panel."""
+
+    @property
+    def time(self) -> str:
+        """What the series run over."""
+        return self.declaration.time
+
+    @functools.cached_property
+    def looks(self) -> dict[str, ArmLook]:
+        """The label, colour and dash of every arm, as in figures."""
+        return arm_looks(self.declaration, self.store.arms)
+
+    def bounds(self, values: np.ndarray) -> tuple[float, float] | None:
+        """Returns the range that the series cannot leave, if there is one."""
+        return bounds_of(self.display.series, values, self.declaration.bounds)
 
     def array(self) -> LabelledArray:
         """Returns the series, axes (arm, seed, step[, site])."""
@@ -93,26 +111,15 @@ class ChartRequest:
         return array.sel(site=site) if site in array.labels["site"] else None
 
     def groups(self, arms: Sequence[str]) -> list[ArmGroup]:
-        """Returns which of ``arms`` share a panel, as in the other charts of these runs."""
-        groups = (
-            ArmGroup(group.title, tuple(arm for arm in group.arms if arm in arms))
-            for group in group_arms(self.store.arms, self.arm_panels)
-        )
-        return [group for group in groups if group.arms]
-
-    @functools.cached_property
-    def colours(self) -> dict[str, int]:
-        """The colour of every arm, an index into the page's palette: the one that figures give it.
-
-        It is the arm's position among all, unless two arms of one panel would then look alike.
-        """
-        found: dict[str, int] = {}
-        position = {arm: index % ARMS_PER_PANEL for index, arm in enumerate(self.store.arms)}
-        for group in group_arms(self.store.arms, self.arm_panels):
-            own = {arm: position[arm] for arm in group.arms}
-            alike = len(set(own.values())) < len(own)
-            found |= {arm: index for index, arm in enumerate(group.arms)} if alike else own
-        return found
+        """Returns which of ``arms`` share a panel, as in the other charts of these runs; baselines are in every one."""
+        declared = self.declaration.arms
+        baselines = tuple(arm.name for arm in declared if arm.baseline and arm.name in arms)
+        found = []
+        for group in group_arms(self.store.arms, {arm.name: arm.panel for arm in declared}):
+            own = tuple(arm for arm in group.arms if arm in arms)
+            if set(own) - set(baselines) or (own and len(own) == len(arms)):
+                found.append(ArmGroup(group.title, (*(arm for arm in baselines if arm not in own), *own)))
+        return found or [ArmGroup("", baselines)]
 
 
 def rounded(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A claim on the page: its verdict, every seed on a dot plot with intervals, margin and zero, and the numbers."""
+"""A claim on the page: its row of the forest plot, every seed on a dot plot, and the numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kymograph.claims.claim import ABSENCES, Claim, Quantity
-from kymograph.claims.verdict import Point, Verdict, decisive_p, effect_text, p_text, telling_digits
+from kymograph.claims.claim import Claim, Quantity
+from kymograph.claims.verdict import Verdict, deciding_limits, decisive_p, effect_text, p_text, settings_text
+from kymograph.digits import number_text, telling_digits
+from kymograph.figures.names import quantity_text, side_names
 from kymograph.report.chart import table_data
-from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
-
-WIDTH = 360
-_DOT = 4.0
-MOST_SEEDS = 200
-"""The most seeds of a claim that are drawn and listed."""
+from kymograph.report.dot_plot import dot_plot, equivalence_level, spread_out
+from kymograph.report.forest import forest_row, in_margins
+from kymograph.report.svg import number
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.spec import slug
 
 
 @dataclass(frozen=True)
@@ -28,60 +29,70 @@ class ClaimView:
     verdict: Verdict
     effect: str
     p: str
+    forest: Markup
+    """The row of the forest plot."""
     picture: Markup
     comparison: str
     """The claim as a formula in words."""
+    sides: tuple[str, ...]
+    """What the compared sides are called."""
+    settings: str
+    """The set-up, and settings that the name does not state."""
     numbers: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, ...], ...]
     """Every seed's numbers as text."""
     columns: tuple[str, ...]
     data: dict[str, Any]
+    order: str
+    """The effect in margins, by which rows can be sorted; empty if there is none."""
+    twin: bool = False
+    """Whether the row above is the same claim in another set-up."""
     left_out: int = 0
     """How many further seeds are neither drawn nor listed."""
 
 
-def claim_view(index: int, verdict: Verdict) -> ClaimView:
-    """Returns what the page shows of the verdict in row ``index`` of the table."""
+def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
+    """Returns what the page shows of a verdict; its id is the same on every page that shows the claim."""
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
-    parts = ("a", "b", "c", "d") if claim.interaction is not None else ()
-    columns = ("seed", *parts, "left", "right", "log ratio" if ratio else "difference")
-    shown = _spread_out(verdict.points)
+    names = side_names(claim, declaration)
+    if claim.interaction is None:
+        sides, parts = names, names[:0]
+    else:
+        sides, parts = (f"{names[0]} against {names[1]}", f"{names[2]} against {names[3]}"), names
+    columns = ("seed", *parts, *sides, "log ratio" if ratio else "difference")
+    shown = spread_out(verdict.points)
     table = [(point.seed, *point.parts, point.left, point.right, point.value) for point in shown]
     rows = tuple((str(seed), *(number(value, 5) for value in values)) for seed, *values in table)
     data = table_data(("claim", "setup", *columns), [(claim.name, verdict.setup, *row) for row in table])
+    position = None if verdict.effect is None else in_margins(claim, verdict.effect)
     return ClaimView(
-        id=f"claim-{index}",
+        id=f"claim-{slug(claim.study)}-{claim.hash[:10]}",
         verdict=verdict,
-        effect=effect_text(verdict).replace("-", "−") or "–",
+        effect=effect_text(verdict, typeset=True) or "–",
         p=decisive_p(verdict) or "–",
-        picture=dot_plot(verdict),
-        comparison=comparison_text(claim),
-        numbers=_numbers(verdict),
+        forest=forest_row(verdict),
+        picture=dot_plot(verdict, sides),
+        comparison=comparison_text(claim, declaration),
+        sides=sides,
+        settings=settings_text(verdict),
+        numbers=_numbers(verdict, sides),
         rows=rows,
         columns=columns,
         data=data,
+        order="" if position is None or math.isnan(position) else f"{position:.6g}",
         left_out=len(verdict.points) - len(shown),
     )
 
 
-def _spread_out(points: Sequence[Point]) -> Sequence[Point]:
-    """Returns at most `MOST_SEEDS` points, evenly from the smallest to the largest, so that they show all of them."""
-    if len(points) <= MOST_SEEDS:
-        return points
-    order = sorted(range(len(points)), key=lambda index: points[index].value)
-    step = (len(points) - 1) / (MOST_SEEDS - 1)
-    kept = {order[round(place * step)] for place in range(MOST_SEEDS)}
-    return [point for index, point in enumerate(points) if index in kept]
-
-
-def comparison_text(claim: Claim) -> str:
+def comparison_text(claim: Claim, declaration: Declaration) -> str:
     """Returns what is compared, in which direction and by how much."""
-    left, right = str(claim.left), str(claim.right) if isinstance(claim.right, Quantity) else number(claim.right)
+    left = quantity_text(claim.left, declaration)
+    right = quantity_text(claim.right, declaration) if isinstance(claim.right, Quantity) else number(claim.right)
     if claim.interaction is not None:
         operation = "over" if claim.scale == "log ratio" else "minus"
         left = f"{left} {operation} {right}"
-        right = f"{claim.interaction[0]} {operation} {claim.interaction[1]}"
+        right = f" {operation} ".join(quantity_text(one, declaration) for one in claim.interaction)
     unit = "a factor of " if claim.scale == "log ratio" else ""
     margin = f"{unit}{number(claim.margin)}"
     relations = {
@@ -94,21 +105,24 @@ def comparison_text(claim: Claim) -> str:
     return f"{left} is {relations[claim.direction]}"
 
 
-def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], ...]:
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
     sign, gain = "×" if ratio else "", verdict.pairing_gain
 
     def telling(value: float | None) -> str:
-        return number(value) if value is None else number(value, telling_digits(claim, value, least=4))
+        return number(value) if value is None else number(value, telling_digits([value], deciding_limits(claim), 4))
 
     def interval(ends: tuple[float, float] | None) -> str:
-        return "–" if ends is None else f"[{telling(ends[0])}, {telling(ends[1])}]"
+        if ends is None:
+            return "–"
+        digits = telling_digits(ends, deciding_limits(claim), 4)
+        return f"[{', '.join(number_text(end, digits, typeset=True, zeros=True) for end in ends)}]"
 
     entries = [
         ("effect (ratio of geometric means)" if ratio else "effect (mean difference)", telling(verdict.effect)),
         ("95 % interval, Student t", interval(verdict.interval)),
-        (f"{_equivalence_level(claim)} interval, for equivalence", interval(verdict.equivalence_interval)),
+        (f"{equivalence_level(claim)} interval, for equivalence", interval(verdict.equivalence_interval)),
         ("95 % interval, BCa bootstrap", interval(verdict.bca)),
         ("p, corrected (Holm)", _p(verdict.p)),
         ("p, paired t test", _p(verdict.p_t)),
@@ -123,7 +137,10 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     if verdict.superiority is not None:
         chance, low, high = verdict.superiority
         entries.append(
-            ("probability that left exceeds right", f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]")
+            (
+                f"probability that {sides[0]} exceeds {sides[1]}",
+                f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]",
+            )
         )
     entries += [
         ("probability of improvement, unpaired", number(verdict.improvement, 3)),
@@ -147,103 +164,3 @@ def _numbers(verdict: Verdict) -> tuple[tuple[str, str], ...]:
 
 def _p(p: float | None) -> str:
     return p_text(p) or "–"
-
-
-def _equivalence_level(claim: Claim) -> str:
-    return f"{100 * (1 - 2 * claim.alpha):g} %"
-
-
-def dot_plot(verdict: Verdict) -> Markup:
-    """Returns the picture: one dot per seed, the intervals below, the margin shaded, a line at no effect."""
-    claim = verdict.claim
-    ratio = claim.scale == "log ratio"
-    none = 1.0 if ratio else 0.0
-    limits = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
-    dots = [(point, _shown(point.value, ratio)) for point in _spread_out(verdict.points)]
-    dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
-    intervals = [
-        ("95 % t", verdict.interval),
-        (f"{_equivalence_level(claim)} t", verdict.equivalence_interval),
-        ("95 % BCa", verdict.bca),
-    ]
-    shown = [(name, ends) for name, ends in intervals if ends is not None and all(map(math.isfinite, ends))]
-    if not dots and not shown:
-        return Markup("")
-    everything = [value for _, value in dots] + [end for _, ends in shown for end in ends] + [none, *limits]
-    frame = Frame(width=WIDTH, height=0, left=64, right=14)
-    left, right = frame.left, WIDTH - frame.right
-    x = scale_over(everything, left, right, ratio, pad=0.06)
-    rows = _swarm([x.at(value) for _, value in dots])
-    first = 30 + max(rows, default=0) * 2 * _DOT  # the base line of the dots
-    top, bottom = 20, first + 14 + 16 * len(shown)
-    height = int(bottom + 40)
-    parts: list[object] = []
-    if limits[1] > limits[0]:
-        low, high = x.at(limits[0]), x.at(limits[1])
-        parts.append(element("rect", class_="margin", x=low, y=top, width=high - low, height=bottom - top))
-        parts += [element("line", class_="limit", x1=at, x2=at, y1=top, y2=bottom) for at in (low, high)]
-    parts.append(element("line", class_="none", x1=x.at(none), x2=x.at(none), y1=top, y2=bottom))
-    for (point, value), at, row in zip(dots, (x.at(v) for _, v in dots), rows, strict=True):
-        tip = (
-            f"seed {point.seed}: {number(point.left)} against {number(point.right)}, "
-            f"{'ratio' if ratio else 'difference'} {number(value)}"
-        )
-        parts.append(element("circle", class_="seed", data_tip=tip, cx=at, cy=first - row * 2 * _DOT, r=_DOT))
-    parts.append(element("text", "seeds", x=left - 8, y=first + 4, text_anchor="end"))
-    for index, (name, ends) in enumerate(shown):
-        y = first + 18 + 16 * index
-        tip = f"{name} interval: {number(ends[0])} to {number(ends[1])}"
-        parts.append(element("text", name, x=left - 8, y=y + 4, text_anchor="end"))
-        parts.append(element("line", class_="ends", data_tip=tip, x1=x.at(ends[0]), x2=x.at(ends[1]), y1=y, y2=y))
-        parts += [element("line", class_="ends", x1=x.at(e), x2=x.at(e), y1=y - 3, y2=y + 3) for e in ends]
-        if verdict.effect is not None and math.isfinite(verdict.effect):
-            parts.append(element("circle", class_="effect", cx=x.at(verdict.effect), cy=y, r=3.2))
-    parts += _axis(x, bottom, "ratio, left / right" if ratio else "difference, left − right", height)
-    parts.append(element("text", _claimed(claim), class_="label", x=(left + right) / 2, y=12, text_anchor="middle"))
-    count = f"{len(dots)} of {len(verdict.points)}" if len(verdict.points) > MOST_SEEDS else len(dots)
-    label = (
-        f"{count} seeds of {claim.name}: {'ratio' if ratio else 'difference'} per seed, "
-        f"effect {effect_text(verdict) or 'unknown'}"
-    )
-    return picture(Frame(width=WIDTH, height=height), label, *parts)
-
-
-def _shown(value: float, ratio: bool) -> float:
-    """Returns a seed's value as drawn; on the log scale it is stored as the logarithm of the ratio."""
-    try:
-        return math.exp(value) if ratio else value
-    except OverflowError:
-        return math.inf
-
-
-def _claimed(claim: Claim) -> str:
-    ratio = claim.scale == "log ratio"
-    low, high = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
-    if claim.direction == "equal":
-        return f"claimed: between {number(low, 3)} and {number(high, 3)}"
-    upward = claim.direction in ("greater", "not less")
-    value = high if upward != (claim.direction in ABSENCES) else low
-    text = f"claimed: {'above' if upward else 'below'} {number(value, 3)}"
-    return f"{text} →" if upward else f"← {text}"
-
-
-def _swarm(positions: list[float]) -> list[int]:
-    """Returns for each dot the lowest row in which it touches no other."""
-    rows: list[float] = []  # the position of each row's last dot
-    found = [0] * len(positions)
-    for index in sorted(range(len(positions)), key=lambda i: (positions[i], i)):
-        row = next((r for r, last in enumerate(rows) if positions[index] - last >= 2 * _DOT), len(rows))
-        rows[row : row + 1] = [positions[index]]
-        found[index] = row
-    return found
-
-
-def _axis(x: Scale, bottom: float, name: str, height: int) -> list[object]:
-    parts: list[object] = [element("line", class_="axis", x1=x.start, x2=x.end, y1=bottom, y2=bottom)]
-    ticks = x.ticks(5)
-    for tick, text in zip(ticks, labels(ticks), strict=True):
-        at = x.at(tick)
-        parts.append(element("line", class_="axis", x1=at, x2=at, y1=bottom, y2=bottom + 4))
-        parts.append(element("text", text, x=at, y=bottom + 15, text_anchor="middle"))
-    parts.append(element("text", name, class_="label", x=(x.start + x.end) / 2, y=height - 5, text_anchor="middle"))
-    return parts

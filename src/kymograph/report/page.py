@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import importlib.metadata
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.figures.style import COLOURS
-from kymograph.report.claim_view import claim_view
+from kymograph.claims.verdict import Verdicts
+from kymograph.figures.mathematics import html_mathematics
+from kymograph.report.assets import EARLY, policy, script, style, template
+from kymograph.report.claim_order import RANK, ordered
+from kymograph.report.claim_view import ClaimView, claim_view
+from kymograph.report.dot_plot import spread_out
+from kymograph.report.explained import WORDS, meaning
+from kymograph.report.forest import forest_axis
+from kymograph.report.links import link_claims, runs_id
 from kymograph.report.methods import methods
 from kymograph.report.provenance import damaged_runs, environments, failed_runs, run_ids
 from kymograph.report.sections import section_of
@@ -26,13 +31,9 @@ from kymograph.runs.planned import read_plan
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.loading import declaration_of
+from kymograph.wording import counted
 
 TITLE = "Training dynamics: runs and verdicts"
-# Runs before the page is drawn, so that nothing flashes; elements that need a script show only if scripts run.
-_EARLY = (
-    'document.documentElement.classList.add("js");'
-    'try{var t=localStorage.getItem("kymograph-theme");if(t)document.documentElement.dataset.theme=t}catch(e){}'
-)
 
 
 def write_page(
@@ -89,34 +90,43 @@ def build_page(
     declared = dict(sorted(declared.items(), key=lambda item: (item[1].order, item[0])))
     if planned is None:
         planned = [] if store.root is None else read_plan(store.root)
+    claims = _claims(verdicts, declared)
+    sections = [
+        section_of(store, one, [verdict.settings for verdict in verdicts if verdict.claim.study == one.name])
+        for one in declared.values()
+    ]
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=jinja2.FunctionLoader(_template),
+        loader=jinja2.FunctionLoader(template),
     )
-    environment.filters["data"] = data_block
-    style, script = _style(), _template("report.js")
+    environment.filters |= {"data": data_block, "math": html_mathematics, "meaning": meaning}
+    css, code = style(), script()
     findings = Counter(verdict.outcome for verdict in verdicts if verdict.claim.kind is None)
     occurring = {verdict.outcome for verdict in verdicts}
     return environment.get_template("report.html").render(
         title=title,
         now=now,
-        policy=_policy([style], [_EARLY, script]),
-        style=Markup(style),
-        early=Markup(_EARLY),
-        script=Markup(script),
+        policy=policy([css], [EARLY, code]),
+        style=Markup(css),
+        early=Markup(EARLY),
+        script=Markup(code),
         store=store,
-        claims=[claim_view(index, verdict) for index, verdict in enumerate(verdicts)],
-        counts=[(str(outcome), findings[outcome]) for outcome in Outcome if findings[outcome]],
+        claims=claims,
+        links=link_claims(claims, sections, declared),
+        axis=forest_axis(),
+        runs_id=runs_id,
+        labels={name: one.label for name, one in declared.items()},
+        words=_words(verdicts),
+        rows=_rows(verdicts),
+        citation=citation(title, now, store),
+        counts=[(str(outcome), findings[outcome]) for outcome in RANK if findings[outcome]],
         manipulation_checks=len(verdicts) - sum(findings.values()),
-        outcomes=[str(outcome) for outcome in Outcome if outcome in occurring],
+        outcomes=[str(outcome) for outcome in RANK if outcome in occurring],
         claimed=list(dict.fromkeys(verdict.claim.study for verdict in verdicts)),
-        sections=[
-            section_of(store, one, [verdict.settings for verdict in verdicts if verdict.claim.study == one.name])
-            for one in declared.values()
-        ],
+        sections=sections,
         methods=methods(store, verdicts, declared, damaged, planned),
         environments=environments(store),
         ids=run_ids(store),
@@ -125,45 +135,51 @@ def build_page(
     )
 
 
+def _claims(verdicts: Verdicts, declared: Mapping[str, Declaration]) -> list[ClaimView]:
+    """Returns the claims in the order of the page, each with an id of its own."""
+    ids, claims = Counter[str](), []
+    for group in ordered(list(verdicts)):
+        for index, verdict in enumerate(group):
+            declaration = declared.get(verdict.claim.study, Declaration(verdict.claim.study))
+            view = claim_view(verdict, declaration)
+            ids[view.id] += 1
+            own = view.id if ids[view.id] == 1 else f"{view.id}-{ids[view.id]}"
+            claims.append(replace(view, id=own, twin=index > 0))
+    return claims
+
+
+def citation(title: str, now: str, store: Store) -> str:
+    """Returns how to cite the page: software and version, what it was built from, and when."""
+    codes = sorted({str(run.provenance["code"]) for run in store if "code" in run.provenance})
+    source = f", source hash {' and '.join(codes)}" if codes else ""
+    studies = " and ".join(filter(None, (", ".join(store.studies[:-1]), *store.studies[-1:])))
+    version = importlib.metadata.version("kymograph")
+    return (
+        f"{title} [report]. Built {now} with Kymograph {version} (Kymograph contributors) from "
+        f"{counted(len(store.finished), 'finished run')} of {studies}{source}."
+    )
+
+
+def _words(verdicts: Verdicts) -> list[tuple[str, str]]:
+    """Returns the words to explain that occur on the page, with what they mean."""
+    used = " ".join(f"{one.outcome} {one.registration} {one.setup} {one.claim.kind or ''} margin" for one in verdicts)
+    return [(word, text) for word, text in WORDS.items() if word in used]
+
+
+def _rows(verdicts: Verdicts) -> list[dict[str, Any]]:
+    """Returns the verdicts as ``judge --json`` has them, with at most `MOST_SEEDS` seeds each."""
+    rows = []
+    for verdict in verdicts:
+        kept = {point.seed for point in spread_out(verdict.points)}
+        row = verdict.row()
+        row["points"] = [point for point in row["points"] if point["seed"] in kept]
+        rows.append(row)
+    return rows
+
+
 def data_block(value: Any) -> Markup:
     """Returns ``value`` as JSON that is safe inside a script element, whatever its texts say."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _template(name: str) -> str:
-    return (resources.files("kymograph.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _style() -> str:
-    """Returns the style sheet with the figures' colours; on black, each is mixed with white to keep its contrast."""
-    light = "".join(f"--c{index}:{colour};" for index, colour in enumerate(COLOURS[:6]))
-    dark = "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS[:6]))
-    sheet = _template("report.css").replace("/*light colours*/", light)
-    before, rest = sheet.split("/*dark*/")
-    block, after = rest.split("/*end dark*/")
-    block = block.replace("/*dark colours*/", dark)
-    return (
-        f"{before}@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{block}}}}}\n"
-        f"@media screen{{:root[data-theme=dark]{{{block}}}}}{after}"
-    )
-
-
-def _lighter(colour: str, share: float = 0.25) -> str:
-    parts = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
-    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
-
-
-def _policy(styles: list[str], scripts: list[str]) -> str:
-    """Returns a content policy that lets this page's own style and scripts run and nothing else load."""
-
-    def hashes(texts: list[str]) -> str:
-        digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-        return " ".join(f"'sha256-{digest}'" for digest in digests)
-
-    return (
-        f"default-src 'none'; img-src data:; style-src {hashes(styles)}; script-src {hashes(scripts)}; "
-        "base-uri 'none'; form-action 'none'"
-    )

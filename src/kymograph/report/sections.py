@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import ArmLook, arm_looks
 from kymograph.registry import Registry
 from kymograph.report.chart import Chart, ChartRequest
 from kymograph.report.grouping import SettingGroup, group_settings
@@ -28,6 +29,8 @@ class ArmRow:
     """What the table of arms says about one arm."""
 
     name: str
+    label: str
+    look: ArmLook
     about: str
     finished: int
     diverged: int
@@ -59,6 +62,10 @@ class Setting:
     """Why a declared panel could not be drawn, or that there are no charts."""
     remarks: tuple[str, ...] = ()
     """What the runs carry as notes, e.g. where their random numbers came from."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that distinguish these runs from the study's others."""
+    superseded: bool = False
+    """Whether the runs are of an earlier version or source of the study."""
 
     @property
     def chart_groups(self) -> list[list[Chart]]:
@@ -96,9 +103,7 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
     groups = group_settings(store.select(declaration.name), {declaration.name: declaration})
 
     def was_judged(group: SettingGroup) -> bool:
-        usual = declaration.defaults.shared
-        own = {name: str(value) for name, value in group.settings.items()}
-        return any(own == {name: str(one.get(name, usual.get(name))) for name in own} for one in judged)
+        return any(has_settings(group.settings, one, declaration) for one in judged)
 
     drawn = {id(group) for group in sorted(groups, key=lambda group: not was_judged(group))[:MOST_DRAWN]}
     settings = [
@@ -106,9 +111,13 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
         for index, group in enumerate(groups)
     ]
     charts, notes = _drawn(_study_requests(base, groups, declaration))
-    return Section(
-        base, declaration.name, declaration.question, tuple(settings), tuple(chart for _, chart in charts), notes
-    )
+    return Section(base, declaration.name, declaration.question, tuple(settings), tuple(charts), notes)
+
+
+def has_settings(own: Mapping[str, Any], wanted: Mapping[str, Any], declaration: Declaration) -> bool:
+    """Returns whether runs with ``own`` settings are those that a verdict names as ``wanted``, or by default."""
+    usual = declaration.defaults.shared
+    return all(str(value) == str(wanted.get(name, usual.get(name))) for name, value in own.items())
 
 
 def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
@@ -116,14 +125,15 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
     order = {arm.name: index for index, arm in enumerate(declaration.arms)}
     arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # else in the order of the runs
     store = group.store.select(arms=arms)
-    rows = tuple(_arm_row(store, arm, about.get(arm, "")) for arm in arms)
+    looks = arm_looks(declaration, arms)
+    rows = tuple(_arm_row(store, arm, looks[arm], about.get(arm, "")) for arm in arms)
     finished = store.finished
     names = sorted({name for run in finished for name in run.series}) if drawn else []
     charts, notes = _drawn(_requests(base, finished, declaration, names))
     if not drawn:
         where = " ".join(f"{name}={value}" for name, value in group.settings.items() if " " not in name)
         notes = (f"a page has the charts of {MOST_DRAWN} settings; `kymograph figure --where {where}` draws these",)
-    shown = {name for display, chart in charts for name in (display, *chart.series)}
+    shown = {name for chart in charts for name in chart.series}
     return Setting(
         id=base,
         title=group.title,
@@ -133,23 +143,25 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
         headlines=headline_table(store, arms, declaration),
         tables=declared_tables(store, arms, declaration),
         shared=shared_settings(store),
-        charts=tuple(chart for _, chart in charts),
+        charts=tuple(charts),
         undrawn=tuple(name for name in names if name not in shown),
         notes=notes,
         remarks=tuple(collected_notes(finished.runs)),
+        settings=group.settings,
+        superseded=group.superseded,
     )
 
 
-def _arm_row(store: Store, arm: str, about: str) -> ArmRow:
+def _arm_row(store: Store, arm: str, look: ArmLook, about: str) -> ArmRow:
     runs = store.select(arms=[arm])
     diverged = count_diverged(run.summary for run in runs.finished)
     seeds = ", ".join(map(str, sorted(runs.finished.seeds)))
-    return ArmRow(arm, about, len(runs.finished), diverged, len(runs.failed), seeds)
+    return ArmRow(arm, look.label, look, about, len(runs.finished), diverged, len(runs.failed), seeds)
 
 
-def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[tuple[str, Chart]], tuple[str, ...]]:
-    """Returns the charts with the series each was drawn for, and why others could not be drawn."""
-    charts: list[tuple[str, Chart]] = []
+def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[Chart], tuple[str, ...]]:
+    """Returns the charts with the series that each shows, and why others could not be drawn."""
+    charts: list[Chart] = []
     notes: list[str] = []
     for form, request in requests:
         try:
@@ -159,7 +171,8 @@ def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[tuple[str
             continue
         if chart is not None:
             together = request.display.series if form in OVER_DEPTH else ""
-            charts.append((request.display.series, replace(chart, together=together)))
+            series = (request.display.series, *chart.series)
+            charts.append(replace(chart, together=together, series=series))
     return charts, tuple(dict.fromkeys(notes))
 
 
@@ -171,11 +184,10 @@ def _study_requests(
     if not runs:
         return
     display = SeriesDisplay("", declaration.name, "", facts={"headlines": dict(declaration.headlines)})
-    panels: Mapping[str, str] = {arm.name: arm.panel for arm in declaration.arms}
     for form, part in PANELS.parts().items():
         if part.facts.get("scope") == "study":
             store = Store(runs, groups[0].store.root)
-            yield form, ChartRequest(f"{base}-{slug(form)}", store, display, declaration.time, panels)
+            yield form, ChartRequest(f"{base}-{slug(form)}", store, display, declaration)
 
 
 def _requests(
@@ -197,7 +209,6 @@ def _requests(
         place = order.get(form, len(order))
         return min(order.get(other, len(order)) for other in partners), index, place
 
-    panels: Mapping[str, str] = {arm.name: arm.panel for arm in declaration.arms}
     ids: Counter[str] = Counter()
     for form, index in sorted(wanted, key=key):
         display = displays[index]
@@ -205,4 +216,4 @@ def _requests(
         ids[chart_id] += 1
         if ids[chart_id] > 1:  # one series at two sites, say
             chart_id += f"-{ids[chart_id]}"
-        yield form, ChartRequest(chart_id, store, display, declaration.time, panels)
+        yield form, ChartRequest(chart_id, store, display, declaration)

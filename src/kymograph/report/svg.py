@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from kymograph.digits import number_text
+from kymograph.figures.mathematics import svg_mathematics
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -32,19 +33,8 @@ def _attribute(value: object) -> object:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Returns a number as text: ``digits`` significant digits, a true minus sign, a dash if it is missing."""
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:.{digits}g}"
-    if 1e3 <= abs(float(text)) < 1e6:
-        return f"{float(text):,.12g}".replace("-", "−")
-    if "e" in text:
-        mantissa, power = text.split("e")
-        exponent = str(int(power)).translate(_SUPERSCRIPTS)
-        text = f"10{exponent}" if mantissa == "1" else f"{mantissa}×10{exponent}"
-    return text.replace("-", "−")
+    """Returns a number as the page writes it (`kymograph.digits`)."""
+    return number_text(value, digits, typeset=True)
 
 
 @dataclass(frozen=True)
@@ -124,38 +114,50 @@ def labels(ticks: Sequence[float]) -> list[str]:
 
 def line(x: np.ndarray, y: np.ndarray) -> str:
     """Returns the path through the points, broken where one is missing."""
-    parts, pen = [], "M"
-    for a, b in zip(x.tolist(), y.tolist(), strict=True):
-        if math.isfinite(a) and math.isfinite(b):
-            parts.append(f"{pen}{a:.1f},{b:.1f}")
-            pen = "L"
-        else:
-            pen = "M"
-    return "".join(parts)
+    there = np.isfinite(x) & np.isfinite(y)
+    return "".join(_stretch(x[part], y[part], "M") for part in _stretches(there))
 
 
 def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
     """Returns the closed path between two curves, one piece for every stretch without a gap."""
     there = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
+    return "".join(
+        _stretch(x[part], high[part], "M") + _stretch(x[part][::-1], low[part][::-1], "L") + "Z"
+        for part in _stretches(there)
+    )
+
+
+def _stretches(there: np.ndarray) -> list[slice]:
+    """Returns the stretches without a gap."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(int)))
-    pieces = []
-    for first, last in edges.reshape(-1, 2).tolist():
-        part = slice(first, last)
-        back = line(x[part][::-1], low[part][::-1]).replace("M", "L", 1)
-        pieces.append(line(x[part], high[part]) + back + "Z")
-    return "".join(pieces)
+    return [slice(first, last) for first, last in edges.reshape(-1, 2).tolist()]
+
+
+def _stretch(x: np.ndarray, y: np.ndarray, pen: str) -> str:
+    """Returns the path through points none of which is missing, in tenths of pixels; steps are shorter than places."""
+    points = np.rint(10 * np.stack([x, y], axis=1)).astype(int)  # steps between rounded places: errors do not add up
+    (a, b), *steps = np.concatenate([points[:1], np.diff(points, axis=0)]).tolist()
+    rest = "".join(f"{'' if dx < 0 else ' '}{_tenths(dx)}{'' if dy < 0 else ' '}{_tenths(dy)}" for dx, dy in steps)
+    return f"{pen}{_tenths(a)} {_tenths(b)}" + (f"l{rest.strip()}" if steps else "")
+
+
+def _tenths(value: int) -> str:
+    """Returns a tenth of a whole number, as short as it can be written."""
+    whole, part = divmod(abs(value), 10)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{whole or ''}.{part}" if part else f"{sign}{whole}"
 
 
 @dataclass(frozen=True)
 class Frame:
     """A panel's size and margins, in pixels; small enough to be read on a phone without scaling down."""
 
-    width: int = 360
-    height: int = 224
-    left: int = 52
+    width: int = 460
+    height: int = 250
+    left: int = 58
     right: int = 12
-    top: int = 24
-    bottom: int = 38
+    top: int = 26
+    bottom: int = 40
 
     @property
     def box(self) -> tuple[int, int, int, int]:
@@ -178,10 +180,19 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
     for value in ticks:
         label = names[int(value)] if names else thousands(value)
         parts.append(element("line", class_="grid", x1=x.at(value), x2=x.at(value), y1=top, y2=bottom))
-        parts.append(element("text", label, x=x.at(value), y=bottom + 15, text_anchor="middle"))
+        parts.append(element("text", svg_mathematics(label), x=x.at(value), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
-    parts.append(element("text", y_label, class_="label", x=2, y=11))
-    parts.append(element("text", x_label, class_="label", x=left + width / 2, y=frame.height - 4, text_anchor="middle"))
+    parts.append(element("text", svg_mathematics(y_label), class_="label", x=2, y=12))
+    parts.append(
+        element(
+            "text",
+            svg_mathematics(x_label),
+            class_="label",
+            x=left + width / 2,
+            y=frame.height - 4,
+            text_anchor="middle",
+        )
+    )
     return element("g", *parts)
 
 

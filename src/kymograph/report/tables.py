@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kymograph.report.svg import number
+from kymograph.digits import estimate_text
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import headline_number
 from kymograph.runs.store import Store
@@ -39,12 +40,16 @@ def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) 
     """
     elsewhere = {key for columns in declaration.tables.values() for key in columns}
     first = [key for key in numeric_keys(store) if key not in elsewhere][:MOST_HEADLINES]
-    return _number_table(store, arms, declaration.headlines or {key: key for key in first})
+    columns = declaration.headlines or {key: key for key in first}
+    return _number_table(store, arms, columns, declaration.bounds)
 
 
 def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration) -> tuple[tuple[str, Table], ...]:
     """Returns the further tables that a study declares, with their titles; those without any number are left out."""
-    tables = [(title, _number_table(store, arms, columns)) for title, columns in declaration.tables.items()]
+    tables = [
+        (title, _number_table(store, arms, columns, declaration.bounds))
+        for title, columns in declaration.tables.items()
+    ]
     return tuple((title, table) for title, table in tables if table.rows)
 
 
@@ -59,27 +64,31 @@ def numeric_keys(store: Store) -> list[str]:
     return sorted(found)
 
 
-def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str]) -> Table:
+def _number_table(
+    store: Store, arms: Sequence[str], columns: Mapping[str, str], bounds: Mapping[str, tuple[float, float]]
+) -> Table:
     """Returns the summary numbers called ``columns``, of those that some run has."""
     known = numeric_keys(store)
     columns = {key: label for key, label in columns.items() if key in known}
     rows = []
     for arm in arms:
         runs = store.finished.select(arms=[arm]).runs
-        rows.append((arm, tuple(number_cell([run.summary.get(key) for run in runs]) for key in columns)))
+        values = {key: [run.summary.get(key) for run in runs] for key in columns}
+        cells = (number_cell(found, bounds_of(key, found, bounds)) for key, found in values.items())
+        rows.append((arm, tuple(cells)))
     return Table(tuple(columns.values()), tuple(rows) if columns else ())
 
 
-def number_cell(values: Sequence[Any]) -> Cell:
+def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None) -> Cell:
     """Returns the mean and its 95 % interval over seeds; for truth values, how many are true."""
-    found = headline_number(values)
+    found = headline_number(values, bounds=bounds)
     if found.n == 0:
         return Cell("–")
     if found.true is not None:
         return Cell(f"{found.true} of {found.n}")
-    spread = f"[{number(found.low, 3)}, {number(found.high, 3)}]" if found.has_spread else ""
+    mean, _, spread = estimate_text(found.mean, found.interval, typeset=True).partition(" ")
     missing = f" ({found.n} of {len(values)} seeds)" if found.missing else ""
-    return Cell(number(found.mean, 3), f"{spread}{missing}".strip())
+    return Cell(mean, f"{spread}{missing}".strip())
 
 
 def shared_settings(store: Store) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kymograph.claims.verdict import p_text
+from kymograph.digits import number_text
 from kymograph.figures.scales import spans_decades
 from kymograph.runs.headlines import is_number
 from kymograph.runs.spec import canonical_json
@@ -220,4 +221,5 @@ def conclusion(number: NumberSpread) -> str:
     why = "values that do not vary cannot be tested"
     if not math.isnan(number.p):
         why = f"p = {p_text(number.p)}".replace("= <", "<")
-    return f"no source clearly dominates ({first.source} {first.sd:.3g}, {second.source} {second.sd:.3g}; {why})"
+    largest = ", ".join(f"{one.source} {number_text(one.sd)}" for one in (first, second))
+    return f"no source clearly dominates ({largest}; {why})"

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.runs.copies import copies_text, without_copies
 from kymograph.runs.declaration import Declaration
+from kymograph.runs.finding import find_runs
 from kymograph.runs.history import History
 from kymograph.runs.log import Log
 from kymograph.runs.planned import is_output, log_of, planned_runs
@@ -57,6 +59,8 @@ class Archive:
     """What was registered, planned, abandoned and declared, in order; empty for directories from before the log."""
     only: str | None = None
     """The one study whose runs are kept here; None: all."""
+    unreadable: Sequence[str] = ()
+    """A sentence for every directory inside that may hold runs and is left out: it cannot be read, or holds copies."""
 
     @staticmethod
     def open(root: str | Path) -> Archive:
@@ -65,23 +69,39 @@ class Archive:
         history = Log.read(path)
         planned = {run.id: run for run in planned_runs(path, History(history if is_output(path) else log_of(path)))}
         runs: list[StoredRun] = []
-        damaged: list[Damaged] = []
-        for directory in Store.directories(path):
+        errors: dict[Path, KymographError] = {}
+        found = find_runs(path)
+        for directory in found.directories:
             try:
                 runs.append(StoredRun(directory))
             except KymographError as error:
-                damaged.append(_as_planned(damaged_run(directory, error), planned))
+                errors[directory] = error
+        runs, copies = without_copies(runs, errors)
+        damaged = [
+            _as_planned(damaged_run(place, error), planned) for place, error in errors.items() if place not in copies
+        ]
         declarations = read_declarations(path)
         store = Store(in_order(runs, declarations), path)
-        return Archive(path, store, tuple(damaged), tuple(planned.values()), declarations, history)
+        return Archive(
+            path,
+            store,
+            tuple(damaged),
+            tuple(planned.values()),
+            declarations,
+            history,
+            unreadable=(*found.unreadable, *copies_text(copies, path)),
+        )
 
-    def checked(self) -> Archive:
-        """Returns the archive with every record read to its last byte; what does not match its checksum is damaged."""
+    def checked(self, series: bool = True) -> Archive:
+        """Returns the archive with every record read to its last byte; what does not match its checksum is damaged.
+
+        ``series``: whether the series are read too, which most of a directory is.
+        """
         whole: list[StoredRun] = []
         damaged = list(self.damaged)
         for run in self.store:
             try:
-                run.check()
+                run.check(series=series)
                 whole.append(run)
             except KymographError as error:
                 found = damaged_run(run.directory, error)

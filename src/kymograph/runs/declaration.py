@@ -7,12 +7,13 @@ whose code is not here is shown, judged and exported like any other.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_DOCUMENT, read_bytes
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
 from kymograph.runs.tuned import Tuned, rules_from_json
@@ -24,6 +25,10 @@ MOST_UNDECLARED = 40
 """The most series shown of a study that declares none."""
 SECONDARY = ("null_", "p_")
 """Prefixes of series that need not be shown of a study that declares none: draws of a null, and p-values."""
+COLOURS = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
+"""What an arm's colour may be called (Okabe and Ito, 2008)."""
+DASHES = ("solid", "dashed", "dotted", "dash-dot", "short", "long")
+"""What the dashes of an arm's line may be called."""
 LAST = 1000
 """The place of a study that declares none among others: after those that do."""
 
@@ -44,6 +49,19 @@ class Arm:
     """Whether the arm runs when no arms are named."""
     panel: str = ""
     """Arms of one panel share a chart; empty: charts take a few arms each, in order."""
+    label: str = ""
+    """What figures and reports call the arm, e.g. ``BP, no terminal LayerNorm``; empty: its name."""
+    colour: str = ""
+    """One of `COLOURS`, in every figure and report; empty: the next free one. Studies share a colour by naming it."""
+    dash: str = ""
+    """One of `DASHES`; empty: the first that no arm of this colour has."""
+    baseline: bool = False
+    """Whether the arm is drawn in every panel, so that the others can be compared with it."""
+
+    def __post_init__(self) -> None:
+        for what, value, known in (("colour", self.colour, COLOURS), ("dash", self.dash, DASHES)):
+            if value and value not in known:
+                raise KymographError(f"the {what} of arm {self.name} must be one of {', '.join(known)}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -67,9 +85,11 @@ class SeriesDisplay:
             values against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A
             user's package can add others (`kymograph.report.panels`).
         facts: what one form needs beyond this: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
-            ``profile``; for ``nulls`` the summary number that was ``observed`` and the series of draws as ``nulls``,
-            ``{"null_fresh": "fresh matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``,
-            ``observed_label`` and ``remark``, which `kymograph.report.panels.nulls` describes.
+            ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
+            summary numbers that sum the series up, so that claims about them are linked to its charts; for ``nulls``
+            the summary number that was ``observed`` and the series of draws as ``nulls``, ``{"null_fresh": "fresh
+            matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``, ``observed_label`` and
+            ``remark``, which `kymograph.report.panels.nulls` describes.
     """
 
     series: str
@@ -114,6 +134,8 @@ class Declaration:
     """The current sources of runs with users' own parts: the parts that each includes, with their hashes."""
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
     """How the arms that are tuned are tuned, by name."""
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Summary numbers and series that cannot leave a range, e.g. ``{"accuracy": (0, 1)}``; intervals stay inside."""
     stored: bool = field(default=False, compare=False)
     """Whether it was read from beside the runs, and so says which code made the current ones."""
 
@@ -125,6 +147,23 @@ class Declaration:
             arm.name: frozenset(arm.treatment) | frozenset(arm.preset) | chosen.get(arm.name, set())
             for arm in self.arms
         }
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the arms are called in figures and reports."""
+        return {arm.name: arm.label or arm.name for arm in self.arms}
+
+    def label(self, arm: str) -> str:
+        """Returns what one arm is called; an arm that is not declared keeps its name."""
+        return self.labels.get(arm, arm)
+
+    def with_looks_of(self, arms: Iterable[Arm]) -> Declaration:
+        """Returns the declaration with labels, colours and panels of ``arms`` where an arm of that name is declared."""
+        looks = {
+            arm.name: {name: getattr(arm, name) for name in ("label", "colour", "dash", "baseline", "panel")}
+            for arm in arms
+        }
+        return replace(self, arms=tuple(replace(arm, **looks.get(arm.name, {})) for arm in self.arms))
 
     def with_part_sources(
         self, sources: Mapping[str, Mapping[str, str]], before: Declaration | None = None
@@ -162,7 +201,8 @@ class Declaration:
             fields = {
                 name: content[name] for name in Declaration.__dataclass_fields__ if name in content and name != "stored"
             }
-            fields["arms"] = tuple(Arm(**_strings(arm, "name", "about", "panel")) for arm in content.get("arms", ()))
+            texts = ("name", "about", "panel", "label", "colour", "dash")
+            fields["arms"] = tuple(Arm(**_strings(arm, *texts)) for arm in content.get("arms", ()))
             fields["series"] = tuple(
                 SeriesDisplay(**{**_strings(one, "series", "title", "unit"), "forms": tuple(map(str, one["forms"]))})
                 for one in content.get("series", ())
@@ -177,8 +217,9 @@ class Declaration:
                 str(title): {str(key): str(text) for key, text in columns.items()}
                 for title, columns in content.get("tables", {}).items()
             }
+            fields["bounds"] = {str(key): (float(low), float(high)) for key, (low, high) in _pairs(content, "bounds")}
             found = Declaration(**_strings(fields, "name", "question", "time", "methods"))
-        except (TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, AttributeError, KymographError) as error:
             raise ValueError(str(error)) from None
         if not isinstance(found.version, int) or not isinstance(found.order, int):
             raise ValueError("version and order must be whole numbers")
@@ -190,6 +231,10 @@ class Declaration:
         if not isinstance(sources, dict) or not all(isinstance(parts, dict) for parts in sources.values()):
             raise ValueError("part_sources must be an object of objects")
         return found
+
+
+def _pairs(content: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
+    return list(content.get(name, {}).items())
 
 
 def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -237,8 +282,15 @@ def write_declaration(
             declaration = declaration.with_part_sources(part_sources, read_declaration(directory))
         # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
         content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
-        if not path.exists() or path.read_bytes() != content:
+        if not _holds(path, content):
             write_atomically(path, content)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read_bytes(path, MAX_DOCUMENT, follow=False) == content
+    except KymographError:
+        return False
 
 
 def read_declaration(directory: Path) -> Declaration | None:

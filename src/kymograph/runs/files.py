@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import math
@@ -16,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.foreign.documents import parse_json
+from kymograph.foreign.files import MAX_DOCUMENT, AnyPath, read_bytes
 from kymograph.runs.processes import Process, silence, temporary_name
 
-AnyPath = str | Path
 SCHEMA = 1
 """The layout of every file of ours; a file with a higher number was written by a newer program."""
-_MAX_JSON_BYTES = 64 * 2**20
 _numbers = itertools.count()
 
 
@@ -78,13 +77,14 @@ def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str
 
     ``remedy`` is what to do about a damaged file; default: delete the run that the file belongs to.
     """
-    content = read_bytes(path, facts)
+    advice = remedy or f"delete {os.path.dirname(path)} to compute the run again"
+    content = read_bytes(path, MAX_DOCUMENT, follow=False, facts=facts, remedy=advice)
     try:
-        value = json.loads(content.decode())
-    except (ValueError, RecursionError):
-        advice = remedy or f"delete {os.path.dirname(path)} to compute the run again"
-        raise KymographError(f"{path} is cut off or not JSON; {advice}") from None
-    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+        value = parse_json(content)
+    except ValueError as error:
+        reason = "" if isinstance(error, json.JSONDecodeError) else f" ({error})"
+        raise KymographError(f"{path} is cut off or not JSON{reason}; {advice}") from None
+    if not isinstance(value, dict) or type(value.get("schema")) is not int:
         raise KymographError(f"{path} carries no schema number, so it is not a kymograph record")
     check_schema(value["schema"], path)
     return value
@@ -96,28 +96,6 @@ def check_schema(schema: int, path: AnyPath) -> None:
         raise KymographError(
             f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
         )
-
-
-def read_bytes(path: AnyPath, facts: Mapping[str, Any] | None, limit: int | None = _MAX_JSON_BYTES) -> bytes:
-    """Reads a file of at most ``limit`` bytes, checking its checksum where ``facts`` gives one."""
-    try:
-        # Plain system calls: a directory of ten thousand runs has forty thousand files.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            size = os.fstat(handle).st_size
-            if limit is not None and size > limit:
-                raise KymographError(f"{path} is larger than any record of ours; it was not read")
-            content = os.read(handle, size + 1)
-            while len(content) != size and (more := os.read(handle, 2**30)):  # a part of it, or a file that grows
-                content += more
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    if facts is not None and hashlib.sha256(content).hexdigest() != facts.get("sha256"):
-        run = os.path.dirname(path)
-        raise KymographError(f"{path} was cut off or edited after the run; delete {run} to compute it again")
-    return content
 
 
 @contextlib.contextmanager

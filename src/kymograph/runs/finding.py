@@ -3,35 +3,68 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import STATUS
+from kymograph.foreign.files import is_directory
+from kymograph.runs.typed_record import STATUS
 
 
-def run_directories(root: Path) -> list[Path]:
+@dataclass(frozen=True)
+class FoundRuns:
+    """The directories of ended runs, and what could not be looked into."""
+
+    directories: list[Path]
+    unreadable: list[str]
+    """A sentence for every directory that may hold runs and cannot be read, or lies outside."""
+
+
+def find_runs(root: Path) -> FoundRuns:
     """Returns the directory of every ended run below ``root``, whole or damaged, in order.
 
-    Runs are STUDY/RUN below an output directory, RUN below a study's own directory, or the directory itself.
+    Runs are STUDY/RUN below an output directory, RUN below a study's own directory, or the directory itself. A
+    symbolic link is followed if it leads to a place below ``root``.
     """
-    if not root.is_dir():
+    if not is_directory(root):
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
     found: list[tuple[str, ...]] = [()] if has_ended(str(root)) else []
-    for name in _visible_directories(str(root)):
-        if has_ended(f"{root}/{name}"):
-            found.append((name,))
-            continue
-        runs = _visible_directories(f"{root}/{name}")
-        found += [(name, run) for run in runs if has_ended(f"{root}/{name}/{run}")]
-    return [root.joinpath(*parts) for parts in sorted(found)]
+    unreadable: list[str] = []
+    try:
+        names = _visible_directories(root, "", unreadable)
+    except OSError as error:
+        raise KymographError(f"cannot read {root}: {error.strerror}") from None
+    for name in names:
+        try:
+            if has_ended(f"{root}/{name}"):
+                found.append((name,))
+                continue
+            runs = _visible_directories(root, f"/{name}", unreadable)
+            found += [(name, run) for run in runs if has_ended(f"{root}/{name}/{run}")]
+        except OSError as error:
+            unreadable.append(f"cannot read {name}: {error.strerror}")
+    return FoundRuns([root.joinpath(*parts) for parts in sorted(found)], unreadable)
 
 
 def has_ended(directory: str) -> bool:
-    """Says whether a run's directory says how the run ended."""
-    return os.path.exists(f"{directory}/{STATUS}")
+    """Says whether a run's directory says how the run ended; raises OSError if nobody may look."""
+    try:
+        os.lstat(f"{directory}/{STATUS}")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
-def _visible_directories(path: str) -> list[str]:
-    """Returns the directories in ``path``; a hidden one is a record being written, or left behind by a kill."""
-    with os.scandir(path) as entries:
-        return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list[str]:
+    """Returns the directories in one; a hidden one is a record being written, or left behind by a kill."""
+    found = []
+    with os.scandir(f"{root}{inside}") as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or not entry.is_dir():
+                continue
+            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root.resolve()):
+                place = f"{inside}/{entry.name}".lstrip("/")
+                unreadable.append(f"{place} is a link to a place outside of {root}, which is not followed")
+            else:
+                found.append(entry.name)
+    return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kymograph.runs.bounds import bounds_of
 from kymograph.statistics.intervals import mean_interval
 
 
@@ -38,9 +39,9 @@ class HeadlineNumber:
         return len(self.values) - self.n
 
     @property
-    def has_spread(self) -> bool:
-        """Whether the interval exists and is more than a point."""
-        return self.low < self.high
+    def interval(self) -> tuple[float, float]:
+        """The interval's ends."""
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -52,21 +53,30 @@ class ArmHeadlines:
     diverged: int
 
 
-def arm_headlines(summaries: Sequence[Mapping[str, Any]], keys: Iterable[str]) -> ArmHeadlines:
+def arm_headlines(
+    summaries: Sequence[Mapping[str, Any]],
+    keys: Iterable[str],
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+) -> ArmHeadlines:
     """Returns the numbers called ``keys`` over the ``summaries`` of an arm's finished runs.
+
+    ``bounds`` are those that the study declares; `bounds_of` adds the usual ones.
 
     >>> arm = arm_headlines([{"loss": 1.0}, {"loss": 3.0}, {"finite": False}], ["loss"])
     >>> arm.numbers["loss"].mean, arm.numbers["loss"].missing, arm.diverged
     (2.0, 1, 1)
     """
-    numbers = {key: headline_number([summary.get(key) for summary in summaries]) for key in keys}
+    values = {key: [summary.get(key) for summary in summaries] for key in keys}
+    numbers = {key: headline_number(found, bounds=bounds_of(key, found, bounds)) for key, found in values.items()}
     return ArmHeadlines(numbers, len(summaries), count_diverged(summaries))
 
 
-def headline_number(values: Iterable[Any], interval: bool = True) -> HeadlineNumber:
+def headline_number(
+    values: Iterable[Any], interval: bool = True, bounds: tuple[float, float] | None = None
+) -> HeadlineNumber:
     """Returns one summary number over runs from its stored values; what is not a finite number counts as missing.
 
-    Without ``interval`` its ends are NaN, and nothing loads scipy.
+    Without ``interval`` its ends are NaN, and nothing loads scipy. With ``bounds`` the ends stay within them.
 
     >>> headline_number([0.5, 0.5, None])
     HeadlineNumber(values=(0.5, 0.5, None), mean=0.5, low=0.5, high=0.5, true=None)
@@ -77,7 +87,7 @@ def headline_number(values: Iterable[Any], interval: bool = True) -> HeadlineNum
     truths = [value for value in stored if isinstance(value, bool)]
     column = np.array(known, dtype=np.float64)[:, None]
     if interval:
-        mean, low, high = (float(part[0]) for part in mean_interval(column))
+        mean, low, high = (float(part[0]) for part in mean_interval(column, bounds=bounds))
     else:
         with np.errstate(over="ignore"):
             mean, low, high = float(column.sum(axis=0)[0] / len(known)) if known else math.nan, math.nan, math.nan

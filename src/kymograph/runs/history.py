@@ -8,17 +8,18 @@ noticed and its runs stay missed. Entries of kind ``abandoned`` name runs that s
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_DOCUMENT, file_digest
 from kymograph.runs import log
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.log import Log
 from kymograph.runs.spec import RunSpec, slug
+from kymograph.streams import MAX_SEED
 
 SWEEP, ABANDONED, REPLACED = "sweep", "abandoned", "replaced"
 
@@ -92,14 +93,15 @@ class History:
 
 def logged_declarations(history: Log, study: str) -> set[str | None]:
     """Returns the digests of what a study was logged to declare."""
-    return {entry.content.get("declaration") for entry in history.of_kind(SWEEP) if entry.content.get("study") == study}
+    found = [entry.content for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
+    return {content.get("declaration") for content in found if isinstance(content.get("declaration"), str | None)}
 
 
 def declaration_digest(directory: Path) -> str | None:
     """Returns the SHA-256 of a study's ``study.json``; None if it has none."""
     try:
-        return hashlib.sha256((directory / DECLARATION).read_bytes()).hexdigest()
-    except OSError:
+        return file_digest(directory / DECLARATION, MAX_DOCUMENT, follow=False)
+    except KymographError:
         return None
 
 
@@ -124,17 +126,25 @@ def abandoned_runs(history: Log) -> dict[str, str]:
     return {
         str(run): str(entry.content.get("reason", ""))
         for entry in history.of_kind(ABANDONED)
-        for run in entry.content.get("runs", ())
+        for run in _listed(entry.content, "runs")
     }
 
 
 def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
+    """Returns the runs of a logged sweep; none if it is not of the types that a sweep has."""
     try:
         found: list[RunSpec] = []
-        for group in content["runs"]:
-            source = group.get("source", content["source"])
-            first = RunSpec(content["study"], group["arm"], 0, dict(group["config"]), content["version"], source)
-            found += first.at_seeds(group["seeds"])
+        for group in _listed(content, "runs"):
+            seeds = group["seeds"]
+            if not all(type(seed) is int and abs(seed) <= MAX_SEED for seed in seeds):
+                return []
+            found += RunSpec.from_identity({"source": content["source"], **content, **group, "seed": 0}).at_seeds(seeds)
         return found
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError, KymographError):
         return []
+
+
+def _listed(content: Mapping[str, Any], name: str) -> list[Any]:
+    """Returns a list that an entry holds; what is no list holds nothing."""
+    found = content.get(name)
+    return found if isinstance(found, list) else []

@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.documents import parse_json
+from kymograph.foreign.files import MAX_TABLE, read_bytes
 from kymograph.runs.files import SCHEMA, make_directory, plain, write_atomically
 from kymograph.runs.processes import Process
 from kymograph.runs.spec import canonical_json
@@ -33,7 +35,6 @@ from kymograph.runs.spec import canonical_json
 DIRECTORY = "log"
 SHORT = 16
 """How many hex digits of a hash people are shown."""
-_MAX_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,7 @@ def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
     path = directory / f"{Process.this().mark}-{_process_mark(os.getpid())}.jsonl"
     with _appending:
         entry = Entry(kind, plain(dict(content)), Log.read(root).heads, now, writer)
-        try:
-            before = path.read_bytes() if path.exists() else b""
-        except OSError as error:
-            raise KymographError(f"cannot read {path}: {error.strerror}") from None
+        before = read_bytes(path, MAX_TABLE, follow=False) if path.exists() else b""
         write_atomically(path, before + entry.line(), durably=True)
     return entry
 
@@ -145,11 +143,9 @@ def _process_mark(process: int) -> str:
 def _segment(path: Path) -> tuple[list[Entry], list[str]]:
     """Returns the entries of one file and what is wrong with the others."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            return [], [f"{DIRECTORY}/{path.name} is not a segment of the log"]
         content = _read(path)
-    except OSError as error:
-        return [], [f"{DIRECTORY}/{path.name} cannot be read: {error.strerror}"]
+    except KymographError as error:
+        return [], [f"{DIRECTORY}/{path.name} is not a segment of the log ({error})"]
     entries, problems = [], []
     lines = content.split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
@@ -165,20 +161,21 @@ def _segment(path: Path) -> tuple[list[Entry], list[str]]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        if error.errno != errno.ESTALE:
+        return read_bytes(path, MAX_TABLE, follow=False)
+    except KymographError as error:
+        if not str(error).endswith(os.strerror(errno.ESTALE)):
             raise
-        return path.read_bytes()  # its writer replaced it, on another host, while it was being read
+        return read_bytes(path, MAX_TABLE, follow=False)  # replaced by its writer, on another host, meanwhile
 
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        value = json.loads(line)
+        value = parse_json(line)
         entry = Entry(value["kind"], value["content"], tuple(value["parents"]), value["time"], value["writer"])
-        known = value["schema"] == SCHEMA and isinstance(entry.kind, str) and isinstance(entry.content, dict)
-        return entry if known and entry.hash == value["hash"] else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        known = value["schema"] == SCHEMA and isinstance(entry.content, dict)
+        texts = all(isinstance(text, str) for text in (entry.kind, entry.time, entry.writer, *entry.parents))
+        return entry if known and texts and entry.hash == value["hash"] else None
+    except (ValueError, KeyError, TypeError):
         return None
 
 

@@ -8,12 +8,13 @@ that not every shared file system has.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.documents import parse_json
+from kymograph.foreign.files import MAX_TABLE, read_bytes
 from kymograph.runs import log
 from kymograph.runs.files import check_schema
 from kymograph.runs.history import History
@@ -51,15 +52,13 @@ def log_of(root: Path) -> Log:
 def read_plan_file(path: Path) -> list[RunSpec]:
     """Returns the runs of one plan file, in the order they were planned; raises if it is damaged, edited or newer."""
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(read_bytes(path, MAX_TABLE, follow=False))
         schema, entries = content["schema"], content["runs"]
         if not isinstance(schema, int):
             raise TypeError("schema")
         check_schema(schema, path)
         return [_entry(entry) for entry in entries]
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise KymographError(f"{path} is cut off or edited; {_remedy(path)}") from None
 
 

@@ -13,33 +13,25 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.runs.files import SCHEMA, AnyPath, check_schema, make_directory, plain, read_bytes, read_json
+from kymograph.foreign.files import MAX_TENSORS
+from kymograph.runs.files import SCHEMA, make_directory, plain
 from kymograph.runs.processes import temporary_name
 from kymograph.runs.spec import RunSpec
-
-CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
-CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
-
-
-@dataclass(frozen=True)
-class RunSeries:
-    """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``."""
-
-    step: np.ndarray  # (steps,)
-    value: np.ndarray  # (steps,) or (steps, sites)
-    sites: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        expected = (len(self.step),) if self.sites is None else (len(self.step), len(self.sites))
-        if self.value.shape != expected:
-            raise KymographError(f"a series of shape {self.value.shape} does not fit its labels {expected}")
+from kymograph.runs.typed_record import ARRAYS as ARRAYS
+from kymograph.runs.typed_record import CHECKPOINT as CHECKPOINT
+from kymograph.runs.typed_record import CONFIG as CONFIG
+from kymograph.runs.typed_record import DTYPES, RunStatus, check_sizes, read_status
+from kymograph.runs.typed_record import STATUS as STATUS
+from kymograph.runs.typed_record import SUMMARY as SUMMARY
+from kymograph.runs.typed_record import TRACEBACK as TRACEBACK
+from kymograph.runs.typed_record import RunSeries as RunSeries
 
 
 @dataclass(frozen=True)
@@ -58,16 +50,6 @@ PackedRecord = Mapping[str, bytes]
 """The files of a run by name, ready to be written."""
 
 
-@dataclass(frozen=True)
-class RunStatus:
-    """How a run ended: ``finished``, or ``failed`` with the reason."""
-
-    status: str
-    reason: str | None = None
-    seconds: float | None = None
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
 def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
     """Stores a finished run below ``root``, in place of what was there."""
     store_record(root, spec, pack_record(spec, result, provenance), seconds)
@@ -83,6 +65,12 @@ def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any])
     }
     if result.checkpoint is not None:
         contents[CHECKPOINT] = result.checkpoint
+    for name, content in contents.items():
+        if len(content) > MAX_TENSORS:  # nobody would read it
+            raise KymographError(
+                f"the {name} of a run would have {len(content):,} bytes, and at most {MAX_TENSORS:,} are stored; "
+                "log less often, or fewer quantities"
+            )
     return contents
 
 
@@ -115,76 +103,6 @@ def is_finished(root: Path, spec: RunSpec) -> bool:
     return True
 
 
-def check_sizes(directory: AnyPath, status: RunStatus) -> None:
-    """Raises unless the files that a finished run must have are as long as its status says."""
-    for name in (CONFIG, ARRAYS, SUMMARY):
-        _check_size(f"{directory}/{name}", status.files.get(name, {}))
-
-
-def read_status(directory: AnyPath) -> RunStatus:
-    """Reads how the run in ``directory`` ended."""
-    path = f"{directory}/{STATUS}"
-    content = read_json(path)
-    status = content.get("status")
-    files = content.get("files", {})
-    if status not in ("finished", "failed") or not isinstance(files, dict):
-        raise KymographError(f"{path} is not a status file; delete {directory} to compute the run again")
-    if not files.keys() <= _FILES or not all(isinstance(facts, dict) for facts in files.values()):
-        raise KymographError(f"{path} names foreign files; delete {directory} to compute the run again")
-    return RunStatus(status, content.get("reason"), content.get("seconds"), files)
-
-
-def read_arrays(path: AnyPath, facts: Mapping[str, Any] | None = None) -> dict[str, RunSeries]:
-    """Reads every series of a run from its ``arrays.safetensors``."""
-    return unpack_arrays(read_bytes(path, facts, limit=None), path)
-
-
-def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
-    """Returns every series in the bytes of an ``arrays.safetensors``; ``path`` is named if they are damaged.
-
-    The format is eight bytes that say how long the header is, the header as JSON, and the numbers of one array after
-    those of another. They are not copied: the arrays cannot be written to.
-    """
-    try:
-        start = 8 + int.from_bytes(content[:8], "little")
-        header = json.loads(content[8:start].decode())
-        layout = json.loads(header["__metadata__"]["kymograph"])
-        check_schema(layout["schema"], path)
-
-        def array(name: str) -> np.ndarray:
-            entry = header[name]
-            first, last = entry["data_offsets"]
-            dtype = _DTYPES[entry["dtype"]]
-            if not 0 <= first <= last <= len(content) - start:
-                raise ValueError("beyond the end")
-            count = (last - first) // dtype.itemsize
-            return np.frombuffer(content, dtype, count, start + first).reshape(entry["shape"])
-
-        steps = {grid: array(f"step/{grid}") for grid in {entry["grid"] for entry in layout["series"].values()}}
-        return {
-            name: RunSeries(
-                step=steps[entry["grid"]],
-                value=array(f"value/{name}"),
-                sites=None if entry["sites"] is None else tuple(entry["sites"]),
-            )
-            for name, entry in layout["series"].items()
-        }
-    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
-        run = os.path.dirname(path)
-        raise KymographError(f"{path} is cut off or damaged; delete {run} to compute the run again") from None
-
-
-_FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
-_DTYPES: Mapping[str, np.dtype] = {
-    "F32": np.dtype(np.float32),
-    "F64": np.dtype(np.float64),
-    "I32": np.dtype(np.int32),
-    "I64": np.dtype(np.int64),
-    "U8": np.dtype(np.uint8),
-    "BOOL": np.dtype(np.bool_),
-}
-
-
 def _pack(series: Mapping[str, RunSeries]) -> bytes:
     """Returns the series as safetensors bytes; series taken at the same steps share one array of steps."""
     from safetensors.numpy import save
@@ -193,7 +111,7 @@ def _pack(series: Mapping[str, RunSeries]) -> bytes:
     grids: dict[bytes, str] = {}
     layout: dict[str, Any] = {}
     for name, entry in series.items():
-        if entry.value.dtype not in _DTYPES.values():
+        if entry.value.dtype not in DTYPES.values():
             raise KymographError(f"the series {name!r} has numbers of type {entry.value.dtype}, which are not stored")
         step = np.ascontiguousarray(entry.step, dtype=np.int32)
         grid = grids.setdefault(step.tobytes(), str(len(grids)))
@@ -240,13 +158,3 @@ def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: Run
     finally:
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _check_size(path: str, facts: Mapping[str, Any]) -> None:
-    run = os.path.dirname(path)
-    try:
-        size = os.stat(path).st_size
-    except OSError:
-        raise KymographError(f"{path} is missing from a finished run; delete {run} to compute it again") from None
-    if size != facts.get("bytes"):
-        raise KymographError(f"{path} is cut off or edited; delete {run} to compute the run again")

@@ -15,37 +15,45 @@ from typing import Any
 from safetensors.torch import load, save
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_TENSORS, is_file, read_bytes
+from kymograph.foreign.tensors import tensor_header
 from kymograph.runs.files import write_atomically
+from kymograph.runs.provenance import code_hash
 from kymograph.training.state_tree import flatten, unflatten
 
 FILE = "state.safetensors"
-SCHEMA = 1
+SCHEMA = 2
 _DIGEST = 64
 
 
 def write_state(path: Path, state: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     """Writes a nested state with facts that say whose it is, in place of what was there."""
     tensors, shape = flatten(dict(state))
-    header = json.dumps({"schema": SCHEMA, "facts": dict(facts), "shape": shape}, sort_keys=True, allow_nan=False)
+    known = {"schema": SCHEMA, "facts": _with_code(facts), "shape": shape}
+    header = json.dumps(known, sort_keys=True, allow_nan=False)
     content = save(tensors, metadata={"kymograph": header})
     write_atomically(path, content + hashlib.sha256(content).hexdigest().encode())
 
 
+def _with_code(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the facts with the hash of this package's code: other code would go on with other numbers."""
+    return {**facts, "package": code_hash()}
+
+
 def read_state(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     """Returns the state in a file that was written with the same ``facts``, or None and why it is not used."""
-    if not path.is_file():
+    if not is_file(path):
         return None, ""
     try:
-        whole = path.read_bytes()
+        whole = read_bytes(path, MAX_TENSORS, follow=False)
         content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
         if hashlib.sha256(content).hexdigest().encode() != digest:
             return None, "its state on disk is damaged"
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        stored = json.loads(header["__metadata__"]["kymograph"])
+        stored = tensor_header(content).facts
         if stored["schema"] != SCHEMA:
             return None, "its state on disk is another version's"
-        if stored["facts"] != json.loads(json.dumps(dict(facts))):
+        if stored["facts"] != json.loads(json.dumps(_with_code(facts))):
             return None, "its state on disk is of other code or another run"
         return unflatten(stored["shape"], load(content)), ""
-    except (OSError, KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
         return None, "its state on disk cannot be read"

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kymograph.errors import KymographError
+from kymograph.streams import MAX_SEED
 
 Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
+MAX_NAME = 1000
+"""The most characters of the name of a study or an arm."""
 LATER: Mapping[str, Any] = {"later": True}
 """The metadata of a setting that a study was given after it had runs."""
 
@@ -134,7 +137,7 @@ class RunSpec(Generic[Config]):
 
     @staticmethod
     def from_identity(identity: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
-        """Builds a spec from a stored identity; raises if a key is missing or of the wrong type."""
+        """Builds a spec from a stored identity; raises if a key is missing, of the wrong type, or no name."""
         try:
             spec = RunSpec(
                 study=identity["study"],
@@ -145,10 +148,11 @@ class RunSpec(Generic[Config]):
                 source=identity.get("source"),
             )
         except (KeyError, TypeError) as error:
-            raise KymographError(f"the run's config.json lacks {error}; delete the run to compute it again") from None
-        texts = isinstance(spec.study, str) and isinstance(spec.arm, str)
-        if not (texts and isinstance(spec.config, dict) and isinstance(spec.source, str | None)):
-            raise KymographError(
-                "the run's config.json has fields of the wrong type; delete the run to compute it again"
-            )
+            raise KymographError(f"the run lacks {error}") from None
+        if not (isinstance(spec.config, dict) and isinstance(spec.source, str | None)):
+            raise KymographError("its settings or its source are of the wrong type")
+        if type(spec.seed) is not int or abs(spec.seed) > MAX_SEED or type(spec.version) is not int:
+            raise KymographError("its seed or its version is no whole number of 64 bits")
+        if not all(isinstance(name, str) and len(name) <= MAX_NAME for name in (spec.study, spec.arm)):
+            raise KymographError(f"its study or its arm is not a text of at most {MAX_NAME} characters")
         return spec

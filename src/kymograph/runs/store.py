@@ -17,9 +17,10 @@ import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.copies import without_copies
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.finding import has_ended, run_directories
+from kymograph.runs.finding import find_runs, has_ended
 from kymograph.runs.frames import series_frame, summary_frame
 from kymograph.runs.notebook_table import html_table
 from kymograph.runs.spec import RunSpec, slug
@@ -38,15 +39,13 @@ class Store:
     def open(root: str | Path) -> Store:
         """Reads every ended run below ``root``, in the order of study, arm (as declared) and seed."""
         path = Path(root)
-        runs = [StoredRun(directory) for directory in Store.directories(path)]
+        found = find_runs(path)
+        if found.unreadable:
+            raise KymographError(found.unreadable[0])
+        runs, _ = without_copies([StoredRun(directory) for directory in found.directories], ())
         if not runs:
             raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
         return Store(in_order(runs, read_declarations(path)), path)
-
-    @staticmethod
-    def directories(root: Path) -> list[Path]:
-        """Returns the directory of every ended run below ``root``, whole or damaged, in order."""
-        return run_directories(root)
 
     @staticmethod
     def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:

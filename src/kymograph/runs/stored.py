@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs import record
-from kymograph.runs.files import read_bytes, read_json
+from kymograph.foreign.files import MAX_DOCUMENT
+from kymograph.runs import typed_record
 from kymograph.runs.notebook_table import html_table
-from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec
+from kymograph.runs.typed_record import RunSeries
 
 
 class StoredRun:
@@ -24,14 +24,14 @@ class StoredRun:
         self.directory = directory
         self._path = path = str(directory)
         self._arrays: bytes | None = None  # checked, and not looked into yet
-        self._status = record.read_status(path)
-        self.spec = RunSpec.from_identity(self._config) if planned is None else planned
-        if (planned is None and self._config.get("id") != self.spec.id) or not path.endswith(self.spec.id):
+        self._status = typed_record.read_status(path)
+        self.spec = typed_record.read_identity(path, self._config) if planned is None else planned
+        if not path.endswith(self.spec.id):
             raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
 
     @functools.cached_property
     def _config(self) -> Mapping[str, Any]:
-        return read_json(f"{self._path}/{record.CONFIG}", self._status.files.get(record.CONFIG))
+        return typed_record.read_config(self._path, self._status)
 
     @property
     def provenance(self) -> Mapping[str, Any]:
@@ -41,7 +41,7 @@ class StoredRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the run should know, e.g. where its random numbers came from."""
-        return tuple(map(str, self.provenance.get("notes", ())))
+        return tuple(self.provenance.get("notes", ()))
 
     @property
     def id(self) -> str:
@@ -82,7 +82,7 @@ class StoredRun:
     def log_heads(self) -> tuple[str, ...] | None:
         """The heads of the log when the run started; None for runs from before the log."""
         heads = self.provenance.get("log")
-        return tuple(map(str, heads)) if isinstance(heads, list) else None
+        return None if heads is None else tuple(heads)
 
     @property
     def failure(self) -> str:
@@ -92,9 +92,9 @@ class StoredRun:
     @property
     def traceback(self) -> str | None:
         """Where in the code the run failed; None if it finished, or if its process died without a word."""
-        if record.TRACEBACK not in self._status.files:
+        if typed_record.TRACEBACK not in self._status.files:
             return None
-        content = read_bytes(self.directory / record.TRACEBACK, self._status.files[record.TRACEBACK])
+        content = typed_record.read_file(self._path, typed_record.TRACEBACK, self._status, MAX_DOCUMENT)
         return content.decode("utf-8", "replace")
 
     @property
@@ -110,36 +110,48 @@ class StoredRun:
         self.check()
         content, self._arrays = self._arrays, None
         assert content is not None
-        return record.unpack_arrays(content, f"{self._path}/{record.ARRAYS}")
+        return typed_record.unpack_arrays(content, f"{self._path}/{typed_record.ARRAYS}")
 
     @property
     def series_digest(self) -> str | None:
         """The hash of all series, which runs with the same numbers share; None for a failed run."""
-        return self._status.files.get(record.ARRAYS, {}).get("sha256")
+        return self._status.files.get(typed_record.ARRAYS, {}).get("sha256")
 
-    def check(self, keep: bool = True) -> None:
-        """Reads summary and series to the last byte; raises unless they match their checksums.
+    def check(self, keep: bool = True, series: bool = True) -> None:
+        """Reads configuration, summary and series to the last byte; raises unless they match their checksums.
 
         ``keep``: whether the bytes of the series, which may be megabytes, are kept until somebody asks for numbers.
+        ``series``: whether they are read at all.
         """
+        _ = self._config
         if self.status == "finished":
             _ = self.summary
-            if self._arrays is None and "series" not in self.__dict__:
-                facts = self._status.files.get(record.ARRAYS)
-                content = read_bytes(f"{self._path}/{record.ARRAYS}", facts, limit=None)
+            if series and self._arrays is None and "series" not in self.__dict__:
+                content = typed_record.read_file(self._path, typed_record.ARRAYS, self._status)
+                typed_record.check_arrays(content, f"{self._path}/{typed_record.ARRAYS}")
                 self._arrays = content if keep else None
+
+    def check_network(self) -> None:
+        """Reads the trained network that the run kept, if any; raises unless it matches its checksum."""
+        if typed_record.CHECKPOINT in self._status.files:
+            typed_record.read_file(self._path, typed_record.CHECKPOINT, self._status)
+
+    @property
+    def written(self) -> str:
+        """When the run was stored, in UTC."""
+        return self._status.written
 
     def check_sizes(self) -> None:
         """Raises unless the files of a finished run are as long as its status says."""
         if self.status == "finished":
-            record.check_sizes(self._path, self._status)
+            typed_record.check_sizes(self._path, self._status)
 
     @functools.cached_property
     def summary(self) -> Mapping[str, Any]:
         """One number, or None for missing, per key; empty for a failed run."""
         if self.status != "finished":
             return {}
-        return read_json(f"{self._path}/{record.SUMMARY}", self._status.files.get(record.SUMMARY))["summary"]
+        return typed_record.read_summary(self._path, self._status)
 
     def __repr__(self) -> str:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"

@@ -72,13 +72,17 @@ def welch_interval(
 
 
 def mean_interval(
-    values: Shaped[np.ndarray, "seeds x"], log: bool = False, level: float = 0.95
+    values: Shaped[np.ndarray, "seeds x"],
+    log: bool = False,
+    level: float = 0.95,
+    bounds: tuple[float, float] | None = None,
 ) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
     """Returns the mean over seeds of ``values`` (seeds, x) and its Student's t interval (low, high), each (x,).
 
     A value that is not finite is left out where it occurs, so that n may differ from x to x; the interval is NaN where
     fewer than two seeds have a value, the mean where none has. With ``log``, all three are taken on the logarithm and
-    brought back: the mean is geometric, and values that are not positive are left out.
+    brought back: the mean is geometric, and values that are not positive are left out. The ends stay within ``bounds``,
+    which a quantity such as an accuracy cannot leave: what is cut off cannot be the mean, so coverage is kept.
 
     >>> mean, low, high = mean_interval(np.array([[1.0, 1.0], [3.0, np.nan]]))
     >>> mean.tolist(), low.round(1).tolist()
@@ -94,7 +98,9 @@ def mean_interval(
         variance = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
         half = t_quantile(n - 1, level) * np.sqrt(variance / np.maximum(n, 1))
         low, high = mean - half, mean + half
-        return (np.exp(mean), np.exp(low), np.exp(high)) if log else (mean, low, high)
+        if log:
+            mean, low, high = np.exp(mean), np.exp(low), np.exp(high)
+        return (mean, low, high) if bounds is None else (mean, np.clip(low, *bounds), np.clip(high, *bounds))
 
 
 def wilson_interval(successes: float, trials: float, level: float = 0.95) -> tuple[float, float]:

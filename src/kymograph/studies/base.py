@@ -78,6 +78,8 @@ class Study(ABC, Generic[Config]):
     """Further tables of summary numbers in a report: by title, the numbers with what to call them."""
     methods: ClassVar[str] = ""
     """Sentences on how the runs are made, for the methods section of a report, e.g. `SEEDED`."""
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Summary numbers and series that cannot leave a range, where their names do not say it, e.g. an accuracy in %."""
     tune: ClassVar[Tuned | Mapping[str, Tuned] | None] = None
     """How arms are tuned before they are evaluated: all of them in one way, or by name or pattern, the first that fits.
 
@@ -154,6 +156,7 @@ class Study(ABC, Generic[Config]):
             ArmSettings() if self.script is None else self.arm_settings(self.script),
             tuple(self.bookkeeping),
             tuned=self.tuning(),
+            bounds=dict(self.bounds),
         )
 
     def tuning(self) -> dict[str, Tuned]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,8 @@ from kymograph.probes.vectors import as_float64
 from kymograph.rules import RULES, make
 from kymograph.rules.base import Rule
 from kymograph.rules.feedback import feedback_hash
-from kymograph.runs.files import write_atomically
 from kymograph.runs.record import RunResult, RunSeries
+from kymograph.runs.resume import read_state, write_state
 from kymograph.runs.spec import RunSpec, settings_of
 from kymograph.studies.images import ImageSettings, seeds_by_source
 from kymograph.sweep.compute import Workplace
@@ -55,6 +54,8 @@ class Fitted:
     net: BlockNetwork
     rule: Rule
     rows: list[dict[str, Any]]
+    notes: tuple[str, ...] = ()
+    """What a reader of the run should know."""
 
     @property
     def feedback(self) -> list[Tensor]:
@@ -82,7 +83,7 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
     credit = rule.direction if rule.matrices() else None
 
     directory = work.directory(spec) if config.checkpoint_every else None
-    first, rows = _resume(directory, spec, config.epochs, checkpoint.training_state(flat, optimizer, rule))
+    first, rows, notes = _resume(directory, spec, config.epochs, checkpoint.training_state(flat, optimizer, rule))
 
     def measure(epoch: int, train_loss: float) -> None:
         row: dict[str, Any] = {"epoch": epoch, **diagnose(net, *buffer, credit), "train_loss": train_loss}
@@ -113,11 +114,9 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
             and done % config.checkpoint_every == 0
             and done < config.epochs
         ):
-            facts = {"run": spec.id, "epoch": done, "rows": json.dumps(rows)}
-            write_atomically(
-                directory / RESUME, checkpoint.pack(checkpoint.training_state(flat, optimizer, rule), facts)
-            )
-    return Fitted(config, task, batches, net, rule, rows)
+            state = {"epoch": done, "rows": rows, "training": checkpoint.training_state(flat, optimizer, rule)}
+            write_state(directory / RESUME, state, {"run": spec.id})
+    return Fitted(config, task, batches, net, rule, rows, notes)
 
 
 def make_network(config: ImageSettings, task: ImageTask, seed: int) -> BlockNetwork:
@@ -183,23 +182,24 @@ def _labelled(
 
 def _resume(
     directory: Path | None, spec: RunSpec, epochs: int, state: dict[str, Tensor]
-) -> tuple[int, list[dict[str, Any]]]:
-    """Puts back the state of a killed run; returns the epoch to go on with and the rows measured so far."""
-    if directory is None or not (directory / RESUME).exists():
-        return 0, []
-    path = directory / RESUME
-    try:
-        tensors, facts = checkpoint.unpack(path)
-        if facts.get("run") != spec.id:
-            return 0, []
-        epoch, rows = facts.get("epoch"), json.loads(facts.get("rows", "null"))
-        if not isinstance(epoch, int) or not 0 < epoch < epochs or not isinstance(rows, list):
-            raise KymographError(f"{path} does not say how far its run was")
-        checkpoint.restore(state, tensors, path)
-    except (KymographError, TypeError, ValueError) as error:
-        reason = error if isinstance(error, KymographError) else f"{path} does not say how far its run was"
-        raise KymographError(f"{reason}; delete it to start this run over") from None
-    return epoch, rows
+) -> tuple[int, list[dict[str, Any]], tuple[str, ...]]:
+    """Puts back the state of a killed run; returns the epoch to go on with, the rows measured so far, and notes.
+
+    A state that is damaged, or of other code, is not used: the run starts over, and a note says why.
+    """
+    if directory is None:
+        return 0, [], ()
+    saved, why = read_state(directory / RESUME, {"run": spec.id})
+    if saved is not None:
+        try:
+            epoch, rows = saved["epoch"], saved["rows"]
+            if not isinstance(epoch, int) or not 0 < epoch < epochs or not isinstance(rows, list):
+                raise ValueError("it does not say how far its run was")
+            checkpoint.restore(state, saved["training"], directory / RESUME)
+            return epoch, rows, ()
+        except (KymographError, KeyError, TypeError, ValueError):
+            why = "its state on disk does not fit its network"
+    return 0, [], (f"the run started over, because {why}",) if why else ()
 
 
 def result(spec: RunSpec, fitted: Fitted) -> RunResult:
@@ -252,7 +252,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         of_embed = rule.feedback_of_embed()
         summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
         facts |= marks
-    return RunResult(series, summary, checkpoint.pack(tensors, facts))
+    return RunResult(series, summary, checkpoint.pack(tensors, facts), fitted.notes)
 
 
 def _rule_tensors(rule: Rule) -> dict[str, Tensor]:

@@ -24,9 +24,21 @@ from kymograph.studies.settings import above_zero, at_least
 TRAINED_SERIES = (
     SeriesDisplay("test_accuracy", "Test accuracy", "fraction correct", log=False),
     SeriesDisplay("train_loss", "Training loss", "cross-entropy, nats", log=True),
-    SeriesDisplay("stream_norm", "The residual stream", "‖h‖, median over images", log=True, forms=OVER_DEPTH),
     SeriesDisplay(
-        "stream_grad", "The gradient on the stream", "‖∂L/∂h‖, median over images", log=True, forms=OVER_DEPTH
+        "stream_norm",
+        "The residual stream",
+        "‖h_ℓ‖, median over images",
+        log=True,
+        forms=OVER_DEPTH,
+        facts={"sites": "point of the stream", "numbers": ["final_h_L"]},
+    ),
+    SeriesDisplay(
+        "stream_grad",
+        "The gradient on the stream",
+        "‖∂L/∂h_ℓ‖, median over images",
+        log=True,
+        forms=OVER_DEPTH,
+        facts={"sites": "point of the stream", "numbers": ["final_g_2", "final_g_2_script", "final_g_2_per_error"]},
     ),
 )
 """How the series of every image study are shown."""

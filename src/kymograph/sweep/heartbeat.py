@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.documents import read_json
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.runs.processes import Process, silence, sweep_up
 from kymograph.runs.spec import slug
@@ -32,6 +33,7 @@ EVERY = 1.0
 """Seconds between two beats at the least."""
 PROOF_OF_LIFE = 10.0
 """Seconds after which a beat is written even if nothing changed, for watchers on other machines."""
+_MAX_BEAT = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,8 @@ def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
     except OSError:  # the last process to end takes the directory with it, perhaps while it is being read
         return
     for path in paths:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            facts = json.loads(path.read_bytes())
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, KymographError):
+            facts = read_json(path, _MAX_BEAT, follow=False)
             beat = Beat(
                 pid=int(facts["pid"]),
                 runs=tuple(map(str, facts["runs"])),

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.documents import parse_json
+from kymograph.foreign.files import read_bytes, read_text
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.sweep.follow_beats import missing_runs
 from kymograph.sweep.orders import Order
@@ -28,6 +30,7 @@ SLURM = ".slurm"
 _JOB, _FOLLOWED = "job", "followed"
 _UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
 """Seconds after which the files of an array that was not submitted, or is not followed, belong to nobody."""
+_MAX_TEXT = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Batch:
     def job(self) -> str | None:
         """The number of the job; None if the sweep that submitted it was killed before it wrote that down."""
         try:
-            return (self.directory / _JOB).read_text()
-        except OSError:
+            return read_text(self.directory / _JOB, _MAX_TEXT, follow=False)
+        except KymographError:
             return None
 
     def submitted(self, job: str) -> None:
@@ -58,30 +61,34 @@ class Batch:
         found: dict[str, int] = {}
         for path in self.directory.glob("*.runs"):
             try:
-                found |= dict.fromkeys(path.read_text().split(), int(path.stem))
-            except (OSError, ValueError):
+                found |= dict.fromkeys(read_text(path, _MAX_TEXT, follow=False).split(), int(path.stem))
+            except (KymographError, ValueError):
                 continue  # removed meanwhile, by another sweep that saw the array end
         return found
 
     def answers(self, index: int) -> list[dict[str, Any]]:
         """Returns what a task answered, an entry per order that it carried out."""
         try:
-            lines = (self.directory / f"{index}.answers").read_text().splitlines()
-        except OSError:
+            lines = read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines()
+        except KymographError:
             return []
-        found = []
+        found: list[dict[str, Any]] = []
         for line in lines:
             try:
-                found.append(json.loads(line))
+                answer = parse_json(line)
             except ValueError:
                 break  # the task was killed while it wrote this
+            if not isinstance(answer, dict):
+                break
+            found.append(answer)
         return found
 
     def last_words(self, index: int) -> str:
         """Returns the last line that a task wrote to its log."""
         try:
-            lines = (self.directory / f"{index}.log").read_text(errors="replace").strip().splitlines()
-        except OSError:
+            text = read_text(self.directory / f"{index}.log", _MAX_TEXT, follow=False, errors="replace")
+            lines = text.strip().splitlines()
+        except KymographError:
             return ""
         return lines[-1][:200] if lines else ""
 
@@ -133,7 +140,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
         f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
         'exec 2> "$task.log"',  # not by --output, in whose value Slurm replaces every %
         "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
-        f'exec {shlex.quote(sys.executable)} -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
+        f'exec {shlex.quote(sys.executable)} -P -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
     ]
     write_atomically(batch.directory / "batch.sh", ("\n".join(script) + "\n").encode())
     return batch

@@ -1,10 +1,9 @@
-"""Networks and unfinished runs on disk, as safetensors: no code is ever stored or run."""
+"""Trained networks on disk, as safetensors: no code is ever stored or run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +12,8 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_TENSORS, AnyPath, read_bytes
+from kymograph.foreign.tensors import tensor_header
 from kymograph.models.flat import Flat
 from kymograph.rules.base import Rule
 from kymograph.training.optimizers import Optimizer
@@ -28,18 +29,19 @@ def pack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
     return save(plain, metadata={"kymograph": json.dumps({"schema": SCHEMA, **facts}, sort_keys=True)})
 
 
-def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors and facts of a file that `pack` made; one sentence if it is cut off, foreign or newer."""
+def unpack(path: AnyPath, content: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Returns the tensors and facts of a file that `pack` made; one sentence if it is cut off, foreign or newer.
+
+    ``content`` are its bytes, if somebody has read and checked them.
+    """
+    content = read_bytes(path, MAX_TENSORS) if content is None else content
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    try:
+        facts = tensor_header(content).facts
+        schema = facts["schema"]
+        if type(schema) is not int or not isinstance(facts, dict):
+            raise ValueError("no checkpoint of ours")
         tensors = load(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        facts = json.loads(header["__metadata__"]["kymograph"])
-        schema = int(facts["schema"])
-    except (SafetensorError, KeyError, ValueError, TypeError, UnicodeDecodeError):
+    except (SafetensorError, KeyError, ValueError, TypeError):
         raise KymographError(f"{path} is cut off or not a checkpoint of kymograph") from None
     if schema > SCHEMA:
         raise KymographError(
@@ -68,16 +70,16 @@ def _named_buffers(net: nn.Module) -> dict[str, Tensor]:
     return {f"buffer.{name}": buffer for name, buffer in net.named_buffers()}
 
 
-def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: Path) -> None:
-    """Copies stored tensors into ``target`` in place; raises if a name or a shape does not fit.
+def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: AnyPath) -> None:
+    """Copies stored tensors into ``target`` in place; raises, and copies none, if a name or a shape does not fit.
 
     Files from before buffers and rules' states were stored are accepted: what they lack stays as it is.
     """
     older = not any(name.startswith(LATER) for name in stored)
-    for name, tensor in target.items():
-        if older and name.startswith(LATER):
-            continue
+    wanted = {name: tensor for name, tensor in target.items() if not (older and name.startswith(LATER))}
+    for name, tensor in wanted.items():
         if name not in stored or stored[name].shape != tensor.shape:
             raise KymographError(f"{path} does not fit this network: {name} is missing or of another shape")
-        with torch.no_grad():
+    with torch.no_grad():
+        for name, tensor in wanted.items():
             tensor.copy_(stored[name])

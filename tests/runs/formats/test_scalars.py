@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
 from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 from tests.runs.formats.trackers import awkward_store, expected
 
 
@@ -65,4 +66,4 @@ def test_a_record_without_a_time_is_of_the_beginning(tmp_path: Path) -> None:
     run = awkward_store(tmp_path).runs[0]
     status = run.directory / "status.json"
     status.write_text(status.read_text().replace('"written"', '"other"'))
-    assert written_at(run) == 0.0
+    assert written_at(StoredRun(run.directory)) == 0.0

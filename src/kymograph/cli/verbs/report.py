@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -40,8 +39,6 @@ def main(words: list[str]) -> int:
 
     study = named_study(options.study)
     archive = read_archive(options.directory, study.name)
-    for run in archive.damaged:
-        print(f"left out: {run.reason}", file=sys.stderr)
     verdicts = judge(archive, studies=study.code)
     print(write_report(archive, verdicts, Path(options.output), title=options.title or TITLE))
     return 0

@@ -44,6 +44,7 @@ def main(words: list[str]) -> int:
     """Prints the runs asked for."""
     options = parse(Options, words, "kymograph runs")
     import json
+    import sys
 
     from kymograph.lab.run_list import choose_runs, run_facts, run_table, run_text
     from kymograph.runs.archive import Archive
@@ -51,7 +52,9 @@ def main(words: list[str]) -> int:
 
     if options.json and options.path:
         raise KymographError("--json and --path print different things; choose one")
-    archive = Archive.open(options.directory)
+    archive = Archive.open(options.directory).checked(series=False)
+    for reason in archive.unreadable:
+        print(f"left out: {reason}", file=sys.stderr)
     every = named_runs(archive)
     if not every:
         raise KymographError(

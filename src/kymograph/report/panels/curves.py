@@ -17,7 +17,7 @@ def draw(request: ChartRequest) -> Chart | None:
     if array is None or len(array.labels["step"]) < 2:
         return None
     log = is_log(display, array.values)
-    arms = arm_curves(array, np.array(array.labels["step"], dtype=np.float64), log, display.bin_by)
+    arms = arm_curves(request, array, np.array(array.labels["step"], dtype=np.float64), log)
     width = max((arm.width for arm in arms.values()), default=1)
     kept = "largest value" if display.bin_by == "max" else "mean"
     remark = f"Long series are thinned: each point is the {kept} of up to {width} steps." if width > 1 else ""

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 
+from kymograph.figures.colour_range import colour_values, relative_to_start
 from kymograph.figures.kymograph import cell_edges
+from kymograph.figures.mathematics import svg_mathematics
 from kymograph.figures.scales import geometric_means, is_log_colour
 from kymograph.figures.seed_curves import binned
 from kymograph.figures.style import MAP, SIGNED_MAP
 from kymograph.report.arm_curves import LARGEST
 from kymograph.report.chart import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
-from kymograph.report.svg import Frame, Scale, element, number, picture, scale_over, thousands
+from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over, thousands
 from kymograph.statistics.intervals import mean_interval
 
 PART = {"about": "a series over training time and depth, as colour, one picture per arm", "order": 30}
 COLUMNS = 200
 """The most cells along time."""
-FRAME = Frame(height=192, top=8, bottom=38, left=60)
-BAR = Frame(width=360, height=54, left=12, right=14, top=18, bottom=24)
+FRAME = Frame(height=200, top=8, bottom=38)
+BAR = Frame(height=56, left=12, right=14, top=18, bottom=24)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ class _Cells:
 def draw(request: ChartRequest) -> Chart | None:
     """Returns one picture per arm of a series (arm, seed, step, site) on one colour scale; None if it has no value.
 
+    Of a positive series there is a second view, relative to its start; ``{"relative": True}`` among the display's
+    ``facts`` shows that one first.
+
     Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, and on a
     scale that is symmetric around 0 if some means are negative.
     """
@@ -75,20 +80,55 @@ def draw(request: ChartRequest) -> Chart | None:
     steps, sites = np.array(array.labels["step"], dtype=np.float64), tuple(map(str, array.labels["site"]))
     arms = [_cells(arm, part, steps, geometric) for arm, part in zip(array.labels["arm"], values, strict=True)
             if not np.isnan(part).all()]  # fmt: skip
-    colours = _colours(np.concatenate([arm.values.ravel() for arm in arms]), log)
+    views = {"as measured": _view([arm.values for arm in arms], log, "as measured")}
+    if (finite >= 0).all() and (finite > 0).any():
+        views["relative"] = _view([relative_to_start(arm.values.T).T for arm in arms], True, "relative")
     panels, data = [], []
-    for arm in arms:
+    for index, arm in enumerate(arms):
         edges = cell_edges(arm.x)
         left, _, width, _ = FRAME.box
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
-        panels.append(Panel(f"{arm.arm} (n = {arm.n})", _picture(request, arm, edges, sites, across, colours)))
-        data.append({"title": arm.arm, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
+        label = request.looks[arm.arm].label
+        drawn = {name: (view.values[index], view.colours) for name, view in views.items()}
+        panels.append(Panel(f"{label} (n = {arm.n})", _picture(request, label, arm, edges, sites, across, drawn)))
+        data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
                      "edges": rounded(edges), "values": rounded(arm.values),
                      "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
     facts = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites), "box": FRAME.box,
              "panels": data}  # fmt: skip
-    title = f"{display.title} through training"
-    return Chart(request.id, title, tuple(panels), _caption(arms, log, geometric), facts, _bar(colours, display.unit))
+    bars = [_bar(view, display.unit if name == "as measured" else f"{display.unit}, relative to the start")
+            for name, view in views.items()]  # fmt: skip
+    saturated = any(view.saturated for view in views.values())
+    first = "relative" if display.facts.get("relative") else "as measured"
+    return Chart(
+        request.id,
+        f"{display.title} through training",
+        tuple(panels),
+        _caption(arms, log, geometric, saturated),
+        facts,
+        Markup("").join(bars),
+        view=first if len(views) > 1 else "",
+    )
+
+
+@dataclass(frozen=True)
+class _View:
+    """The values (site, column) of every arm, and the one colour scale that shows them."""
+
+    name: str
+    values: list[np.ndarray]
+    colours: _Colours
+
+    @property
+    def saturated(self) -> bool:
+        """Whether some values lie beyond the colours."""
+        finite = np.concatenate([part[np.isfinite(part)] for part in self.values])
+        scale = self.colours.scale
+        return bool((finite < scale.low * (1 - 1e-9)).any() or (finite > scale.high * (1 + 1e-9)).any())
+
+
+def _view(values: list[np.ndarray], log: bool, name: str) -> _View:
+    return _View(name, values, _colours(colour_values([part.T for part in values], log), log))
 
 
 def _cells(arm: str, values: np.ndarray, steps: np.ndarray, geometric: bool) -> _Cells:
@@ -105,13 +145,15 @@ def _cells(arm: str, values: np.ndarray, steps: np.ndarray, geometric: bool) -> 
     return _Cells(arm, n, x, thin, fewest, -(-int(present.sum()) // COLUMNS))
 
 
-def _caption(arms: Sequence[_Cells], log: bool, geometric: bool) -> str:
+def _caption(arms: Sequence[_Cells], log: bool, geometric: bool, saturated: bool) -> str:
     mean = "geometric mean" if geometric else "mean"
     zeros = log and any((arm.values == 0).any() for arm in arms)
     caption = (
         f"Depth runs down, training to the right; colour is the {mean} over {seeds_text([arm.n for arm in arms])} per "
         f"arm, on one {'log ' if log else ''}scale for all panels; grey: {'exactly 0, or ' if zeros else ''}no value."
     )
+    if saturated:
+        caption += " Colours cover what follows the first step; values beyond them have the colour of the nearer end."
     width = max(arm.width for arm in arms)
     return caption + (f" Long series are thinned: each cell is the mean of up to {width} steps." if width > 1 else "")
 
@@ -127,23 +169,30 @@ def _colours(values: np.ndarray, log: bool) -> _Colours:
 
 
 def _picture(
-    request: ChartRequest, arm: _Cells, edges: np.ndarray, sites: tuple[str, ...], across: Scale, colours: _Colours
+    request: ChartRequest,
+    label: str,
+    arm: _Cells,
+    edges: np.ndarray,
+    sites: tuple[str, ...],
+    across: Scale,
+    views: Mapping[str, tuple[np.ndarray, _Colours]],
 ) -> Markup:
     left, top, width, height = FRAME.box
     x, values = arm.x, arm.values
-    if len(x) > 2 and not np.allclose(np.diff(x), x[1] - x[0]):
-        # A picture has columns of one width, so cells of different widths are sampled.
-        grid = np.linspace(edges[0], edges[-1], 2 * COLUMNS, endpoint=False) + (edges[-1] - edges[0]) / (4 * COLUMNS)
-        values = values[:, np.clip(np.searchsorted(edges, grid, side="right") - 1, 0, len(x) - 1)]
-    parts: list[object] = [
-        element("rect", class_="missing", x=left, y=top, width=width, height=height),
-        element("image", href=_png(colours.pixels(values)), x=left, y=top, width=width, height=height,
-                preserveAspectRatio="none"),
-    ]  # fmt: skip
+    parts: list[object] = [element("rect", class_="missing", x=left, y=top, width=width, height=height)]
+    for name, (cells, colours) in views.items():
+        if len(x) > 2 and not np.allclose(np.diff(x), x[1] - x[0]):
+            # A picture has columns of one width, so cells of different widths are sampled.
+            reach = edges[-1] - edges[0]
+            grid = np.linspace(edges[0], edges[-1], 2 * COLUMNS, endpoint=False) + reach / (4 * COLUMNS)
+            cells = cells[:, np.clip(np.searchsorted(edges, grid, side="right") - 1, 0, len(x) - 1)]
+        parts.append(element("image", class_=f"view {name.replace(' ', '-')}", href=_png(colours.pixels(cells)), x=left,
+                             y=top, width=width, height=height, preserveAspectRatio="none"))  # fmt: skip
     row = height / len(sites)
     for index in range(0, len(sites), -(-len(sites) // 7)):
         name = sites[index] if len(sites[index]) <= 8 else sites[index][:7] + "…"
-        parts.append(element("text", name, x=left - 6, y=top + (index + 0.5) * row + 4, text_anchor="end"))
+        at = top + (index + 0.5) * row + 4
+        parts.append(element("text", svg_mathematics(name), x=left - 6, y=at, text_anchor="end"))
     for tick in across.ticks(4):
         if edges[0] <= tick <= edges[-1]:
             at = across.at(tick)
@@ -154,11 +203,12 @@ def _picture(
     finite = values[np.isfinite(values)]
     span = f", from {number(finite.min())} to {number(finite.max())}" if len(finite) else ""
     display = request.display
-    return picture(FRAME, f"{display.title}, {arm.arm}: {display.unit} over {request.time} and depth{span}", *parts)
+    return picture(FRAME, f"{display.title}, {label}: {display.unit} over {request.time} and depth{span}", *parts)
 
 
-def _bar(colours: _Colours, unit: str) -> Markup:
+def _bar(view: _View, unit: str) -> Markup:
     left, top, width, height = BAR.box
+    colours = view.colours
     strip = np.linspace(0, 1, 256)[None]
     plain = _Colours(Scale(0, 1, 0, 1), colours.map)
     shown = Scale(colours.scale.low, colours.scale.high, left, left + width, colours.scale.log)
@@ -166,13 +216,15 @@ def _bar(colours: _Colours, unit: str) -> Markup:
         element("image", href=_png(plain.pixels(strip)), x=left, y=top, width=width, height=height,
                 preserveAspectRatio="none")
     ]  # fmt: skip
-    for tick in shown.ticks(5):
+    ticks = shown.ticks(5)
+    for tick, text in zip(ticks, labels(ticks), strict=True):
         at = shown.at(tick)
         parts.append(element("line", class_="axis", x1=at, x2=at, y1=top + height, y2=top + height + 3))
-        parts.append(element("text", number(tick), x=at, y=top + height + 15, text_anchor="middle"))
+        parts.append(element("text", text, x=at, y=top + height + 15, text_anchor="middle"))
     scale = " (log scale)" if shown.log else ""
-    parts.append(element("text", unit + scale, class_="label", x=left, y=12))
-    return picture(BAR, f"colour scale, {unit}: {number(shown.low)} to {number(shown.high)}", *parts)
+    parts.append(element("text", svg_mathematics(unit + scale), class_="label", x=left, y=12))
+    label = f"colour scale, {unit}: {number(shown.low)} to {number(shown.high)}"
+    return element("div", picture(BAR, label, *parts), class_=f"view {view.name.replace(' ', '-')}")
 
 
 def _png(rgba: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""Null distributions: densities of a statistic under each null, with every seed's observed value marked.
+"""Null distributions: a ridge per null, the density of a statistic under it, with every seed's observed value.
 
 The display's ``facts`` say what is compared:
 
@@ -14,24 +14,27 @@ The display's ``facts`` say what is compared:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import ArmLook
 from kymograph.report.chart import Chart, ChartRequest, Key, Panel, table_data
-from kymograph.report.svg import Frame, Scale, axes, element, number, picture, scale_over
+from kymograph.report.svg import Frame, Scale, element, labels, number, picture, scale_over
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.runs.headlines import is_number
 from kymograph.runs.stored import StoredRun
 
 PART = {"about": "densities of a statistic under its nulls, with the observed values marked", "order": 10}
-FRAME = Frame()
-BINS = 40
-OBSERVED_COLOUR = 1
-NULL_COLOURS = (2, 0, 3, 4, 5)
+FRAME = Frame(left=12, top=10)
+BINS = 60
+ROW = 46
+"""Pixels from one null to the next."""
+OVERLAP = 0.68
+"""How high a density is, in rows; its name stands above it."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,15 @@ def draw(request: ChartRequest) -> Chart | None:
         if not draws or not observed:
             continue
         most_draws = max([most_draws, *(len(values) for values in draws.values())])
-        panel, table = _panel(arm, draws, observed, request.display, facts)
+        panel, table = _panel(request.looks[arm], draws, observed, request.display, facts)
         panels.append(panel)
         rows += table
     if not panels:
         return None
     caption = (
-        f"Densities of the {facts.quantity}, up to {most_draws:,} draws of each null pooled over seeds; vertical "
-        f"lines: {facts.observed_label}, one per seed. A line within a density is what that null gives by chance."
+        f"Ridges: densities of the {facts.quantity} under each null, up to {most_draws:,} draws pooled over seeds, "
+        f"each as high as its row; vertical lines: {facts.observed_label}, one per seed. A line within a ridge is what "
+        "that null gives by chance."
     )
     data = table_data(("panel", "what", "seed", "from", "to", "value"), rows)
     caption = f"{caption} {facts.remark}".strip()
@@ -117,47 +121,56 @@ def _draws(runs: Sequence[StoredRun], name: str, site: str | None) -> np.ndarray
 
 
 def _panel(
-    arm: str,
+    look: ArmLook,
     draws: Mapping[str, np.ndarray],
     observed: Sequence[tuple[int, float]],
     display: SeriesDisplay,
     facts: NullFacts,
 ) -> tuple[Panel, list[tuple]]:
-    left, top, width, height = FRAME.box
+    """Returns one arm's ridgelines, a density per null, each as high as its row, and lines at the observed values."""
     everything = np.concatenate([*draws.values(), [value for _, value in observed]])
+    frame = Frame(height=FRAME.top + ROW * len(draws) + FRAME.bottom, left=FRAME.left, top=FRAME.top)
+    left, top, width, height = frame.box
     x = scale_over(everything, left, left + width, False)
     lowest, highest = float(everything.min()), float(everything.max())
     edges = np.linspace(lowest, highest, BINS + 1) if highest > lowest else np.array([x.low, x.high])
-    densities = {name: np.histogram(values, edges, density=True)[0] for name, values in draws.items()}
-    peak = max(float(values.max()) for values in densities.values())
-    y = Scale(0.0, peak * 1.05, top + height, top)
-    shapes, keys = [], []
+    shapes: list[object] = []
     rows: list[tuple] = []
-    for index, (name, values) in enumerate(densities.items()):
-        colour = NULL_COLOURS[index % len(NULL_COLOURS)]
-        points = [(x.at(edges[0]), y.at(0.0))]
-        for low, high, value in zip(edges[:-1], edges[1:], values, strict=True):
-            points += [(x.at(low), y.at(value)), (x.at(high), y.at(value))]
-            rows.append((arm, name, None, float(low), float(high), float(value)))
-        points.append((x.at(edges[-1]), y.at(0.0)))
-        path = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points) + "Z"
-        shapes.append(element("path", class_=f"interval c{colour}", d=path))
-        shapes.append(element("path", class_=f"outline c{colour}", d=path))
-        keys.append(Key(f"null: {facts.nulls[name]}", colour, f"n = {len(draws[name]):,} draws", "area"))
+    targets: list[object] = []  # targets are transparent, in front of everything: what the pointer meets
+    for index, (name, values) in enumerate(draws.items()):
+        density = np.histogram(values, edges, density=True)[0]
+        base = top + ROW * (index + 1)
+        y = Scale(0.0, float(density.max()), base, base - ROW * OVERLAP)
+        corners = [(x.at(edges[0]), float(base))]
+        for low, high, value in zip(edges[:-1].tolist(), edges[1:].tolist(), density.tolist(), strict=True):
+            corners += [(x.at(low), y.at(value)), (x.at(high), y.at(value))]
+            rows.append((look.label, name, None, low, high, value))
+            tip = (
+                f"{facts.nulls[name]}, {facts.short} {number(low, 3)} to {number(high, 3)}: density {number(value, 3)}"
+            )
+            targets.append(element("rect", class_="hit", data_tip=tip, x=x.at(low), y=base - ROW,
+                                   width=x.at(high) - x.at(low), height=ROW))  # fmt: skip
+        path = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in [*corners, (x.at(edges[-1]), base)]) + "Z"
+        shapes.append(element("path", class_="ridge", d=path))
+        title = f"{facts.nulls[name]}, {len(values):,} draws"
+        shapes.append(element("text", title, class_="label", x=left, y=base - ROW + 12))
     for seed, value in observed:
         at = x.at(value)
-        shapes.append(element("line", class_=f"mean c{OBSERVED_COLOUR}", x1=at, x2=at, y1=top, y2=top + height))
-        rows.append((arm, "observed", seed, None, None, value))
-    targets: list[object] = []  # transparent, in front of everything: what the pointer meets
-    for index, (low, high) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
-        inside = "; ".join(f"{facts.nulls[name]} {number(float(d[index]), 3)}" for name, d in densities.items())
-        tip = f"{facts.short} {number(low, 3)} to {number(high, 3)}: density {inside}"
-        targets.append(element("rect", class_="hit", data_tip=tip, x=x.at(low), y=top, width=x.at(high) - x.at(low),
-                               height=height))  # fmt: skip
-    for seed, value in observed:
+        shapes.append(element("line", class_=f"mean c{look.colour}", x1=at, x2=at, y1=top, y2=top + height))
+        rows.append((look.label, "observed", seed, None, None, value))
         tip = f"seed {seed}: observed {facts.short} {number(value)}"
-        targets.append(element("rect", class_="hit", data_tip=tip, x=x.at(value) - 4, y=top, width=8, height=height))
-    keys.append(Key("observed", OBSERVED_COLOUR, f"n = {len(observed)}"))
-    label = f"{display.title}, {arm}: null densities of the {facts.quantity} and {len(observed)} observed values"
-    frame = axes(FRAME, x, y, facts.x_label, display.unit)
-    return Panel(arm, picture(FRAME, label, frame, *shapes, *targets), tuple(keys)), rows
+        targets.append(element("rect", class_="hit", data_tip=tip, x=at - 4, y=top, width=8, height=height))
+    label = f"{display.title}, {look.label}: null densities of the {facts.quantity} and {len(observed)} observed values"
+    shown = [*_axis(frame, x, facts.x_label), *shapes, *targets]
+    key = Key(f"{look.label}, observed", look.colour, f"n = {len(observed)}")
+    return Panel(look.label, picture(frame, label, *shown), (key,)), rows
+
+
+def _axis(frame: Frame, x: Scale, label: str) -> Iterator[object]:
+    left, top, width, height = frame.box
+    bottom, ticks = top + height, x.ticks()
+    for tick, text in zip(ticks, labels(ticks), strict=True):
+        yield element("line", class_="grid", x1=x.at(tick), x2=x.at(tick), y1=top, y2=bottom)
+        yield element("text", text, x=x.at(tick), y=bottom + 15, text_anchor="middle")
+    yield element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom)
+    yield element("text", label, class_="label", x=left + width / 2, y=frame.height - 4, text_anchor="middle")

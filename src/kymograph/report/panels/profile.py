@@ -20,7 +20,7 @@ def draw(request: ChartRequest) -> Chart | None:
     final = last_values(array)
     log = is_log(display, final.values)
     sites = array.labels["site"]
-    arms = arm_curves(final, np.arange(len(sites), dtype=np.float64), log, display.bin_by)
+    arms = arm_curves(request, final, np.arange(len(sites), dtype=np.float64), log)
     title = f"{display.title}, along depth"
     if array.shape[2] > 1:
         title += f" at the last {(request.time.split() or ['step'])[-1]}"

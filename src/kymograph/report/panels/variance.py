@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from kymograph.claims.ratios import compared_as_ratios, registered_claims
+from kymograph.figures.arm_looks import ArmLook
 from kymograph.report.chart import Chart, ChartRequest, Key, Panel, table_data
 from kymograph.report.svg import Frame, Scale, element, labels, number, picture
 from kymograph.report.variance_sources import (
@@ -54,7 +55,7 @@ def draw(request: ChartRequest) -> Chart | None:
                 x = _scale(here.values())
                 cut = cut or any(spread.high > x.high for one in here.values() for spread in one.sources)
                 title = ", ".join(filter(None, (headlines[key], group.title)))
-                colours = {arm: request.colours[arm] for arm in group.arms}
+                colours = {arm: request.looks[arm] for arm in group.arms}
                 panels.append(Panel(title, _picture(here, colours, x), _keys(here, colours)))
     return Chart(request.id, TITLE, tuple(panels), _caption(arms, cut), table_data(COLUMNS, [*_rows(arms)]))
 
@@ -76,10 +77,10 @@ def _scale(numbers: Iterable[NumberSpread]) -> Scale:
     return Scale(0.0, 1.04 * end if end > 0 else 1.0, left, left + width)
 
 
-def _keys(here: Mapping[str, NumberSpread], colours: Mapping[str, int]) -> tuple[Key, ...]:
+def _keys(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook]) -> tuple[Key, ...]:
     return tuple(
-        Key(arm, colour, f"n = {_range([spread.n for spread in here[arm].sources])}")
-        for arm, colour in colours.items()
+        Key(look.label, look.colour, f"n = {_range([spread.n for spread in here[arm].sources])}", dash=look.dash)
+        for arm, look in colours.items()
         if arm in here
     )
 
@@ -88,7 +89,7 @@ def _range(counts: Sequence[int]) -> str:
     return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
 
 
-def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, int], x: Scale) -> Markup:
+def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x: Scale) -> Markup:
     """Returns the picture of one number: a row per source, in it a dot and an interval per arm.
 
     An arm has its place and colour in every picture, also where others lack the number.
@@ -110,18 +111,19 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, int], x: Sc
         if source == ALL and len(sources) > 1:  # the others are parts of it, or beside it
             end = top + row
             parts.append(element("line", class_="limit", x1=4, x2=left + width, y1=end, y2=end))
-        for index, (arm, colour) in enumerate(colours.items()):
+        for index, (arm, look) in enumerate(colours.items()):
             y = middle + (index - (len(colours) - 1) / 2) * LINE
             for spread in here[arm].sources if arm in here else ():
                 if spread.source == source:
-                    parts += _mark(arm, spread, x, y, colour)
+                    parts += _mark(look, spread, x, y)
     title = f"sd of {next(iter(here.values())).title}"
     axis = element("text", title, class_="label", x=left + width / 2, y=bottom + 33, text_anchor="middle")
     return picture(frame, f"{TITLE}: {title} by source, {', '.join(here)}", *parts, axis)
 
 
-def _mark(arm: str, spread: SourceSpread, x: Scale, y: float, colour: int) -> list[object]:
+def _mark(look: ArmLook, spread: SourceSpread, x: Scale, y: float) -> list[object]:
     """Returns a dot at the deviation, a line over its interval, and what the pointer meets."""
+    arm, colour = look.label, look.colour
     low, high = x.at(min(spread.low, x.high)), x.at(min(spread.high, x.high))
     if spread.idle:
         tip = f"{arm}, {spread.source}: does nothing, all {spread.n} runs agree"

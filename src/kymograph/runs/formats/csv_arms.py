@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.runs.record import RunSeries
+from kymograph.foreign.documents import read_csv
+from kymograph.foreign.files import is_directory
+from kymograph.runs.typed_record import RunSeries
+from kymograph.streams import MAX_SEED
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class ImportedRun:
 def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
     """Returns the runs of a directory of CSV files with columns seed, step and value, one file per series."""
     place = Path(directory)
-    files = sorted(place.glob("*.csv")) if place.is_dir() else []
+    files = sorted(place.glob("*.csv")) if is_directory(place) else []
     if not files:
         raise KymographError(f"{place} holds no CSV file with the columns seed, step and value")
     by_seed: dict[int, dict[str, list[tuple[int, float]]]] = {}
@@ -53,18 +55,13 @@ def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
 
 def _csv_rows(path: Path) -> list[tuple[int, int, float]]:
     rows = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            lacking = [name for name in ("seed", "step", "value") if name not in (reader.fieldnames or [])]
-            if lacking:
-                raise KymographError(f"{path} has no column {lacking[0]!r}; it needs seed, step and value")
-            for number, row in enumerate(reader, start=2):
-                try:
-                    value = math.nan if row["value"] in ("", None) else float(row["value"])
-                    rows.append((int(row["seed"]), int(row["step"]), value))
-                except (TypeError, ValueError):
-                    raise KymographError(f"{path}, line {number} is not a seed, a step and a value") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise KymographError(f"{path} is not a CSV file") from None
+    for number, row in enumerate(read_csv(path, columns=("seed", "step", "value")), start=2):
+        try:
+            text = row["value"]
+            seed, step = int(row["seed"] or ""), int(row["step"] or "")
+            if max(abs(seed), abs(step)) > MAX_SEED:
+                raise ValueError("out of range")
+            rows.append((seed, step, float(text) if text else math.nan))
+        except ValueError:
+            raise KymographError(f"{path}, line {number} is not a seed, a step and a value") from None
     return rows

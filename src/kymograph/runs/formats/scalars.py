@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph.runs import record
-from kymograph.runs.files import read_json
 from kymograph.runs.stored import StoredRun
 
 
@@ -55,8 +53,7 @@ def summary_words(run: StoredRun) -> dict[str, str]:
 
 def written_at(run: StoredRun) -> float:
     """Returns when the run was stored, in seconds since 1970, so that exporting twice gives the same bytes."""
-    text = read_json(run.directory / record.STATUS).get("written")
     try:
-        return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
-    except ValueError:
+        return float(calendar.timegm(time.strptime(run.written, "%Y-%m-%dT%H:%M:%SZ")))
+    except (ValueError, OverflowError):
         return 0.0

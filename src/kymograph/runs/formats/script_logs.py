@@ -7,7 +7,6 @@ A log holds ``bp_log`` and ``dfa_log``, lists of one entry per measured epoch. T
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.foreign.documents import read_json
+from kymograph.foreign.files import MAX_TABLE, is_directory, is_file
 from kymograph.runs.headlines import is_number
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
 _HIDDEN = ("hidden_norms", "hidden_norms_cls")
 _GRADIENT = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
-_LARGEST_FILE = 256 * 2**20
 _SETUP = ("epochs", "lr", "wd", "depth", "d_hidden", "no_residual_add", "w2_std", "random_targets", "model", "data",
           "batch_size", "expansion")  # fmt: skip
 
@@ -107,12 +107,12 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
     """Reads script logs from files, or from every ``*.json`` of a directory; one sentence names a bad one."""
     files: list[Path] = []
     for given in map(Path, paths):
-        if given.is_dir():
+        if is_directory(given):
             inside = sorted(given.glob("*.json"))
             if not inside:
                 raise KymographError(f"there is no log (*.json) in {given}")
             files += inside
-        elif given.is_file():
+        elif is_file(given):
             files.append(given)
         else:
             raise KymographError(f"there is no log {given}")
@@ -144,14 +144,7 @@ def one_setup(trajectories: Sequence[Trajectory]) -> None:
 
 def _read(path: Path, unknown_seed: int) -> list[Trajectory]:
     foreign = KymographError(f"{path} is not a log of the snapshot script (it needs bp_log or dfa_log)")
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise KymographError(f"{path} is larger than any log of the snapshot script; it was not read")
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise KymographError(f"{path} is cut off or not JSON") from None
+    content = read_json(path, MAX_TABLE)
     if not isinstance(content, dict):
         raise foreign
     config = content.get("config")

@@ -64,7 +64,7 @@ class Audit(ImageStudy[AuditConfig]):
     config_type = AuditConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
-        "final_h_L": "||h_L||",
+        "final_h_L": "‖h_L‖",
     }
     drawings = {  # noqa: RUF012
         "audit-ladder": Drawing("ladder", "test accuracy over the number of last blocks that learn, by rule"),
@@ -74,9 +74,15 @@ class Audit(ImageStudy[AuditConfig]):
         """Returns, for each rule, the rungs of the ladder; 0 is the frozen baseline."""
         return [
             Arm(f"{rule}/last{k}", f"{rule}, the last {k} blocks learn" if k else f"{rule}, no block learns",
-                {**treatment, "last": k}, default=k <= 4)
+                {**treatment, "last": k}, default=k <= 4, panel=rule.upper(),
+                label=f"{rule.upper()}, {_blocks(k)}",
+                colour="blue" if rule == "bp" else "vermilion")
             for rule, treatment in _RULES.items() for k in range(DEEPEST + 1)
         ]  # fmt: skip
+
+
+def _blocks(last: int) -> str:
+    return "no block" if last == 0 else "last block" if last == 1 else f"last {last} blocks"
 
 
 STUDY = Audit

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import COLOURS, LabFigure, styled
+from kymograph.figures.style import LabFigure, styled
 from kymograph.runs.store import Store
+from kymograph.studies.audit import Audit
 
 
 @styled
@@ -20,11 +22,13 @@ def ladder(store: Store) -> LabFigure:
     axes = figure.subplots()
     rules = tuple(dict.fromkeys(str(run.config["rule"]) for run in runs))
     rungs = np.array(sorted({int(run.config["last"]) for run in runs}))
-    for rule, colour in zip(rules, COLOURS, strict=False):
+    looks = arm_looks(Audit().declaration())
+    for rule in rules:
         mine = {(run.seed, run.config["last"]): run.summary["test_accuracy"] for run in runs.where(rule=rule)}
         seeds = tuple(dict.fromkeys(seed for seed, _ in mine))
         values = np.array([[mine.get((seed, rung), np.nan) for rung in rungs] for seed in seeds], dtype=np.float64)
-        seed_curves(figure, axes, "ladder", rule, rungs, values, seeds, colour, False, marker="o")
+        colour = looks[f"{rule}/last0"].hex
+        seed_curves(figure, axes, "ladder", rule.upper(), rungs, values, seeds, colour, False, marker="o")
     axes.set_xlabel("last blocks that learn")
     axes.set_ylabel("test accuracy")
     axes.set_xticks(rungs)

@@ -68,7 +68,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
-        "final_h_L": "||h_L||",
+        "final_h_L": "‖h_L‖",
         "deep_cosine": "deep cosine",
         "deep_null_mean": "fresh B",
         "deep_p": "p",
@@ -100,7 +100,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
         PublishedValue("penalised", "test_accuracy", "test accuracy", ".360 ± .001", 0.359, 0.361, _PUBLISHED),
         PublishedValue("penalised", "deep_cosine", "deep cosine", "+.151 ± .025", 0.126, 0.176, _PUBLISHED),
         PublishedValue(
-            "penalised", "final_h_L", "||h_L||", "4e4", 3.5e4, 4.5e4, _PUBLISHED,
+            "penalised", "final_h_L", "‖h_L‖", "4e4", 3.5e4, 4.5e4, _PUBLISHED,
             "not explained; accuracy and deep cosine agree",
         ),
         PublishedValue("vanilla", "test_accuracy", "test accuracy", ".301 ± .005", 0.296, 0.306, _PUBLISHED),
@@ -117,10 +117,16 @@ class Calibration(ImageStudy[CalibrationConfig]):
     def arms(self) -> Sequence[Arm]:
         """Returns DFA without penalty, with the published one, and with others."""
         return [
-            Arm("vanilla", "DFA as the script does it", {"penalty": 0.0}, default=True),
-            Arm("penalised", "plus 0.01 ||f||^2 per block", {"penalty": 0.01}, default=True),
-            *(Arm(f"penalised/{value:g}", f"plus {value:g} ||f||^2 per block", {"penalty": value}) for value in SWEEP),
-        ]
+            Arm("vanilla", "DFA as the script does it", {"penalty": 0.0}, default=True, label="DFA",
+                colour="vermilion", baseline=True),
+            Arm("penalised", "plus 0.01 ‖f‖² per block", {"penalty": 0.01}, default=True, label="DFA, penalty 0.01",
+                colour="purple", dash="long"),
+            *(
+                Arm(f"penalised/{value:g}", f"plus {value:g} ‖f‖² per block", {"penalty": value},
+                    label=f"DFA, penalty {value:g}", colour="purple")
+                for value in SWEEP
+            ),
+        ]  # fmt: skip
 
 
 STUDY = Calibration

@@ -8,8 +8,9 @@ import numpy as np
 
 from kymograph.analysis.nulls import REFERENCE, null_label
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.layout import legends
-from kymograph.figures.style import COLOURS, LabFigure, panel_grid, stroke, styled
+from kymograph.figures.style import LabFigure, panel_grid, stroke, styled
 from kymograph.runs.store import Store
 
 SHOWN = (REFERENCE, "rows", "columns")

@@ -81,6 +81,32 @@ SWEEP_MAX_NORM = (0.1, 0.3, 3.0)  # 1.0 is the arm `clip`, no threshold is `no_c
 SWEEP_BATCH = (4, 16, 64)
 
 
+RATIOS = {"extreme": "99:1", "moderate": "80:20"}
+_CLIPPING = {"none": "no clipping", "norm": "clipped", "value": "clipped by value", "percentile": "clipped adaptively"}
+
+
+def _shown(arm: Arm) -> Arm:
+    """Returns an arm with how it is shown: its label, the panel that it shares, and its colour.
+
+    The arms of the two imbalances have one colour per kind of clipping; those of the sweeps take what is free.
+    """
+    settings, words = arm.treatment, arm.name.removeprefix("learnable/").split("/")
+    data = f"{words[1]} % rare" if words[0] == "imbalance" else RATIOS[words[0]]
+    data = f"learnable {data}" if settings["data"] == "learnable" else data
+    label = [data, _CLIPPING[settings["clip"]]]
+    panel, colour = data, {"none": "green", "norm": "purple"}.get(settings["clip"], "")
+    if "max_norm" in settings:
+        label.append(f"threshold {settings['max_norm']:g}")
+    if "batch_size" in settings:
+        label.append(f"batch {settings['batch_size']}")
+        panel, colour = f"{data}, by batch size", ""
+    elif "max_norm" in settings or settings["clip"] in ("value", "percentile"):
+        panel, colour = f"{data}, by threshold", ""
+    elif words[0] == "imbalance":
+        panel, colour = "by imbalance", ""
+    return replace(arm, label=", ".join(label), panel=panel[:1].upper() + panel[1:], colour=colour)
+
+
 class Clipping(Study[ClippingConfig]):
     """Clipping under class imbalance."""
 
@@ -93,28 +119,48 @@ class Clipping(Study[ClippingConfig]):
     config_type = ClippingConfig
     largest_stack = 256
     headlines = {  # noqa: RUF012
-        "weight_norm_roughness": "jitter of ||w||",
-        "effective_dim_std": "std of effective dim.",
-        "spike_ratio": "||g|| rare / common",
+        "weight_norm_roughness": "jitter of ‖w‖",
+        "effective_dim_std": "sd of effective dim.",
+        "spike_ratio": "‖g‖ at rare / common samples",
         "final_rare_acc": "final rare accuracy",
         "bayes_rare_acc": "Bayes rare accuracy",
     }
     series = (
         SeriesDisplay("loss", "Training loss", "cross-entropy, nats", log=True),
         SeriesDisplay("weight_norm", "Weight norm", "‖w‖", log=False),
-        SeriesDisplay("weight_norm_change", "Change of the weight norm per step", "|Δ‖w‖|", log=True, bin_by="max"),
+        SeriesDisplay(
+            "weight_norm_change",
+            "Change of the weight norm per step",
+            "|Δ‖w‖|",
+            log=True,
+            bin_by="max",
+            facts={"numbers": ["weight_change_max"]},
+        ),
         SeriesDisplay("grad_norm", "Gradient norm before clipping", "‖g‖", log=True, bin_by="max"),
         SeriesDisplay("effective_dim", "Effective dimension of the embedding", "dimensions", log=False),
-        SeriesDisplay("accuracy", "Accuracy on the rare class", "fraction correct", log=False, site="class_1"),
-        SeriesDisplay("heldout_rare_prob", "Held-out rare samples", "probability of the rare class", log=False),
+        SeriesDisplay(
+            "accuracy",
+            "Accuracy on the rare class",
+            "fraction correct",
+            log=False,
+            site="class_1",
+            facts={"numbers": ["final_rare_acc"]},
+        ),
+        SeriesDisplay(
+            "heldout_rare_prob",
+            "Held-out rare samples",
+            "probability of the rare class",
+            log=False,
+            facts={"numbers": ["early_rare_prob", "rare_steps_to_learn"]},
+        ),
     )
     tables = {  # noqa: RUF012
         "What the script prints": {
-            "weight_norm_std": "std of ‖w‖",
+            "weight_norm_std": "sd of ‖w‖",
             "weight_change_max": "largest change of ‖w‖",
             "grad_norm_max": "largest ‖g‖",
             "clipping_ratio": "largest ‖g‖ / threshold",
-            "effective_dim_std": "std of effective dim.",
+            "effective_dim_std": "sd of effective dim.",
             "final_rare_acc": "final rare accuracy",
         },
         "Learning the rare class": {
@@ -123,7 +169,7 @@ class Clipping(Study[ClippingConfig]):
             "final_heldout_rare_acc": "final held-out accuracy",
             "heldout_bayes_rare_acc": "Bayes, held-out",
             "rare_excess_loss": "loss above that of its frequency",
-            "heldout_rare_excess_loss": "the same, held-out",
+            "heldout_rare_excess_loss": "held-out loss above that of its frequency",
         },
     }
     drawings = {  # noqa: RUF012
@@ -188,7 +234,7 @@ class Clipping(Study[ClippingConfig]):
                 treatment = {"clip": clip, "data": "script", "n_rare": 10 * percent}
                 about = f"{percent} % of 1,000 samples are rare"
                 arms.append(Arm(f"imbalance/{percent}/{name}", about, treatment, {"epochs": 10}))
-        return [replace(arm, panel=arm.name.rpartition("/")[0]) for arm in arms]
+        return [_shown(arm) for arm in arms]
 
     def stack_key(self, config: ClippingConfig) -> tuple:
         """Runs of one shape and length train together; clipping, rate, imbalance and data are per replica."""

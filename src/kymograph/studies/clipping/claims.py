@@ -26,6 +26,7 @@ that clipping delays the rare class by some 400 steps. Other seeds (``--seeds``)
 from __future__ import annotations
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.studies.clipping import RATIOS
 
 VARIATION = "script 000, lines 491-495 (prediction 2): the effective dimension varies more without clipping"
 COLLAPSE = "script 000, line 491 (prediction 2), fourth row of panels: without clipping representations collapse"
@@ -35,7 +36,6 @@ LARGEST_CHANGE = "script 000, lines 506-507, second row of panels: clipping limi
 SPIKES = "script 000, lines 7 and 13: gradients spike at rare samples; announced there and never measured"
 NOT_LEARNED = "script 000, line 5: with 99:1 neither model learns the rare class"
 
-RATIOS = {"extreme": "99:1", "moderate": "80:20"}
 DIMENSIONS = 0.16
 TWICE_AS_LIKELY = 0.69
 """log 2, in nats."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.layout import legends, legends_above_data
 from kymograph.figures.looks import current_look
 from kymograph.figures.seed_curves import Bin, seed_curves
-from kymograph.figures.style import COLOURS, LabFigure, dot, label_panel, sheet, stroke, styled
+from kymograph.figures.style import LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun

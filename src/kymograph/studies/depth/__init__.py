@@ -54,11 +54,25 @@ class DepthConfig:
 
 
 WIRINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "plain": ("h <- relu(W h)", {"skip": False, "branch": "one", "prenorm": False}),
-    "residual": ("h <- h + relu(W h)", {"skip": True, "branch": "one", "prenorm": False}),
-    "residual/scaled": ("h <- h + relu(W h) / sqrt(layers)", {"skip": True, "branch": "scaled", "prenorm": False}),
-    "residual/zero": ("h <- h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero", "prenorm": False}),
-    "residual/prenorm": ("h <- h + relu(W LN(h))", {"skip": True, "branch": "one", "prenorm": True}),
+    "plain": ("h ← relu(W h)", {"skip": False, "branch": "one", "prenorm": False}),
+    "residual": ("h ← h + relu(W h)", {"skip": True, "branch": "one", "prenorm": False}),
+    "residual/scaled": ("h ← h + relu(W h) / √layers", {"skip": True, "branch": "scaled", "prenorm": False}),
+    "residual/zero": ("h ← h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero", "prenorm": False}),
+    "residual/prenorm": ("h ← h + relu(W LN(h))", {"skip": True, "branch": "one", "prenorm": True}),
+}
+LABELS = {
+    "plain": "plain",
+    "residual": "residual",
+    "residual/scaled": "residual, scaled",
+    "residual/zero": "residual, zero-initialised",
+    "residual/prenorm": "residual, pre-norm",
+}
+_LOOKS: dict[str, dict[str, Any]] = {
+    "plain": {"colour": "black"},
+    "residual": {"colour": "orange"},
+    "residual/scaled": {"colour": "sky"},
+    "residual/zero": {"colour": "green", "dash": "short"},
+    "residual/prenorm": {"colour": "purple", "dash": "short"},
 }
 SWEEP_LAYERS = (5, 10, 50, 100)  # 20 is the default
 SWEEP_WIDTH = (16, 32, 128, 256)  # 64 is the default
@@ -90,11 +104,11 @@ class Depth(Study[DepthConfig]):
         SeriesDisplay(
             "pre_backward_gain", "Backward gain before the ReLU", "gain of ‖∂L/∂z‖ per layer", site="estimate"
         ),
-        SeriesDisplay("stream_norm", "The stream", "‖h‖, median over samples", log=True, forms=OVER_DEPTH),
-        SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h‖", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("stream_norm", "The stream", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h_ℓ‖", log=True, forms=OVER_DEPTH),
         SeriesDisplay("pre_mean", "Mean before the ReLU", "mean", log=False, forms=("profile",)),
         SeriesDisplay("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
-        SeriesDisplay("grad_norm", "Gradient before the ReLU", "‖∂L/∂z‖", log=True, forms=("profile",)),
+        SeriesDisplay("grad_norm", "Gradient before the ReLU", "‖∂L/∂z_ℓ‖", log=True, forms=("profile",)),
     )
     drawings = {  # noqa: RUF012
         "depth-loss": Drawing("loss", "training loss of every arm"),
@@ -113,15 +127,30 @@ class Depth(Study[DepthConfig]):
 
     def arms(self) -> Sequence[Arm]:
         """Returns the five wirings, then the sweeps of depth and width."""
-        arms = [Arm(name, about, treatment, default=True) for name, (about, treatment) in WIRINGS.items()]
+        arms = [
+            Arm(name, about, treatment, default=True, label=LABELS[name], baseline=name == "plain", **_LOOKS[name])
+            for name, (about, treatment) in WIRINGS.items()
+        ]
         for name in SWEPT:
             about, treatment = WIRINGS[name]
             arms += [
-                Arm(f"layers/{layers}/{name}", f"{about}, {layers} layers", {**treatment, "layers": layers})
+                Arm(
+                    f"layers/{layers}/{name}",
+                    f"{about}, {layers} layers",
+                    {**treatment, "layers": layers},
+                    label=f"{LABELS[name]}, {layers} layers",
+                    panel=f"{layers} layers",
+                )
                 for layers in SWEEP_LAYERS
             ]
             arms += [
-                Arm(f"width/{width}/{name}", f"{about}, width {width}", {**treatment, "width": width})
+                Arm(
+                    f"width/{width}/{name}",
+                    f"{about}, width {width}",
+                    {**treatment, "width": width},
+                    label=f"{LABELS[name]}, width {width}",
+                    panel=f"Width {width}",
+                )
                 for width in SWEEP_WIDTH
             ]
         return arms

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.kymograph import STREAM, kymograph
 from kymograph.figures.layout import legends, legends_above_data
 from kymograph.figures.seed_curves import seed_curves
-from kymograph.figures.style import LabFigure, colour, label_panel, sheet, stroke, styled
+from kymograph.figures.style import LabFigure, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.store import Store
-from kymograph.studies.depth import SWEPT
+from kymograph.studies.depth import SWEPT, Depth
 
 
 def _of_default_shape(store: Store) -> Store:
@@ -119,18 +121,18 @@ def gradient_kymograph(store: Store) -> LabFigure:
 
 def _curves(
     figure: LabFigure,
-    axes: object,
+    axes: Axes,
     array: LabelledArray,
     x: np.ndarray,
     panel: str,
     log: bool,
     marker: str | None = None,
 ) -> None:
-    arms = array.labels["arm"]
-    for arm in arms:
-        values = array.sel(arm=arm).values
-        seeds = array.labels["seed"]
-        seed_curves(figure, axes, panel, arm, x, values, seeds, colour(arms, arm), log, marker=marker)  # type: ignore[arg-type]
+    looks = arm_looks(Depth().declaration(), array.labels["arm"])
+    for arm in array.labels["arm"]:
+        values, look = array.sel(arm=arm).values, looks[arm]
+        seed_curves(figure, axes, panel, look.label, x, values, array.labels["seed"], look.hex, log, marker=marker,
+                    dash=look.dashes)  # fmt: skip
 
 
 @styled

@@ -33,6 +33,48 @@ _CONV: dict[str, Any] = {"width": 64, "out_ln": False}
 _PLAIN: dict[str, Any] = {"model": "conv", "skip": False}
 
 
+_NETWORKS = {
+    "resmlp": ("", "Residual MLP"),
+    "vit": ("ViT-Mini", "ViT-Mini"),
+    "conv": ("convolutional", "Convolutional network"),
+}
+"""What an arm's label begins with, and the panel of the network's own arms."""
+_RULES = {
+    "bp": ("BP", "blue"),
+    "dfa": ("DFA", "vermilion"),
+    "shallow": ("shallow", "black"),
+    "frozen": ("frozen blocks", "black"),
+}
+_VARIANTS = {
+    "no_out_ln": ("no terminal LayerNorm", "Without terminal LayerNorm"),
+    "no_skip": ("no skip", "Without skip connections"),
+    "random_targets": ("random labels", "DFA taken apart"),
+    "no_rms": ("no RMS", "DFA taken apart"),
+    "no_clip": ("no clipping", "DFA taken apart"),
+    "bare": ("bare", "DFA taken apart"),
+    "sgd": ("SGD", "Under SGD"),
+    "bare/sgd": ("bare, SGD", "Under SGD"),
+    "penalised": ("penalty 0.01", "DFA taken apart"),
+    "clip": ("clipped", "BP with DFA's parts"),
+    "rms": ("RMS credit", "BP with DFA's parts"),
+}
+"""By the end of an arm's name: what its label adds, and the panel that it shares."""
+
+
+def _shown(arm: str) -> dict[str, str]:
+    """Returns label, panel and colour of an arm; BP and DFA have one colour each in every study."""
+    network, rule, *variant = arm.split("/", 2)
+    label, colour = _RULES[rule]
+    extra, panel = _VARIANTS[variant[0]] if variant else ("", _NETWORKS[network][1])
+    looks = {
+        "label": ", ".join(filter(None, (_NETWORKS[network][0], label, extra))),
+        "panel": "Baselines" if colour == "black" else panel,
+        "colour": colour,
+    }
+    # The arm `penalised` of the study `calibration` looks the same.
+    return {**looks, "colour": "purple", "dash": "long"} if variant == ["penalised"] else looks
+
+
 _PUBLISHED = {"data": "cifar10", "epochs": 30}
 _PUBLISHED_VIT = {"data": "cifar10"}
 
@@ -49,9 +91,9 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     config_type = SnapshotConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
-        "final_h_L": "||h_L||",
-        "final_g_2_script": "||g_2|| (script's scale)",
-        "final_gamma": "gamma",
+        "final_h_L": "‖h_L‖",
+        "final_g_2_script": "‖g_2‖ (script's scale)",
+        "final_gamma": "γ",
     }
     series = (
         *TRAINED_SERIES,
@@ -75,18 +117,18 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     drawings = {  # noqa: RUF012
         "snapshot-resmlp": Drawing(
             "resmlp",
-            "||h_L|| and ||g_2|| of the residual MLP over epochs, with and without terminal LayerNorm",
+            "‖h_L‖ and ‖g_2‖ of the residual MLP over epochs, with and without terminal LayerNorm",
             file_name="figure_snapshot_resmlp",  # as published
             from_logs="draw_resmlp",
         ),
         "snapshot-vit": Drawing(
             "vit",
-            "||h_L|| and ||g_2|| of ViT-Mini over epochs",
+            "‖h_L‖ and ‖g_2‖ of ViT-Mini over epochs",
             file_name="figure_snapshot_vit",
             from_logs="draw_vit",
         ),
-        "snapshot-kymograph": Drawing("stream_kymograph", "||h_l|| over depth and epochs, a panel per arm"),
-        "snapshot-kymograph-gradient": Drawing("gradient_kymograph", "||g_l|| over depth and epochs, a panel per arm"),
+        "snapshot-kymograph": Drawing("stream_kymograph", "‖h_ℓ‖ over depth and epochs, a panel per arm"),
+        "snapshot-kymograph-gradient": Drawing("gradient_kymograph", "‖g_ℓ‖ over depth and epochs, a panel per arm"),
     }
 
     def arms(self) -> Sequence[Arm]:
@@ -110,7 +152,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
             ("resmlp/dfa/sgd", "SGD instead of AdamW", {**_DFA, "optimizer": "sgd"}, {"lr": 0.1}),
             ("resmlp/dfa/bare/sgd", "the rule alone, under SGD",
              {**_DFA, "rms": False, "clip": False, "optimizer": "sgd"}, {"lr": 0.1}),
-            ("resmlp/dfa/penalised", "plus 0.01 ||f||^2 per block", {**_DFA, "penalty": 0.01}, {}),
+            ("resmlp/dfa/penalised", "plus 0.01 ‖f‖² per block", {**_DFA, "penalty": 0.01}, {}),
             ("resmlp/bp/sgd", "SGD instead of AdamW", {**_BP, "optimizer": "sgd"}, {"lr": 0.1}),
             ("resmlp/bp/clip", "blocks clipped as DFA's are", {**_BP, "clip": True}, {}),
             ("resmlp/bp/rms", "credit normalised as DFA's is", {**_BP, "rms": True}, {}),
@@ -118,7 +160,10 @@ class Snapshot(ImageStudy[SnapshotConfig]):
             ("resmlp/frozen", "embed, norm and head learn, blocks do not", {"rule": "frozen"}, {}),
         ]  # fmt: skip
         default = {"resmlp/bp", "resmlp/dfa", "resmlp/bp/no_out_ln", "resmlp/dfa/no_out_ln"}
-        return [Arm(name, about, treatment, preset, name in default) for name, about, treatment, preset in rows]
+        return [
+            Arm(name, about, treatment, preset, name in default, **_shown(name), baseline=name == "resmlp/bp")
+            for name, about, treatment, preset in rows
+        ]
 
 
 STUDY = Snapshot

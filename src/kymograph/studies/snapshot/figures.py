@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.kymograph import STREAM, kymograph
 from kymograph.figures.layout import legends
 from kymograph.figures.seed_curves import name_band, seed_curves
 from kymograph.figures.spreads import Spread, choose_spread
-from kymograph.figures.style import COLOURS, LabFigure, label_panel, sheet, styled
+from kymograph.figures.style import LabFigure, label_panel, sheet, styled
 from kymograph.runs.formats.script_logs import Trajectory, from_store, one_setup
 from kymograph.runs.store import Store
 

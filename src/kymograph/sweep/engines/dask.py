@@ -257,7 +257,7 @@ class OwnCluster:
                 self.starts += 1
 
     def _start(self, number: int) -> subprocess.Popen:
-        command = [sys.executable, "-m", "dask", "worker", self.address, "--name", str(number), "--host", _HOST,
+        command = [sys.executable, "-P", "-m", "dask", "worker", self.address, "--name", str(number), "--host", _HOST,
                    "--nthreads", "1", "--memory-limit", "0", "--no-dashboard",
                    "--dashboard-address", f"{_HOST}:0", "--preload-nanny", __name__,
                    "--preload", __name__]  # fmt: skip

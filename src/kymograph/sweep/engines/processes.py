@@ -100,7 +100,7 @@ class _Hand(threading.Thread):
     def _compute(self, order: Order) -> list[RunOutcome]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kymograph.sweep.worker"],
+                [sys.executable, "-P", "-m", "kymograph.sweep.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

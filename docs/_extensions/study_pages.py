@@ -1,0 +1,81 @@
+"""Directives for the studies' pages: arms from the code, verdicts from the table that `kymograph reproduce` wrote.
+
+```{study-arms} depth
+```
+
+```{study-verdicts} depth
+```
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from kymograph.runs.markdown import markdown_table
+from kymograph.studies.loading import load_study
+
+COLUMNS = ("claim", "set-up", "verdict", "effect [95 % interval]", "why")
+"""Of the table of verdicts, what a study's page shows."""
+
+
+def arm_table(study: str) -> str:
+    """Returns the default arms of a study, and how many more there are, in Markdown."""
+    arms = load_study(study).arms()
+    shown = [arm for arm in arms if arm.default]
+    table = markdown_table(["arm", ""], [[f"`{arm.name}`", arm.about] for arm in shown])
+    more = len(arms) - len(shown)
+    return f"{table.strip()}\n\n" + (f"And {more} more: `kymograph list {study}`." if more else "")
+
+
+def verdict_rows(study: str, page: str) -> list[list[str]]:
+    """Returns the verdicts about a study that a page of verdicts has, in the columns above."""
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    header, *rows = [[cell.strip() for cell in line.replace("\\|", "\0").split("|")[1:-1]] for line in lines]
+    places = [header.index(name) for name in COLUMNS]
+    mine = [row for row in rows if len(row) == len(header) and row[header.index("set-up")].split(",")[0] == study]
+    return [[row[place].replace("\0", "\\|").removeprefix(f"{study}, ") for place in places] for row in mine]
+
+
+class _Table(SphinxDirective):
+    required_arguments = 1
+
+    def text(self, study: str) -> str:
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        holder = nodes.container()
+        self.state.nested_parse(StringList(self.text(self.arguments[0]).splitlines(), "study"), 0, holder)
+        return holder.children
+
+
+class StudyArms(_Table):
+    """The arms of a study."""
+
+    def text(self, study: str) -> str:
+        return arm_table(study)
+
+
+class StudyVerdicts(_Table):
+    """What ten seeds say about the claims of a study."""
+
+    def text(self, study: str) -> str:
+        found = []
+        for name in ("verdicts-cifar10.md", "verdicts.md"):
+            path = Path(self.env.srcdir) / name
+            self.env.note_dependency(str(path))
+            rows = verdict_rows(study, path.read_text()) if path.exists() else []
+            if rows:
+                where = "CIFAR-10" if "cifar10" in name else "embedded data"
+                found.append(f"On {where} ([all verdicts](../{name})):\n\n{markdown_table(COLUMNS, rows).strip()}")
+        return "\n\n".join(found) or "No claim of this study is in the tables of verdicts."
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("study-arms", StudyArms)
+    app.add_directive("study-verdicts", StudyVerdicts)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,48 @@
+"""Mathematics in labels: what a study writes as ``‖h_L‖`` is set with subscripts in figures and on pages."""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup, escape
+
+_NORM = re.compile(r"(‖[^‖]*‖²?)")
+_SUBSCRIPT = re.compile(r"(?<![A-Za-z0-9_])(∂?[A-Za-z])_([A-Za-zℓ]|[0-9]+)(?![A-Za-z0-9_])")
+_COMMANDS = {"‖": r"\|", "∂": r"\partial ", "Δ": r"\Delta ", "ℓ": r"\ell ", "²": "^2"}
+
+
+def mathtext(label: str) -> str:
+    r"""Returns a label as matplotlib sets it, norms and subscripts as formulas; one with formulas of its own stays.
+
+    >>> print(mathtext("norm ‖h_L‖ of h_2"))
+    norm $\|h_{L}\|$ of $h_{2}$
+    """
+    if "$" in label:
+        return label
+    parts = _NORM.split(label)  # text and norms in turn
+    return "".join(
+        f"${''.join(_COMMANDS.get(letter, letter) for letter in part)}$"
+        if index % 2
+        else _SUBSCRIPT.sub(_formula, part)
+        for index, part in enumerate(parts)
+    )
+
+
+def _formula(found: re.Match[str]) -> str:
+    base, lowered = ("".join(_COMMANDS.get(letter, letter) for letter in part) for part in found.groups())
+    return f"${base}_{{{lowered}}}$"
+
+
+def html_mathematics(label: str) -> Markup:
+    """Returns a label with its subscripts as HTML sets them; everything else is escaped.
+
+    >>> html_mathematics("‖h_L‖ < 1")
+    Markup('‖<i>h</i><sub>L</sub>‖ &lt; 1')
+    """
+    return Markup(_SUBSCRIPT.sub(r"<i>\1</i><sub>\2</sub>", str(escape(label))))
+
+
+def svg_mathematics(label: str) -> Markup:
+    """Returns a label with its subscripts as SVG sets them; everything else is escaped."""
+    lowered = r'\1<tspan class="sub" dy="3">\2</tspan><tspan dy="-3">&#8203;</tspan>'
+    return Markup(_SUBSCRIPT.sub(lowered, str(escape(label))))

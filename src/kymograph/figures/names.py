@@ -1,0 +1,40 @@
+"""What a claim's numbers and sides are called: by the labels that the study declares."""
+
+from __future__ import annotations
+
+from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.digits import number_text
+from kymograph.runs.declaration import Declaration
+
+
+def measure_name(measure: Measure, declaration: Declaration) -> str:
+    """Returns what a measure is called: as the study's headline numbers, tables or series have it."""
+    if measure.reduce is None:
+        named = [declaration.headlines, *declaration.tables.values()]
+        return next((names[measure.name] for names in named if measure.name in names), measure.name.replace("_", " "))
+    units = [one.unit for one in declaration.series if one.series == measure.name]
+    return str(measure).replace(measure.name, units[0]) if units else str(measure)
+
+
+def quantity_text(quantity: Quantity, declaration: Declaration) -> str:
+    """Returns what is measured and in which arm, with the settings that its runs must have."""
+    settings = "".join(f", {name} {value}" for name, value in quantity.where.items())
+    return f"{measure_name(quantity.measure, declaration)} ({declaration.label(quantity.arm)}{settings})"
+
+
+def side_names(claim: Claim, declaration: Declaration) -> tuple[str, ...]:
+    """Returns what tells the compared sides apart: arms, or what is measured where the arm is the same; four of an
+    interaction.
+    """
+    sides = claim.sides
+    arms = [declaration.label(side.arm) for side in sides]
+    measures = [measure_name(side.measure, declaration) for side in sides]
+    if len({side.arm for side in sides}) > 1 and len(set(arms)) == len(sides):
+        names = arms
+    elif len(set(measures)) == len(sides):
+        names = measures
+    else:
+        names = [quantity_text(side, declaration) for side in sides]
+    if isinstance(claim.right, Quantity):
+        return tuple(names)
+    return names[0] if len(arms) > 1 else arms[0], number_text(claim.right, 4)

@@ -1,0 +1,49 @@
+"""The order of claims on the page: what was refuted first, and a script's claim next to its repaired twin."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from kymograph.claims.verdict import Outcome, Verdict
+
+RANK = {outcome: rank for rank, outcome in enumerate(
+    (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.EQUIVALENT, Outcome.INCONCLUSIVE, Outcome.INVALID))}  # fmt: skip
+
+
+def ordered(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
+    """Returns the verdicts as the page lists them: groups of twins, by the gravest outcome among them.
+
+    Within a group that order holds as well, and the script's claim precedes its repaired twin. Manipulation checks,
+    which are no findings, come last.
+    """
+    groups: dict[Hashable, list[Verdict]] = {}
+    twins = _twins(verdicts)
+    for verdict in verdicts:
+        groups.setdefault((verdict.claim.kind, twins[id(verdict)]), []).append(verdict)
+
+    def gravity(group: list[Verdict]) -> tuple[bool, int]:
+        return group[0].claim.kind is not None, min(RANK[verdict.outcome] for verdict in group)
+
+    def place(verdict: Verdict) -> tuple[int, int]:
+        return RANK[verdict.outcome], {"script": 0, "repaired": 1}.get(verdict.claim.setup, 2)
+
+    return [sorted(group, key=place) for group in sorted(groups.values(), key=gravity)]
+
+
+def _twins(verdicts: Sequence[Verdict]) -> dict[int, Hashable]:
+    """Returns what a verdict shares with its twin: its study, and the name or else the origin of the claim."""
+    setups: dict[Hashable, set[str]] = {}
+    for verdict in verdicts:
+        for key in _keys(verdict):
+            setups.setdefault(key, set()).add(verdict.claim.setup)
+    return {
+        id(verdict): next((key for key in _keys(verdict) if {"script", "repaired"} <= setups[key]), id(verdict))
+        for verdict in verdicts
+    }
+
+
+def _keys(verdict: Verdict) -> list[Hashable]:
+    claim = verdict.claim
+    if claim.setup == "own":
+        return []
+    return [(claim.study, "name", claim.name), (claim.study, "origin", claim.origin)]

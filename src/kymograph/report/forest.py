@@ -1,0 +1,118 @@
+"""The forest plot: a row per claim, its effect and interval in units of the claim's own margin.
+
+Whatever a claim is about, its effect is drawn to the right if it goes the way that was claimed, and the margin is at
+-1 and 1. Far effects are compressed (an inverse hyperbolic sine), so that all claims fit one axis.
+"""
+
+from __future__ import annotations
+
+import math
+
+from markupsafe import Markup
+
+from kymograph.claims.claim import ABSENCES, Claim
+from kymograph.claims.verdict import Verdict, effect_text
+from kymograph.report.svg import Frame, element, picture
+
+WIDTH, HEIGHT = 300, 42
+FARTHEST = 30.0
+"""Margins; an effect beyond this is drawn at the edge, as an arrow."""
+TICKS = (-10.0, -1.0, 0.0, 1.0, 10.0)
+_PAD = 12
+
+
+def in_margins(claim: Claim, value: float) -> float:
+    """Returns an effect in margins of the claim, positive if it goes the way that was claimed.
+
+    A claim without a margin counts in plain units: differences as they are, ratios in factors of e.
+    """
+    ratio = claim.scale == "log ratio"
+    if ratio and value <= 0:
+        return math.nan if value < 0 else -math.inf * direction_sign(claim)
+    size = math.log(value) if ratio and math.isfinite(value) else value
+    margin = math.log(claim.margin) if ratio else claim.margin
+    return direction_sign(claim) * size / (margin or 1.0)
+
+
+def direction_sign(claim: Claim) -> int:
+    """Returns -1 for a claim that something is less, or not greater; 1 for the others."""
+    return -1 if claim.direction in ("less", "not greater") else 1
+
+
+def has_margin(claim: Claim) -> bool:
+    """Returns whether the claim states how large an effect must be."""
+    return claim.margin != (1.0 if claim.scale == "log ratio" else 0.0)
+
+
+def position(margins: float) -> float:
+    """Returns the pixel at which an effect of so many margins is drawn."""
+    inside = max(-FARTHEST, min(FARTHEST, margins))
+    return WIDTH / 2 + math.asinh(2 * inside) / math.asinh(2 * FARTHEST) * (WIDTH / 2 - _PAD)
+
+
+def forest_row(verdict: Verdict) -> Markup:
+    """Returns one row: what was claimed, shaded; the margin; no effect; the effect with its 95 % interval."""
+    claim, middle = verdict.claim, HEIGHT / 2
+    parts: list[object] = []
+    if has_margin(claim):
+        low, high = _claimed(claim)
+        parts.append(element("rect", class_="claimed", x=low, y=0, width=high - low, height=HEIGHT))
+        parts += [
+            element("line", class_="limit", x1=at, x2=at, y1=0, y2=HEIGHT) for at in (position(-1.0), position(1.0))
+        ]
+    else:
+        parts.append(
+            element("rect", class_="claimed", x=position(0.0), y=0, width=WIDTH - position(0.0), height=HEIGHT)
+        )
+    parts.append(element("line", class_="none", x1=position(0.0), x2=position(0.0), y1=0, y2=HEIGHT))
+    outcome = str(verdict.outcome).lower()
+    label = f"{claim.name}: {verdict.outcome}, effect {effect_text(verdict, typeset=True) or 'unknown'}"
+    if verdict.effect is None or math.isnan(in_margins(claim, verdict.effect)):
+        parts.append(element("text", "no effect could be computed", class_="absent", x=position(0.0) + 8, y=middle + 4))
+        return picture(Frame(width=WIDTH, height=HEIGHT), label, *parts)
+    ends = sorted(in_margins(claim, end) for end in verdict.interval or () if not math.isnan(end))
+    if len(ends) == 2:
+        first, last = map(position, ends)
+        parts.append(element("line", class_=f"whisker {outcome}", x1=first, x2=last, y1=middle, y2=middle))
+        for end, at, way in zip(ends, (first, last), (-1, 1), strict=True):
+            if abs(end) > FARTHEST:  # it goes on beyond the axis
+                tip = f"M{at + 5 * way:.1f},{middle}l{-6 * way},-4v8Z"
+                parts.append(element("path", class_=f"mark {outcome}", d=tip))
+            else:
+                parts.append(element("line", class_=f"whisker {outcome}", x1=at, x2=at, y1=middle - 4, y2=middle + 4))
+    parts.append(_mark(position(in_margins(claim, verdict.effect)), middle, outcome))
+    return picture(Frame(width=WIDTH, height=HEIGHT), label, *parts)
+
+
+def _mark(x: float, y: float, outcome: str) -> Markup:
+    """Returns the effect's mark: a shape per outcome, for whoever does not see its colour."""
+    shapes = {
+        "supported": f"M{x - 5:.1f},{y}a5,5 0 1 0 10,0a5,5 0 1 0 -10,0Z",
+        "refuted": f"M{x - 5:.1f},{y - 5}l10,10m0,-10l-10,10",
+        "equivalent": f"M{x - 4.5:.1f},{y - 4.5}h9v9h-9Z",
+        "inconclusive": f"M{x:.1f},{y - 6}l6,6l-6,6l-6,-6Z",
+        "invalid": f"M{x:.1f},{y - 5}l5.5,10h-11Z",
+    }
+    return element("path", class_=f"mark {outcome}", d=shapes[outcome])
+
+
+def _claimed(claim: Claim) -> tuple[float, float]:
+    """Returns where the effect is, in pixels, if the claim is true."""
+    if claim.direction == "equal":
+        return position(-1.0), position(1.0)
+    return position(-1.0 if claim.direction in ABSENCES else 1.0), float(WIDTH)
+
+
+def forest_axis() -> Markup:
+    """Returns the axis above the rows, in margins."""
+    height = 34
+    parts: list[object] = [
+        element("text", "← otherwise", x=_PAD, y=12),
+        element("text", "as claimed →", class_="label", x=WIDTH - _PAD, y=12, text_anchor="end"),
+    ]
+    for tick in TICKS:
+        text = f"{tick:+g}".replace("-", "−") if tick else "0"
+        parts.append(element("text", text, x=position(tick), y=28, text_anchor="middle"))
+        parts.append(element("line", class_="axis", x1=position(tick), x2=position(tick), y1=height - 4, y2=height))
+    parts.append(element("line", class_="axis", x1=0, x2=WIDTH, y1=height, y2=height))
+    return picture(Frame(width=WIDTH, height=height), "axis of the effects, in margins of each claim", *parts)

@@ -1,0 +1,106 @@
+"""From a claim to its charts and its runs, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kymograph.claims.claim import Measure
+from kymograph.claims.verdict import Verdict
+from kymograph.report.chart import Chart
+from kymograph.report.claim_view import ClaimView
+from kymograph.report.sections import Section, Setting, has_settings
+from kymograph.runs.declaration import Declaration, SeriesDisplay
+from kymograph.runs.spec import slug
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where something else on the page is."""
+
+    to: str
+    """The id of an element."""
+    text: str
+    outcome: str = ""
+    """The verdict, of a link to a claim."""
+
+
+@dataclass
+class Links:
+    """All links between claims, charts and runs; each key is the id of an element."""
+
+    charts: dict[str, list[Link]] = field(default_factory=dict)
+    """From claims to charts and tables."""
+    runs: dict[str, list[Link]] = field(default_factory=dict)
+    """From claims to the runs of their arms."""
+    back: dict[str, list[Link]] = field(default_factory=dict)
+    """From charts, studies and runs to claims."""
+
+    def claims_at(self, place: str) -> list[Link]:
+        """Returns the claims that rest on what has the id ``place``."""
+        return self.back.get(place, [])
+
+
+def link_claims(
+    claims: Iterable[ClaimView], sections: Sequence[Section], declarations: Mapping[str, Declaration]
+) -> Links:
+    """Returns the links between claims and what they rest on, of those studies that are on the page."""
+    links, by_name = Links(), {section.name: section for section in sections}
+    for claim in claims:
+        verdict = claim.verdict
+        section = by_name.get(verdict.claim.study)
+        if section is None:
+            continue
+        declaration = declarations[section.name]
+        charts = list(dict.fromkeys(_places(verdict, section, declaration)))
+        arms = dict.fromkeys(side.arm for side in verdict.claim.sides)
+        runs = [Link(runs_id(section.name, arm), declaration.label(arm)) for arm in arms]
+        links.charts[claim.id], links.runs[claim.id] = charts, runs
+        back = Link(claim.id, verdict.claim.name, str(verdict.outcome))
+        for place in dict.fromkeys([section.id, *(link.to for link in [*charts, *runs])]):
+            links.back.setdefault(place, []).append(back)
+    return links
+
+
+def runs_id(study: str, arm: str) -> str:
+    """Returns the id of the list of an arm's runs."""
+    return f"runs-{slug(study)}-{slug(arm)}"
+
+
+def _places(verdict: Verdict, section: Section, declaration: Declaration) -> Iterable[Link]:
+    """Yields the charts that show what the claim measures, or else the table of headline numbers."""
+    for side in verdict.claim.sides:
+        wanted = {**verdict.settings, **side.where}
+        setting = _setting(section, wanted, declaration)
+        if setting is None:
+            continue
+        charts = [chart for chart in setting.charts if shows(chart, side.measure, declaration)]
+        yield from (Link(chart.id, chart.title) for chart in charts)
+        if not charts and setting.headlines.rows:
+            yield Link(f"{setting.id}-numbers", "Headline numbers")
+
+
+def _setting(section: Section, wanted: Mapping[str, object], declaration: Declaration) -> Setting | None:
+    current = [setting for setting in section.settings if not setting.superseded]
+    return next((one for one in current if has_settings(one.settings, wanted, declaration)), None)
+
+
+def shows(chart: Chart, measure: Measure, declaration: Declaration) -> bool:
+    """Returns whether a chart shows the series that a measure is taken from."""
+    if measure.reduce is not None:
+        return measure.name in chart.series
+    return series_of(measure.name, declaration.series, chart.series) in chart.series
+
+
+def series_of(number: str, displays: Sequence[SeriesDisplay], present: Sequence[str]) -> str | None:
+    """Returns the series that a summary number sums up: as declared in ``facts``, or as its name says.
+
+    >>> series_of("final_loss", (), ["loss", "os"])
+    'loss'
+    """
+    for display in displays:
+        if number == display.facts.get("observed") or number in display.facts.get("numbers", ()):
+            return display.series
+    words = f"_{number}_"
+    named = [name for name in dict.fromkeys([*(one.series for one in displays), *present]) if f"_{name}_" in words]
+    return max(named, key=len, default=None)

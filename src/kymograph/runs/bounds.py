@@ -1,0 +1,39 @@
+"""Ranges that a quantity cannot leave: as its study declares, or as its name and its values say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+_USUAL: Mapping[frozenset[str], tuple[float, float]] = {
+    frozenset({"accuracy", "acc", "probability", "prob", "fraction", "share", "p"}): (0.0, 1.0),
+    frozenset({"cosine", "cos", "correlation"}): (-1.0, 1.0),
+}
+"""By a word in the quantity's name."""
+
+
+def bounds_of(
+    name: str, values: np.ndarray | Iterable[Any], declared: Mapping[str, tuple[float, float]] | None = None
+) -> tuple[float, float] | None:
+    """Returns the range that the quantity called ``name`` cannot leave; None if there is none, or if it did.
+
+    >>> bounds_of("test_accuracy", [0.5, 0.9]), bounds_of("test_accuracy", [50.0, 90.0]), bounds_of("loss", [0.5])
+    ((0.0, 1.0), None, None)
+    """
+    if declared and name in declared:
+        return declared[name]
+    words = set(re.split(r"[^a-z]+", name.lower()))
+    usual = next((bounds for known, bounds in _USUAL.items() if words & known), None)
+    if usual is None:
+        return None
+    numbers = (
+        np.array([value for value in values if isinstance(value, int | float)], dtype=np.float64)
+        if not isinstance(values, np.ndarray)
+        else values
+    )
+    finite = numbers[np.isfinite(numbers)]
+    inside = len(finite) and finite.min() >= usual[0] and finite.max() <= usual[1]
+    return usual if inside else None

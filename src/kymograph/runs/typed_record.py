@@ -1,0 +1,219 @@
+"""From the files of a run to typed values: whatever a record says is checked here, and nowhere else.
+
+A record can be damaged, or forged with checksums that fit. One whose values are not of the types that everything else
+relies on raises one sentence, so that whoever reads a directory can name the run and leave it out.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.foreign.files import MAX_TENSORS, AnyPath, read_bytes
+from kymograph.foreign.tensors import TensorHeader, tensor_header
+from kymograph.runs.files import check_schema, read_json
+from kymograph.runs.spec import RunSpec
+
+CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
+CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
+NEEDED = {"finished": (CONFIG, ARRAYS, SUMMARY), "failed": (CONFIG,)}
+"""The files that a run must have, by how it ended."""
+DTYPES: Mapping[str, np.dtype] = {
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+    "I32": np.dtype(np.int32),
+    "I64": np.dtype(np.int64),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+}
+"""The types of numbers that series are stored in, by their names in the file."""
+_FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class RunSeries:
+    """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``."""
+
+    step: np.ndarray  # (steps,)
+    value: np.ndarray  # (steps,) or (steps, sites)
+    sites: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        expected = (len(self.step),) if self.sites is None else (len(self.step), len(self.sites))
+        if self.value.shape != expected:
+            raise KymographError(f"a series of shape {self.value.shape} does not fit its labels {expected}")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How a run ended: ``finished``, or ``failed`` with the reason."""
+
+    status: str
+    reason: str | None = None
+    seconds: float | None = None
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The size and SHA-256 of every other file of the run."""
+    written: str = ""
+    """When it was stored, in UTC."""
+
+
+def again(directory: AnyPath) -> str:
+    """Returns what to do about a damaged record."""
+    return f"delete {directory} to compute the run again"
+
+
+def read_status(directory: AnyPath) -> RunStatus:
+    """Reads how the run in ``directory`` ended."""
+    path = f"{directory}/{STATUS}"
+    content = read_json(path)
+    status, files = content.get("status"), content.get("files")
+    reason, seconds = content.get("reason"), content.get("seconds")
+    if not isinstance(status, str) or status not in NEEDED or not isinstance(files, dict):
+        raise KymographError(f"{path} is not a status file; {again(directory)}")
+    if not files.keys() <= _FILES or not all(map(_is_checksum, files.values())):
+        raise KymographError(f"{path} names foreign files, or lacks checksums; {again(directory)}")
+    missing = [name for name in NEEDED[status] if name not in files]
+    if missing:
+        raise KymographError(f"{path} has no checksum of {missing[0]}; {again(directory)}")
+    if not isinstance(reason, str | None) or not (seconds is None or _is_amount(seconds)):
+        raise KymographError(f"{path} has a reason or a time of the wrong type; {again(directory)}")
+    return RunStatus(status, reason, seconds, files, str(content.get("written", "")))
+
+
+def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX_TENSORS) -> bytes:
+    """Reads one file of a run, checking its size and its checksum; a run that never had it says so."""
+    if name not in status.files:
+        raise KymographError(f"{directory} was stored without {name}")
+    path = f"{directory}/{name}"
+    if not os.path.lexists(path):
+        raise KymographError(f"{path} is missing from a {status.status} run; {again(directory)}")
+    return read_bytes(path, limit, follow=False, facts=status.files[name], remedy=again(directory))
+
+
+def check_sizes(directory: AnyPath, status: RunStatus) -> None:
+    """Raises unless every file that the status of a run names is there, and as long as it says."""
+    for name, facts in status.files.items():
+        path = f"{directory}/{name}"
+        try:
+            size = os.stat(path).st_size
+        except OSError:
+            raise KymographError(f"{path} is missing from a {status.status} run; {again(directory)}") from None
+        if size != facts["bytes"]:
+            raise KymographError(f"{path} is cut off or edited; {again(directory)}")
+
+
+def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
+    """Reads the summary of a finished run: one number, text or truth value, or None for missing, per key."""
+    path = f"{directory}/{SUMMARY}"
+    found = read_json(path, status.files[SUMMARY]).get("summary")
+    if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
+        raise KymographError(f"{path} does not hold one number per key; {again(directory)}")
+    return found
+
+
+def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
+    """Reads a run's identity and provenance; the identity is checked where it becomes a `RunSpec`."""
+    path = f"{directory}/{CONFIG}"
+    content = read_json(path, status.files[CONFIG])
+    provenance = content.get("provenance", {})
+    if not isinstance(provenance, dict):
+        raise KymographError(f"{path} has a provenance that is no object; {again(directory)}")
+    for name, kind in _PROVENANCE.items():
+        if not isinstance(provenance.get(name, kind()), kind):
+            raise KymographError(f"{path} has a provenance whose {name} is no {kind.__name__}; {again(directory)}")
+    for name in ("notes", "log"):
+        if not all(isinstance(text, str) for text in provenance.get(name, ())):
+            raise KymographError(f"{path} has a provenance whose {name} are no texts; {again(directory)}")
+    return content
+
+
+def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
+    """Returns the run that a configuration describes; raises unless it is the one that its id names."""
+    try:
+        spec = RunSpec.from_identity(config)
+        own = spec.id
+    except (KymographError, ValueError, TypeError) as error:
+        raise KymographError(f"{directory}/{CONFIG}: {error}; {again(directory)}") from None
+    if config.get("id") != own or not str(directory).endswith(own):
+        raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
+    return spec
+
+
+def check_arrays(content: bytes, path: AnyPath) -> None:
+    """Raises unless ``content``, the bytes of an ``arrays.safetensors``, holds series as `unpack_arrays` takes them."""
+    _layout(content, path)
+
+
+def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
+    """Returns every series in the bytes of an ``arrays.safetensors``; ``path`` is named if they are damaged.
+
+    The numbers are not copied: the arrays cannot be written to.
+    """
+    header, series = _layout(content, path)
+
+    def array(name: str) -> np.ndarray:
+        entry = header.tensors[name]
+        dtype = DTYPES[entry.dtype]
+        count = (entry.last - entry.first) // dtype.itemsize
+        return np.frombuffer(content, dtype, count, entry.first).reshape(entry.shape)
+
+    steps = {grid: array(f"step/{grid}") for grid in {entry["grid"] for entry in series.values()}}
+    return {
+        name: RunSeries(
+            steps[entry["grid"]],
+            array(f"value/{name}"),
+            None if entry["sites"] is None else tuple(entry["sites"]),
+        )
+        for name, entry in series.items()
+    }
+
+
+def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, Any]]:
+    """Returns the header of a file of series, and which steps and sites each of them has, all of it checked."""
+    try:
+        header = tensor_header(content)
+        if not isinstance(header.facts, dict) or type(header.facts.get("schema")) is not int:
+            raise ValueError("no file of ours")
+        check_schema(header.facts["schema"], path)
+        series = header.facts["series"]
+        for name, entry in series.items():
+            step, value = header.tensors[f"step/{entry['grid']}"], header.tensors[f"value/{name}"]
+            sites = entry["sites"]
+            expected = step.shape if sites is None else (*step.shape, len(sites))
+            if len(step.shape) != 1 or step.dtype not in ("I32", "I64") or value.dtype not in DTYPES:
+                raise ValueError("steps that are no numbers")
+            if value.shape != expected or not (sites is None or _are_names(sites)):
+                raise ValueError("a series that does not fit its labels")
+        return header, series
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise KymographError(f"{path} is cut off or damaged; {again(os.path.dirname(path))}") from None
+
+
+_SCALARS = (str, int, float, bool, type(None))
+_PROVENANCE: Mapping[str, type] = {
+    "versions": dict, "hardware": dict, "notes": list, "log": list, "stack": dict, "threads": int, "device": str,
+    "code": str,
+}  # fmt: skip
+"""What readers look into, and its type; everything else in a provenance is only shown."""
+
+
+def _are_names(sites: Any) -> bool:
+    return isinstance(sites, list) and all(isinstance(site, str) for site in sites) and len({*sites}) == len(sites)
+
+
+def _is_checksum(facts: Any) -> bool:
+    if not isinstance(facts, dict) or type(facts.get("bytes")) is not int:
+        return False
+    return isinstance(facts.get("sha256"), str) and _SHA256.fullmatch(facts["sha256"]) is not None
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

@@ -1,0 +1,117 @@
+"""The ``.pt`` files of `torch.save`, read without unpickling: tensors, numbers, texts, lists and dictionaries.
+
+Such a file is a zip archive of a pickle and of the numbers of each storage. Its pickle says which part of which storage
+a tensor is; a forged one can describe a tensor of gigabytes over one number (strides of 0), or name any function. Here
+a tensor is no larger than what the file holds of it, and no name becomes a call.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from kymograph.errors import KymographError
+from kymograph.foreign.files import AnyPath, opened
+from kymograph.foreign.pickles import Buildable, Make, PickledName, read_pickle
+
+_MAX_FILE = 512 * 2**20
+_MAX_LISTING = 4 * 2**20  # of a zip archive: some 30,000 files
+_END = b"PK\x05\x06"
+_DTYPES = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
+
+
+def read_pt(path: AnyPath) -> Any:
+    """Returns what a file of `torch.save` holds; raises one sentence if it is cut off or holds more than tensors."""
+    try:
+        with opened(path, _MAX_FILE) as file:
+            _check_listing(file)
+            with zipfile.ZipFile(file) as archive:
+                return _Archive(archive).content()
+    except (ValueError, KeyError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise KymographError(f"{path} is cut off, or holds more than tensors; nothing in it was run") from None
+
+
+def _check_listing(file: IO[bytes]) -> None:
+    """Raises ValueError if the list of an archive's files, which is read at once, is longer than any of ours."""
+    size = file.seek(0, 2)
+    file.seek(max(0, size - 2**16 - 22))
+    end = file.read()
+    place = end.rfind(_END)
+    if place < 0 or int.from_bytes(end[place + 12 : place + 16], "little") > _MAX_LISTING:
+        raise ValueError("no archive, or one of too many files")
+    file.seek(0)
+
+
+class _Dictionary(dict[Any, Any], Buildable):
+    """Stands for an OrderedDict; what is attached to it, such as versions of modules, is left out."""
+
+    def build(self, state: Any) -> None:
+        """Ignores the state."""
+
+
+class _Archive:
+    """The pickle and the storages of one file."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._storages: dict[str, Tensor] = {}
+        (pickled,) = (info.filename for info in archive.infolist() if info.filename.endswith("/data.pkl"))
+        self._root = pickled.removesuffix("data.pkl")
+
+    def content(self) -> Any:
+        """Returns what the pickle describes."""
+        makers: dict[tuple[str, str], Make] = {
+            ("collections", "OrderedDict"): lambda *items: _Dictionary(*items),
+            ("torch._utils", "_rebuild_tensor_v2"): self._tensor,
+            ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
+        }
+        return read_pickle(self._read("data.pkl"), makers, self._storage)
+
+    def _read(self, name: str) -> bytes:
+        info = self._archive.getinfo(self._root + name)
+        # torch compresses nothing: what a file holds is at most as large as the file.
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise ValueError("it is compressed")
+        return self._archive.read(info)
+
+    def _storage(self, kind: Any, dtype: Any, key: Any, _device: Any, count: Any) -> Tensor:
+        """Returns the numbers of a storage as a flat tensor."""
+        if kind != "storage" or not isinstance(dtype, PickledName) or not isinstance(key, str):
+            raise ValueError("it has a storage of another kind")
+        if key not in self._storages:
+            module, name = dtype.key
+            content = self._read(f"data/{key}") if module == "torch" else b""
+            if not content:
+                self._storages[key] = torch.empty(0, dtype=_DTYPES[name])
+            else:
+                self._storages[key] = torch.frombuffer(bytearray(content), dtype=_DTYPES[name])
+        if len(self._storages[key]) != count:
+            raise ValueError("it has a storage that is cut off")
+        return self._storages[key]
+
+    def _tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Tensor:
+        """Returns a copy of the part of a storage that a tensor is; no two of its numbers are the same one."""
+        numbers = (offset, *size, *stride)
+        if not isinstance(storage, Tensor) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError("it has a tensor that is no tensor")
+        last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+        count = math.prod(size)
+        if count > len(storage) or (count and last >= len(storage)):
+            raise ValueError("it has a tensor that is larger than its numbers")
+        return torch.as_strided(storage, size, stride, offset).clone()
