@@ -73,8 +73,8 @@ class Points:
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
-            writes = isinstance(flags, int) and flags & _WRITING or (isinstance(mode, str) and set(mode) & set("wax+"))
-            if writes and self.inside(path):
+            by_flags = isinstance(flags, int) and flags & _WRITING
+            if (by_flags or (isinstance(mode, str) and set(mode) & set("wax+"))) and self.inside(path):
                 self.pass_by()
         elif event in _EVENTS:
             last = arguments[-1] if event in ("os.remove", "os.rmdir", "os.mkdir") else None
@@ -148,7 +148,7 @@ def forked(
     Args:
         words: the command line.
         directory: where it runs.
-        roots: where its write points are counted.
+        roots: where its write points are counted; the second is its directory of temporary files.
         at: the number of the write point at which ``act`` is called; default: at none.
         act: what happens there.
         forever: whether it happens at every later point as well, as on a disk that stays full.
@@ -157,6 +157,8 @@ def forked(
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as facts:
         child = os.fork()
         if child == 0:
+            if len(roots) > 1:
+                tempfile.tempdir = str(roots[1])
             _be_the_command(words, directory, out.fileno(), facts.fileno(), Points(roots, at, act, forever), before)
         status = _waited(child)
         out.seek(0)

@@ -43,6 +43,7 @@ SCENES = (
     Scene("csv", ("export", "runs", "--to", "csv", "--output", "x.csv")),
     Scene("parquet", ("export", "runs", "--to", "parquet", "--output", "x.parquet")),
     Scene("tensorboard", ("export", "runs", "--to", "tensorboard", "--output", "events")),
+    Scene("mlflow more", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db")),
     Scene("mlflow", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db")),
     Scene("figure", ("figure", "coin-curves", "--from", "runs", "--out", "new")),
 )
@@ -58,6 +59,17 @@ def set_out(scene: Scene, stage: Path, place: Path) -> None:
         shutil.copytree(stage / "runs", place / "runs")
     if scene.name == "abandon":
         plan_one_more(place)
+    if scene.name == "mlflow more":
+        shutil.copyfile(database(stage), place / "mlflow.db")
+
+
+def database(stage: Path) -> Path:
+    """Returns an MLflow database that holds some of the stored runs, made if there is none yet."""
+    path = stage / "mlflow.db"
+    if not path.exists():
+        words = ("export", "runs", "--to", "mlflow", "--output", path.name, "--arms", "fair")
+        assert forked(words, stage).code == 0
+    return path
 
 
 def plan_one_more(place: Path) -> None:
@@ -93,7 +105,7 @@ def fingerprint(place: Path) -> dict[str, Any]:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Returns what a command must not leave: hidden files, unfinished runs, and what belongs to a database's writing."""
+    """Returns what a command must not leave: hidden files, unfinished runs, the journal of a database."""
     names = [str(path.relative_to(place)) for path in place.rglob("*") if "__pycache__" not in str(path)]
     return [name for name in names if re.search(r"(^|/)\.|\.part($|/)|-(journal|wal|shm)$", name)]
 
@@ -128,9 +140,9 @@ def _database(path: Path) -> list[Any]:
     return found
 
 
-def whole(scene: Scene, stage: Path, place: Path) -> tuple[dict[str, Any], int]:
+def whole(scene: Scene, stage: Path, roots: tuple[Path, Path]) -> tuple[dict[str, Any], int]:
     """Runs a scene without any harm; returns its fingerprint and how many write points it has."""
-    set_out(scene, stage, place)
-    ended = forked(scene.words, place, [place])
+    set_out(scene, stage, roots[0])
+    ended = forked(scene.words, roots[0], roots)
     assert ended.code == 0, (scene.name, ended.out)
-    return fingerprint(place), ended.points
+    return fingerprint(roots[0]), ended.points

@@ -17,7 +17,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_DOCUMENT, AnyPath, read_bytes
-from kymograph.runs.processes import Process, silence, temporary_name
+from kymograph.runs.processes import Process, silence, sweep_once, temporary_name
 
 SCHEMA = 1
 """The layout of every file of ours; a file with a higher number was written by a newer program."""
@@ -48,6 +48,7 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
     ``durably`` waits until it is on the disk.
     """
     temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
+    sweep_once(path.parent)
     try:
         try:
             with open(temporary, "xb") as file:

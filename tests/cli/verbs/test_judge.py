@@ -44,9 +44,7 @@ def test_a_dash_prints_nothing_but_the_format_asked_for(
     assert "choose one" in capsys.readouterr().err
 
 
-def test_claims_that_were_lost_with_the_log_are_not_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_claims_that_were_lost_with_the_log_are_not_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A damaged registration used to be answered with "no claims are registered", and exit code 0."""
     path = tmp_path / "bowls.py"
     path.write_text("from dataclasses import replace\n\nfrom tests.studies.bowl import Bowl as Base\n\n\n"
