@@ -78,6 +78,8 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     with temporary_directory("bundle") as place:
         stage = Path(place)
         facts, notes = stage_code(stage, archive, codes, studies)
+        wrong = [*(run.reason for run in archive.damaged), *archive.log.problems]
+        notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
         write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
         files = {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
@@ -137,6 +139,8 @@ def _source(path: Path) -> _Source:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
         raise KymographError(f"{path} is not a file; move it away, and bundle again")
+    if path.suffix in (".json", ".jsonl") and facts.st_size > _MOST_MANIFEST:
+        raise KymographError(f"{path} is larger than any record of ours; move it away, and bundle again")
     return _Source(path, facts.st_size, facts.st_mtime_ns)
 
 
