@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all check bench docs clean
+.PHONY: demo test test-all check bench docs fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
@@ -23,6 +23,19 @@ check: .venv/installed-dev
 
 bench: .venv/installed
 	$(BIN)/kymograph bench --markdown docs/bench.md
+
+# Hostile input and faults, as docs/security.md promises; KYMOGRAPH_FUZZ_SEED=N tries other inputs.
+fuzz: .venv/installed-test
+	KYMOGRAPH_FUZZ_EXAMPLES=10000 KYMOGRAPH_FUZZ_COMMANDS=500 $(BIN)/pytest -s tests/fuzz
+
+chaos: .venv/installed-test
+	KYMOGRAPH_CHAOS_KILLS=500 $(BIN)/pytest -s tests/chaos
+
+lock:
+	.ci/lock.sh
+
+sbom: .venv/installed
+	$(BIN)/python .ci/sbom.py > sbom.json
 
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W -b html docs docs/_build
@@ -48,4 +61,4 @@ docs: .venv/installed-docs
 	touch $@
 
 clean:
-	rm -rf .venv docs/_build
+	rm -rf .venv docs/_build sbom.json

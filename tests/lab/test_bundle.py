@@ -414,3 +414,24 @@ def test_a_large_file_is_read_in_pieces(runs: Path, tmp_path: Path) -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 20 * 2**20
+
+
+def test_damage_is_pointed_out_while_packing(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """It used to be packed without a word, and whoever received the bundle was the first to know."""
+    summary = next(runs.glob("tossing/*/summary.json"))
+    summary.write_bytes(summary.read_bytes() + b" ")
+    segment = next(runs.glob("log/*.jsonl"))
+    segment.write_bytes(segment.read_bytes()[:-5])
+    write_bundle(runs, tmp_path / "x.zip", code())
+    notes = [line for line in capsys.readouterr().err.splitlines() if "will not verify" in line]
+    assert any(summary.parent.name in note for note in notes) and any(segment.name in note for note in notes)
+    assert not all_hold(verify_bundle(tmp_path / "x.zip"))
+
+
+def test_a_record_of_gigabytes_is_not_packed(runs: Path, tmp_path: Path) -> None:
+    status = next(runs.glob("tossing/*/status.json"))
+    with status.open("wb") as file:
+        file.truncate(8 * 2**30)
+    with pytest.raises(KymographError, match=r"status\.json is larger than any record of ours"):
+        write_bundle(runs, tmp_path / "x.zip", code())
+    assert not list(tmp_path.glob("*.zip"))

@@ -186,3 +186,26 @@ def test_a_container_that_was_killed_is_gone_after_a_minute_of_silence(
     for path in beats:
         os.utime(path, (now - 61, now - 61))
     assert [beat.alive for beat in read_beats(tmp_path / "warmup", now)] == [False, False]
+
+
+def test_writing_a_file_sweeps_up_what_killed_processes_left_next_to_it(tmp_path: Path) -> None:
+    """Exports, reports and the log used to leave their temporary files for good."""
+    gone = Process(Process.this().host, Process.this().table, 2**22 + 1, "1")
+    left = tmp_path / f".report.html.3.{gone.mark}"
+    other = tmp_path / ".bashrc"
+    left.write_text("half")
+    other.write_text("mine")
+    write_atomically(tmp_path / "report.html", b"whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".bashrc", "report.html"]
+
+
+def test_a_temporary_directory_is_private_and_sweeps_up_those_of_killed_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone = Process(Process.this().host, Process.this().table, 2**22 + 1, "1")
+    (tmp_path / f".kymograph-bundle.abc.{gone.mark}").mkdir()
+    with processes.temporary_directory("bundle") as place:
+        assert [path.name for path in tmp_path.iterdir()] == [Path(place).name]
+        assert Path(place).stat().st_mode & 0o777 == 0o700
+    assert not list(tmp_path.iterdir())

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.foreign.files import MAX_SOURCE, read_text
 from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import hardware, versions
 

@@ -11,10 +11,8 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -29,6 +27,7 @@ from kymograph.foreign.files import is_directory, opened
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
+from kymograph.runs.processes import sweep_once, temporary_directory, temporary_name
 from kymograph.runs.store import read_declarations
 from kymograph.studies.base import Study
 from kymograph.sweep.code_reference import CodeReference
@@ -79,9 +78,11 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     archive = Archive.open(directory).checked()
     codes = dict(codes or {})
     studies = {name: code.load() for name, code in codes.items()}
-    with tempfile.TemporaryDirectory(prefix="kymograph-bundle-") as place:
+    with temporary_directory("bundle") as place:
         stage = Path(place)
         facts, notes = stage_code(stage, archive, codes, studies)
+        wrong = [*(run.reason for run in archive.damaged), *archive.log.problems]
+        notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
         write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
         files = {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
@@ -141,6 +142,8 @@ def _source(path: Path) -> _Source:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
         raise KymographError(f"{path} is not a file; move it away, and bundle again")
+    if path.suffix in (".json", ".jsonl") and facts.st_size > _MOST_MANIFEST:
+        raise KymographError(f"{path} is larger than any record of ours; move it away, and bundle again")
     return _Source(path, facts.st_size, facts.st_mtime_ns)
 
 
@@ -165,15 +168,16 @@ def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
 def _written(target: Path) -> Iterator[IO[bytes]]:
     """Opens a file that takes its place when it is whole; what goes wrong with it is one sentence."""
     make_directory(target.parent)
+    sweep_once(target.parent)
+    temporary = temporary_name(target.parent, target.name[:100], "bundle")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
-            with os.fdopen(handle, "w+b") as file:
+            with open(temporary, "x+b") as file:
                 yield file
             os.chmod(temporary, 0o644)
             os.replace(temporary, target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise KymographError(f"cannot write {target}: {error.strerror}; choose another place") from None
@@ -231,21 +235,21 @@ def _hash_before_seal(file: IO[bytes]) -> bytes:
 @contextlib.contextmanager
 def unpacked(path: str | Path) -> Iterator[Unpacked]:
     """Unpacks a bundle into a temporary directory for the length of a ``with`` block; runs nothing from it."""
-    directory = Path(tempfile.mkdtemp(prefix="kymograph-bundle-"))
-    try:
+    with temporary_directory("bundle") as place:
+        directory = Path(place)
         try:
-            with opened(path, _MOST_BYTES) as file:
-                bundle = _read(file, path, directory)
-        except KymographError:
-            raise
-        except OSError as error:  # no permission, or no space left in the temporary directory
-            raise KymographError(f"cannot unpack {path}: {error.strerror or error}") from None
-        except Exception:  # a hostile archive can fail in any way
-            raise KymographError(f"{path} is cut off, was changed, or is not a bundle of kymograph") from None
-        yield bundle
-    finally:
-        withdraw(directory)
-        shutil.rmtree(directory, ignore_errors=True)
+            try:
+                with opened(path, _MOST_BYTES) as file:
+                    bundle = _read(file, path, directory)
+            except KymographError:
+                raise
+            except OSError as error:  # no permission, or no space left in the temporary directory
+                raise KymographError(f"cannot unpack {path}: {error.strerror or error}") from None
+            except Exception:  # a hostile archive can fail in any way
+                raise KymographError(f"{path} is cut off, was changed, or is not a bundle of kymograph") from None
+            yield bundle
+        finally:
+            withdraw(directory)
 
 
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:

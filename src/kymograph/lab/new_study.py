@@ -28,21 +28,31 @@ class NewStudy:
 def new_study(name: str, directory: str | Path = ".") -> NewStudy:
     """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py`` into ``directory``.
 
-    Nothing that exists is overwritten.
+    Nothing that exists is overwritten; what was cut off between the two files is finished.
     """
     _check_name(name)
     place = Path(directory)
     title = name.removesuffix("_study") or name
     made = NewStudy(title, place / f"{name}.py", place / f"test_{name}.py")
-    for path in (made.study, made.test):
-        if path.exists():
-            raise KymographError(f"{path} exists, and is not overwritten; choose another name")
-    _check_module(name)
-    make_directory(place)
     words = {"module": name, "function": f"{title}_study"}
-    for path, template in ((made.study, "study.py.txt"), (made.test, "test_study.py.txt")):
-        write_atomically(path, Template((TEMPLATES / template).read_text()).substitute(words).encode())
+    contents = {
+        path: Template((TEMPLATES / template).read_text()).substitute(words).encode()
+        for path, template in ((made.study, "study.py.txt"), (made.test, "test_study.py.txt"))
+    }
+    for path in contents:
+        if path.exists() and (made.test.exists() or not _holds(path, contents[path])):
+            raise KymographError(f"{path} exists, and is not overwritten; choose another name")
+    if not made.study.exists():
+        _check_module(name)
+    make_directory(place)
+    for path, content in contents.items():
+        write_atomically(path, content)
     return made
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Says whether a file is what an earlier try wrote."""
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _check_name(name: str) -> None:

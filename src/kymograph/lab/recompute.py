@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kymograph.errors import KymographError
 from kymograph.lab.finding import Finding
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import plain
+from kymograph.runs.processes import temporary_directory
 from kymograph.runs.provenance import hardware, versions
 from kymograph.runs.record import RunResult
 from kymograph.runs.stored import StoredRun
@@ -52,7 +52,7 @@ def _compared(run: StoredRun, study: Study | None) -> Finding:
     if study is None:
         return Finding(what, False, "its study's code is not here; name it with --study")
     try:
-        with tempfile.TemporaryDirectory() as directory, _threads(run.provenance.get("threads")):
+        with temporary_directory("verify") as directory, _threads(run.provenance.get("threads")):
             work = Workplace(str(run.provenance.get("device", "cpu")), _Silent(), Path(directory))
             (result,) = study.train([study.typed(run.spec)], work)
     except KymographError as error:

@@ -28,6 +28,7 @@ from kymograph.sweep.code_reference import stop_while_loading
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.devices import check_device
 from kymograph.sweep.engines.base import check_engine
+from kymograph.sweep.leftovers import remove_leftovers
 
 DEFAULT_SEEDS = 10
 
@@ -159,6 +160,7 @@ def sweep(
     part_sources = study.part_sources(specs)
     if not options.quiet:
         note_changed_code(root, study, missing, part_sources)
+    remove_leftovers(root, study.name, stacks)
     declare_sweep(root, study, specs, fields or {}, part_sources, grid or {})
     if not options.quiet:
         for point in points:

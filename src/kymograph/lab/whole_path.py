@@ -8,7 +8,6 @@ settings, the looks, records and checksums, pairing, the family.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -26,6 +25,7 @@ from kymograph.lab.judge import judge
 from kymograph.lab.noise_study import CLAIMS, REFERENCE
 from kymograph.lab.register import register_claims
 from kymograph.lab.run import run
+from kymograph.runs.processes import temporary_directory
 from kymograph.streams import stream_seed
 from kymograph.studies.loading import load_study
 
@@ -75,7 +75,7 @@ def judged_at_looks(design: Design, effect: float, world: int) -> list[list[Outc
     """Returns the outcomes of all claims after every look, in a directory of its own."""
     settings: dict[str, Any] = {"world": world, "effect": effect * math.sqrt(2)}  # two runs vary more than one
     found = []
-    with tempfile.TemporaryDirectory(prefix="kymograph-selftest-") as out:
+    with temporary_directory("selftest") as out:
         if design.sequential:
             study = load_study(REFERENCE)
             register_claims(out, study.claims(), looks=design.sizes, settings=settings, studies=[study])

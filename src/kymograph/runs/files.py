@@ -17,13 +17,11 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_DOCUMENT, AnyPath, read_bytes
-from kymograph.runs.processes import Process, silence, sweep_up, temporary_name
+from kymograph.runs.processes import Process, silence, sweep_once, temporary_name
 
 SCHEMA = 1
 """The layout of every file of ours; a file with a higher number was written by a newer program."""
 _numbers = itertools.count()
-_swept: set[Path] = set()
-"""Where this process has swept up already: once is enough, and a directory may hold ten thousand runs."""
 
 
 def plain(value: Any) -> Any:
@@ -49,8 +47,8 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
 
     ``durably`` waits until it is on the disk.
     """
-    _sweep_once(path.parent)
     temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
+    sweep_once(path.parent)
     try:
         try:
             with open(temporary, "xb") as file:
@@ -75,14 +73,7 @@ def make_directory(path: Path) -> None:
         raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
     except ValueError:  # a null byte
         raise KymographError(f"{str(path)!r} is no name of a directory; choose another one") from None
-    _sweep_once(path)
-
-
-def _sweep_once(directory: Path) -> None:
-    """Removes what kills left half-written in a directory, the first time that this process writes there."""
-    if directory not in _swept:
-        _swept.add(directory)
-        sweep_up(directory)
+    sweep_once(path)
 
 
 def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:

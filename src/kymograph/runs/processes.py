@@ -129,20 +129,42 @@ def owner(path: Path) -> Process | None:
 
 
 def sweep_up(directory: Path) -> None:
-    """Removes what processes that are gone left half-written in ``directory``.
+    """Removes what processes of this user that are gone left half-written in ``directory``.
 
     Of a process that cannot be asked, only what is a day old: it may be at work on another host.
     """
+    mine = os.geteuid() if hasattr(os, "geteuid") else None
     with contextlib.suppress(OSError):
         for entry in [entry for entry in os.scandir(directory) if entry.name.startswith(".")]:
             path = Path(entry.path)
             with contextlib.suppress(OSError):
-                if not is_abandoned(path):
+                if not is_abandoned(path) or mine not in (None, entry.stat(follow_symlinks=False).st_uid):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
+
+
+def sweep_once(directory: Path) -> None:
+    """Sweeps ``directory`` up the first time that this process asks for it."""
+    _swept(os.getpid(), os.path.abspath(directory))
+
+
+@functools.lru_cache(maxsize=4096)
+def _swept(process: int, directory: str) -> None:
+    sweep_up(Path(directory))
+
+
+def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
+    """Returns a new directory for temporary files that only this user can read; use it in a ``with`` statement.
+
+    Its name ends in our mark, so that what a killed process left is swept up by the next one.
+    """
+    sweep_once(Path(tempfile.gettempdir()))
+    return tempfile.TemporaryDirectory(
+        prefix=f".kymograph-{kind}.", suffix=f".{Process.this().mark}", ignore_cleanup_errors=True
+    )
 
 
 def is_abandoned(path: Path) -> bool:

@@ -152,6 +152,15 @@ def _bury(directory: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
+def at_work(study: Path) -> bool:
+    """Says whether a process is at work in a study's directory, after the beats of those that are gone are removed."""
+    directory = study / RUNNING
+    _bury(directory)
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+    return directory.exists()
+
+
 def _alive(path: Path, facts: dict[str, Any], now: float) -> bool:
     """Says whether the process that wrote ``facts`` is still there, and is not another one of the same number."""
     # A beat from before there were tables is nobody's here: its age decides.

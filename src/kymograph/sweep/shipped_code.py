@@ -11,6 +11,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.foreign.files import MAX_SOURCE, is_file, read_bytes
 from kymograph.runs.files import make_directory, write_atomically
+from kymograph.runs.processes import temporary_directory
 from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.source_hash import importable_path, source_hash
 
@@ -37,7 +38,7 @@ class ShippedCode:
         if self.source not in _unpacked:
             if any({"..", "/"} & {*PurePosixPath(name).parts} for name in (self.main, *self.files)):
                 raise KymographError("an order names a file outside of its own directory; it was not computed")
-            _unpacked[self.source] = tempfile.TemporaryDirectory(prefix="kymograph-", ignore_cleanup_errors=True)
+            _unpacked[self.source] = temporary_directory("order")
         home = Path(_unpacked[self.source].name)
         for name, text in self.files.items():
             make_directory((home / name).parent)

@@ -44,3 +44,8 @@ def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
     assert "4 superseded runs, of older versions" in capsys.readouterr().err
     assert call("figure", "clipping", "--from", str(tmp_path), "--where", f"version={old}") == 0
     assert not capsys.readouterr().err
+
+
+def test_an_empty_from_is_one_sentence(capsys: pytest.CaptureFixture) -> None:
+    assert call("figure", "clipping", "--from") == 2
+    assert "--from needs a directory of runs" in capsys.readouterr().err

@@ -42,3 +42,18 @@ def test_a_dash_prints_nothing_but_the_format_asked_for(
     assert capsys.readouterr().out == (tmp_path / "table.md").read_text()
     assert call(*words, "--markdown", "-", "--json", "-") == 1
     assert "choose one" in capsys.readouterr().err
+
+
+def test_claims_that_were_lost_with_the_log_are_not_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A damaged registration used to be answered with "no claims are registered", and exit code 0."""
+    path = tmp_path / "bowls.py"
+    path.write_text("from dataclasses import replace\n\nfrom tests.studies.bowl import Bowl as Base\n\n\n"
+                    "class Bowls(Base):\n    name = 'bowls'\n    tune = None\n")  # fmt: skip
+    runs = tmp_path / "runs"
+    assert call("run", str(path), "--seeds", "1", "2", "--out", str(runs), "--engine", "serial", "--quiet") == 0
+    (segment,) = (runs / "log").glob("*.jsonl")
+    segment.write_bytes(segment.read_bytes().replace(b'"margin"', b'"mangin"', 1))
+    capsys.readouterr()
+    assert call("judge", str(runs)) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "line 1 was edited" in said and "from a copy" in said

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from kymograph.cli.arguments import choice, parse, positional, shown
 from kymograph.cli.choices import SPREADS, STYLES
 from kymograph.cli.options import SelectOptions
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +52,8 @@ def main(words: list[str]) -> int:
     if options is None or options.list:  # the bare list is fast: it does not load tyro
         _print_list()
         return 0
+    if not options.from_:
+        raise UsageError("--from needs a directory of runs, or logs of the snapshot scripts")
     from kymograph.figures.looks import choose_look
 
     choose_look(options.style, options.venue)  # a mistake in the look is reported before anything is read

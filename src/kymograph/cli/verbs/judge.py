@@ -68,6 +68,10 @@ def main(words: list[str]) -> int:
         study = named_study(options.study)
         archive = read_archive(options.directories[0], study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
+        if archive.log.problems and not len(verdicts):
+            raise KymographError(
+                f"{archive.log.problems[0]}, and no claim is left to judge; restore {archive.root}/log from a copy"
+            )
     if not len(verdicts) and not verdicts.facts.get("not_asked"):
         print("no claims are registered for these runs; state some with --claims FILE", file=sys.stderr)
         if not piped:

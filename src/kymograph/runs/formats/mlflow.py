@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
+from kymograph.runs.processes import sweep_once, temporary_name
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
@@ -30,13 +32,32 @@ def write(store: Store, path: Path) -> None:
 
     A run that is there already, by its id, is left as it is; one that was cut off, or that failed then and is
     finished now, is written anew. Infinities become the largest double, which is what MLflow keeps for them.
+    A database that is new takes its place when it is whole: MLflow cannot go on with tables that were cut off.
     """
     _check(path)
+    if path.exists():
+        _write_all(store, path, path)
+        return
+    sweep_once(path.parent)
+    place = temporary_name(path.parent, path.name[:100], "new")
+    try:
+        try:
+            place.mkdir()  # a directory, because a database may have files beside it
+            _write_all(store, place / "database", path)
+            os.replace(place / "database", path)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    except OSError as error:
+        raise KymographError(f"cannot write {path}: {error.strerror}; choose another place") from None
+
+
+def _write_all(store: Store, database: Path, path: Path) -> None:
+    """Writes every run into ``database``, which will lie at ``path``."""
     with _quiet():
         client_type, errors = _require()
         try:
             with _without_waiting():
-                client = client_type(tracking_uri=f"sqlite:///{path.resolve()}")
+                client = client_type(tracking_uri=f"sqlite:///{database.resolve()}")
                 for study in store.studies:
                     experiment = _experiment(client, study, path)
                     known = _known(client, experiment)
@@ -97,7 +118,8 @@ def _check(path: Path) -> None:
     if not path.exists():
         return
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True)) as connection:
+        # Not read-only: a writer that was killed leaves a journal, which whoever opens the database next plays back.
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as connection:
             tables = {row[0] for row in connection.execute("select name from sqlite_master")}
     except sqlite3.Error:
         tables = set()

@@ -1,0 +1,37 @@
+"""What processes that were killed left in a study's directory, removed when a sweep of it starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from kymograph.runs.processes import sweep_up
+from kymograph.runs.spec import slug
+from kymograph.sweep.heartbeat import at_work
+from kymograph.sweep.plan import Stack
+
+PART = ".part"
+"""How the name of a directory ends that holds what an unfinished run resumes from."""
+
+
+def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
+    """Removes half-written records, old beats, and what stored runs would have resumed from.
+
+    A process at work may be computing a stored run once more, with others of its stack: then these stay.
+    """
+    directory = root / slug(study)
+    sweep_up(directory)
+    if at_work(directory):
+        return
+    with contextlib.suppress(OSError):
+        parts = {entry.name for entry in os.scandir(directory) if entry.name.endswith(PART)}
+        stored = (
+            spec for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if not absent
+        )
+        for spec in stored if parts else ():
+            name = f"{Path(spec.directory).name}{PART}"
+            if name in parts:
+                shutil.rmtree(directory / name, ignore_errors=True)

@@ -1,0 +1,178 @@
+"""Full disks, no inodes, nothing writable, little memory, clocks that jump, two hosts: one sentence, or no trace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import random
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kymograph.runs import processes
+from kymograph.sweep.heartbeat import RUNNING
+from tests.chaos.points import FULL, NO_INODES, READ_ONLY, Ended, forked, little_memory, refuse
+from tests.chaos.scenes import SCENES, Scene, fingerprint, leftovers, set_out, whole
+from tests.chaos.test_kills import chosen
+
+QUICK = [scene for scene in SCENES if not scene.name.startswith("mlflow") and scene.name != "figure"]
+RUN = SCENES[0]
+GIGABYTE = 2**30
+
+
+def one_sentence(ended: Ended) -> bool:
+    """Says whether a command ended with a sentence, and not with a traceback."""
+    said = [line for line in ended.out.splitlines() if line.startswith("kymograph: ")]
+    return ended.code == 1 and len(said) == 1 and "sorry" not in said[0] and "Traceback" not in ended.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [FULL, NO_INODES, READ_ONLY], ids=["full", "no inodes", "read-only"])
+@pytest.mark.parametrize("scene", QUICK, ids=lambda scene: scene.name)
+def test_what_the_disk_refuses_is_one_sentence_and_costs_nothing(
+    scene: Scene, number: int, stage: Path, roots: tuple[Path, Path]
+) -> None:
+    expected, points = whole(scene, stage, roots)
+    for point in chosen(points, 6):
+        set_out(scene, stage, roots[0])
+        refused = forked(scene.words, roots[0], roots, point, refuse(number), forever=True)
+        # Beats, sweeping up and removing are courtesies: a command may do without them.
+        assert refused.code == 0 or one_sentence(refused), (point, refused.code, refused.out)
+        again = forked(scene.words, roots[0], roots)
+        assert again.code == 0, (point, again.out)
+        assert fingerprint(roots[0]) == expected and not leftovers(roots[0]), point
+
+
+@contextlib.contextmanager
+def mounted(place: Path, options: str) -> Iterator[Path]:
+    """Mounts a file system of its own on ``place``; skips where that is not allowed."""
+    place.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("this machine does not let root mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "then"),
+    [("size=64k", "remount,size=64m"), ("nr_inodes=12", "remount,nr_inodes=4000"), ("size=64m", "")],
+    ids=["full", "no inodes", "read-only"],
+)
+def test_a_real_file_system_that_refuses(options: str, then: str, stage: Path, tmp_path: Path) -> None:
+    whole_place = (tmp_path / "whole", tmp_path / "temporary")
+    whole_place[1].mkdir()
+    expected, _ = whole(RUN, stage, whole_place)
+    with mounted(tmp_path / "small", options) as place:
+        for name in ("coin.py", "claims.toml"):
+            shutil.copyfile(stage / name, place / name)
+        if not then:
+            subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        refused = forked(RUN.words, place)
+        assert one_sentence(refused), refused.out
+        subprocess.run(["mount", "-o", then or "remount,rw", str(place)], check=True)
+        assert forked(RUN.words, place).code == 0
+        assert fingerprint(place) == expected and not leftovers(place)
+
+
+@pytest.mark.slow
+def test_a_directory_without_permission_is_one_sentence(stage: Path, roots: tuple[Path, Path]) -> None:
+    set_out(RUN, stage, roots[0])
+    roots[0].chmod(0o555)
+    try:
+        ended = forked(RUN.words, roots[0], before=nobody if os.geteuid() == 0 else None)
+    finally:
+        roots[0].chmod(0o755)
+    assert one_sentence(ended) and "ermission" in ended.out, ended.out
+
+
+def nobody() -> None:
+    """Gives up root, who may write anywhere."""
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", QUICK, ids=lambda scene: scene.name)
+def test_a_gigabyte_of_memory_is_enough(scene: Scene, stage: Path, roots: tuple[Path, Path]) -> None:
+    expected, _ = whole(scene, stage, roots)
+    set_out(scene, stage, roots[0])
+    ended = forked(scene.words, roots[0], roots, before=little_memory(GIGABYTE))
+    if scene.name == "parquet" and one_sentence(ended):
+        return  # Arrow reserves as much at a time, which it then does not use
+    assert ended.code == 0 and fingerprint(roots[0]) == expected, ended.out
+
+
+@pytest.mark.slow
+def test_too_little_memory_is_one_sentence(stage: Path, roots: tuple[Path, Path]) -> None:
+    """The study asks for more than there is: its run fails with a reason, and the next one is computed."""
+    set_out(RUN, stage, roots[0])
+    study = roots[0] / "coin.py"
+    hungry = "        hoard = np.ones(2**28) if spec.seed == 1 else None\n        step = np.arange"
+    study.write_text(study.read_text().replace("        step = np.arange", hungry))
+    ended = forked(RUN.words, roots[0], roots, before=little_memory(GIGABYTE))
+    assert ended.code == 1 and "MemoryError" in ended.out and "Traceback" not in ended.out, ended.out
+    assert len(list(roots[0].glob("runs/coin/*-s2-*/summary.json"))) == 2
+
+
+def jumping(seed: int) -> None:
+    """Makes the clock jump by up to ten years, back and forth, whenever it is asked."""
+    draw, real = random.Random(seed), time.time
+    gmtime, strftime = time.gmtime, time.strftime
+    time.time = lambda: real() + draw.uniform(-3e8, 3e8)
+    time.gmtime = lambda at=None: gmtime(time.time() if at is None else at)  # type: ignore[assignment]
+    time.strftime = lambda form, at=None: strftime(form, time.gmtime() if at is None else at)  # type: ignore[assignment]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", QUICK, ids=lambda scene: scene.name)
+def test_a_clock_that_jumps_changes_no_number(scene: Scene, stage: Path, roots: tuple[Path, Path]) -> None:
+    expected, points = whole(scene, stage, roots)
+    for point in (None, points // 2):
+        set_out(scene, stage, roots[0])
+        if point:
+            forked(scene.words, roots[0], roots, point, before=lambda: jumping(1))
+        ended = forked(scene.words, roots[0], roots, before=lambda: jumping(2))
+        assert ended.code == 0, ended.out
+        assert fingerprint(roots[0]) == expected and not leftovers(roots[0])
+
+
+def called(host: str) -> None:
+    """Makes this process one of another host."""
+    platform.node = lambda: host
+    processes._host.cache_clear()
+    processes._table.cache_clear()
+    processes._process.cache_clear()
+
+
+@pytest.mark.slow
+def test_two_hosts_share_a_directory_and_one_is_killed(stage: Path, roots: tuple[Path, Path]) -> None:
+    """Whatever the other host is killed at, this one ends with the same numbers and leaves what may be alive alone."""
+    expected, points = whole(RUN, stage, roots)
+    for point in chosen(points, 4):
+        set_out(RUN, stage, roots[0])
+        killed = threading.Thread(
+            target=forked, args=(RUN.words, roots[0], roots, point), kwargs={"before": lambda: called("host-two")}
+        )
+        killed.start()
+        mine = forked(RUN.words, roots[0], roots, before=lambda: called("host-one"))
+        killed.join()
+        assert mine.code == 0, mine.out
+        again = forked(RUN.words, roots[0], roots, before=lambda: called("host-one"))
+        assert again.code == 0, again.out
+        found = {name: value for name, value in fingerprint(roots[0]).items() if "/." not in name}
+        assert found == expected, point
+        left = [name for name in leftovers(roots[0]) if Path(name).name != RUNNING]
+        assert all("host-two" in name for name in left), left  # for a day, it may still be at work

@@ -1,0 +1,159 @@
+"""One small sample of every file that any verb reads, made once by the program itself and copied for each case."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from kymograph.lab.run import SweepOptions, sweep
+from kymograph.models.initialise import initialise
+from kymograph.models.resmlp import ResidualMLP
+from kymograph.runs.spec import slug
+from kymograph.sweep.compute import Workplace
+from kymograph.sweep.progress import Progress
+from tests.cli.command import call
+from tests.data import archive
+
+IMAGES = {"epochs": 2, "depth": 2, "width": 8, "batch_size": 64, "data": "cifar10", "log_every": 1}
+RUNNING_COIN = (1, 2, 3)
+COIN = '''
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kymograph import Arm, Claim, RunResult, RunSeries, Study
+
+
+@dataclass(frozen=True)
+class CoinConfig:
+    """Settings of a `coin` run."""
+
+    tosses: int = 4
+    """How often the coin is tossed."""
+    lr: float = 0.1
+    """A rate."""
+    metal: str = "tin"
+    """What it is made of."""
+    worn: bool = False
+    """Whether it is old."""
+
+
+class Coin(Study[CoinConfig]):
+    """Tosses that need no torch; the arm `cursed` fails."""
+
+    name = "coin"
+    question = "Does it land heads?"
+    config_type = CoinConfig
+    headlines = {"heads": "heads"}
+
+    def arms(self):
+        return [Arm("fair", "honest", default=True), Arm("bent", "a bent one", default=True), Arm("cursed", "fails")]
+
+    def train(self, specs, work):
+        return [self.toss(spec) for spec in specs]
+
+    def toss(self, spec):
+        if spec.arm == "cursed":
+            raise ValueError("cursed")
+        if not 0 < spec.config.tosses < 10_000:
+            raise ValueError("no coin is tossed so often")
+        draw = np.random.default_rng([spec.seed, spec.arm == "bent"])
+        step = np.arange(spec.config.tosses)
+        heads = draw.random(len(step)) + (spec.arm == "bent")
+        sites = RunSeries(step, np.stack([heads, -heads], axis=1), ("obverse", "reverse"))
+        return RunResult({"heads": RunSeries(step, heads), "sides": sites}, {"heads": float(heads[-1]), "odd": None})
+
+    def claims(self):
+        return [replace(Claim.compare("heads", "bent", ">", "fair", scale="difference"), study=self.name)]
+'''
+CLAIMS = """[[claim]]
+name = "the bent coin lands heads"
+study = "coin"
+arm = "bent"
+against = "fair"
+series = "heads"
+reduce = "mean"
+direction = "greater"
+scale = "difference"
+margin = 0.1
+where = { lr = 0.1 }
+[[claim.check]]
+text = "it was tossed"
+summary = "heads"
+least = 0.001
+"""
+SETTINGS = 'tosses = 3\nmetal = "gold"\nworn = true\narms = ["fair"]\nseeds = [4, 5]\n[grid]\nlr = [0.1, 0.3]\n'
+
+
+def build(root: Path) -> Path:
+    """Makes the samples that need no training below ``root``; returns it.
+
+    coin.py, runs/     a user-defined study and seven of its runs, one of which failed, with their log
+    ours/, theirs/     CSV files for ``judge --csv``
+    claims.toml, settings.toml, log.json, runs.zip
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "coin.py").write_text(COIN)
+    (root / "claims.toml").write_text(CLAIMS)
+    (root / "settings.toml").write_text(SETTINGS)
+    coin = str(root / "coin.py")
+    serial = ("--engine", "serial", "--quiet")
+    assert call("run", coin, "--seeds", *map(str, RUNNING_COIN), "--out", str(root / "runs"), *serial) == 0
+    assert call("run", coin, "--seeds", "1", "--arms", "cursed", "--out", str(root / "runs"), *serial) == 1
+    assert call("bundle", str(root / "runs"), "-o", str(root / "runs.zip"), "--study", coin) == 0
+    row = {"hidden_norms": [1.0, 2.0, 3.0], "bp_grad_norms_per_sample_med": [0.1, 0.2, 0.3]}
+    rows = [{"epoch": epoch, **row} for epoch in range(3)]
+    (root / "log.json").write_text(json.dumps({"config": {"seed": 42}, "bp_log": rows, "dfa_log": rows}))
+    for arm, shift in (("ours", 1.0), ("theirs", 0.0)):
+        (root / arm).mkdir()
+        rows = [f"{seed},{step},{shift + step + 0.01 * seed:.3f}" for seed in range(6) for step in range(2)]
+        (root / arm / "loss.csv").write_text("\n".join(["seed,step,value", *rows]) + "\n")
+    return root
+
+
+def build_networks(root: Path) -> None:
+    """Makes the samples that have to do with images below ``root``.
+
+    image/   a network trained on images, with its checkpoint
+    half/    a run of the same study that was killed after its first epoch
+    cifar/   a tiny CIFAR-10 in both official layouts
+    net.pt   a network as the calibration script stores it
+    """
+    archive.make(root / "cifar", per_batch=16)
+    options = SweepOptions(root / "image", "serial", 1, "cpu", root / "cifar", True)
+    done = sweep("snapshot", (1,), options, arms=["resmlp/dfa"], fields=IMAGES)
+    assert len(done.store.finished) == 1
+    half = root / "half"
+    study = done.study
+    (spec,) = study.specs([1], ["resmlp/dfa"], {**IMAGES, "checkpoint_every": 1})
+    (half / slug(study.name)).mkdir(parents=True)
+    study.train([study.typed(spec)], Workplace("cpu", Progress("", 1, 1, quiet=True), half, root / "cifar"))
+    (part,) = half.glob("*/*.part")
+    assert [path.name for path in part.iterdir()] == ["resume.safetensors"]
+    net = ResidualMLP(3072, 10, depth=2, width=8)
+    initialise(net, torch.Generator().manual_seed(4))
+    state = {_scripts_name(name): tensor for name, tensor in net.state_dict().items()}
+    matrices = [torch.randn(8, 10, generator=torch.Generator().manual_seed(n)) for n in range(2)]
+    torch.save({"state_dict": state, "Bs": matrices, "test_acc": 0.36}, root / "net.pt")
+
+
+def _scripts_name(name: str) -> str:
+    """Returns what the calibration script calls a tensor of ours."""
+    if name.startswith("blocks."):
+        return name.replace(".norm.", ".ln.")
+    for ours, theirs in (("embed.1", "embed"), ("norm.", "out_ln."), ("head.", "out_head.")):
+        name = name.replace(ours, theirs)
+    return name
+
+
+def copy(stage: Path, names: Sequence[str], target: Path) -> None:
+    """Copies samples by name into ``target``."""
+    for name in names:
+        if (stage / name).is_dir():
+            shutil.copytree(stage / name, target / name)
+        else:
+            shutil.copyfile(stage / name, target / name)
