@@ -104,7 +104,7 @@ def test_outcomes_differ_in_colour_and_in_marker() -> None:
 def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -> None:
     store = make_runs(tmp_path, steps=11)
     figure = profiles.draw(store, Declaration("own"), "stream")
-    assert [axes.get_title() for axes in figure.axes] == ["at the start", "in the middle", "at the end"]
+    assert [axes.get_title() for axes in figure.axes] == ["At the start", "In the middle", "At the end"]
     rows = {(panel, curve, seed, x): value for panel, curve, seed, x, _, value in figure.rows}
     stream = store.series("stream").sel(arm="wild").values  # (seed, step, site)
     for panel, step in (("at the start", 0), ("in the middle", 5), ("at the end", 10)):

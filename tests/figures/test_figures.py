@@ -64,7 +64,7 @@ def test_the_sweeps_are_drawn_if_they_were_run(
         fields["n_rare"] = 5
     kymograph.run(study, seeds=[1, 2], arms=arms, out=tmp_path, quiet=True, **fields)
     figure = kymograph.figure(f"{study}-sweep", Store.open(tmp_path))
-    assert len(figure.rows) > 20 and all(axes.get_legend() for axes in figure.axes)  # type: ignore[attr-defined]
+    assert len(figure.rows) > 20 and len(figure.legends) == 1, "one legend for all panels"  # type: ignore[attr-defined]
 
 
 def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Path) -> None:

@@ -57,14 +57,14 @@ def test_panels_that_share_their_curves_share_a_legend() -> None:
     panels = figure.subplots(1, 2)
     for axes in panels:
         axes.plot([1, 2], label="a (n = 3)")
-    legends(figure, panels, inside=False)
+    legends(figure, panels)
     assert len(figure.legends) == 1 and figure.get_figheight() > 2
     panels[1].plot([2, 1], label="b (n = 2)")
     other = LabFigure(figsize=(4, 2), layout="constrained")
     different = other.subplots(1, 2)
     different[0].plot([1, 2], label="a (n = 3)")
     different[1].plot([1, 2], label="a (no value)")
-    legends(other, different, inside=False)
+    legends(other, different)
     assert not other.legends and all(axes.get_legend() for axes in different)
 
 

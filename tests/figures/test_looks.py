@@ -123,6 +123,8 @@ def boxes(figure: Figure) -> dict[str, np.ndarray]:
             continue
         texts = {"title": axes.title, "x": axes.xaxis.label, "y": axes.yaxis.label}
         found |= {f"{kind} of {place}": text.get_window_extent() for kind, text in texts.items() if text.get_text()}
+        letters = [text for text in axes.texts if len(text.get_text()) == 1]
+        found |= {f"letter of {place}": text.get_window_extent() for text in letters}
         if axes.get_legend() is not None:
             found[f"legend of {place}"] = axes.get_legend().get_window_extent()
     found |= {

@@ -119,7 +119,7 @@ def test_the_command_draws_what_is_asked_for(
     logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     drawn = []
-    monkeypatch.setattr("kymograph.figures.save.save_figure", lambda figure, *_: drawn.append(figure) or [])
+    monkeypatch.setattr("kymograph.figures.save.save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
     words = ("figure", "snapshot-resmlp", "--from", *map(str, logs), "--spread")
     assert call(*words, "sd") == 0
     assert named_bands(drawn[0])[3] == [SD.label(True)]

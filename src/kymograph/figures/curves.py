@@ -7,10 +7,12 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.layout import legends
+from kymograph.figures.log_axes import set_log_y
 from kymograph.figures.scales import geometric_means, is_log
-from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.seed_curves import name_bands, seed_curves
 from kymograph.figures.style import LabFigure, label_panel, panel_grid, styled
 from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.store import Store
 
@@ -37,11 +39,13 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
             alone = np.isfinite(values).any(axis=0).sum() == 1  # a line through one point would not show
             seed_curves(figure, axes, display.title, look.label, x, values, array.labels["seed"],
                         look.hex, log, display.bin_by, marker="o" if alone else None,
-                        dash=look.dashes, geometric=geometric)  # fmt: skip
+                        dash=look.dashes, geometric=geometric,
+                        bounds=bounds_of(display.series, array.values, declaration.bounds))  # fmt: skip
         if log:
-            axes.set_yscale("log")
+            set_log_y(axes)
         label_panel(axes, display.title, declaration.time, display.unit)
-    legends(figure, grid, inside=not figure.look.fixed)
+    name_bands(grid)
+    legends(figure, grid)
     figure.entitle(declaration.question or declaration.name)
     return figure
 

@@ -53,7 +53,7 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
     left_out = f" ({len(shown)} of {len(panels)} panels)" if len(shown) < len(panels) else ""
     figure.entitle(f"Effects over the grid of {declaration.name}, with 95 % intervals{left_out}")
     wrap_labels(figure, figure.look.leading)  # in every look: an effect's label is long, and its panel is low
-    figure.wrapped = True
+    figure.finished = True
     return figure
 
 

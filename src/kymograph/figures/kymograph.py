@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 
 from kymograph.errors import KymographError
+from kymograph.figures.colour_range import colour_values
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.looks import current_look
+from kymograph.figures.mathematics import mathtext
 from kymograph.figures.scales import geometric_means, is_log_colour
 from kymograph.figures.style import MAP, MISSING, SIGNED_MAP, LabFigure, sheet, styled
 from kymograph.runs.arrays import LabelledArray
@@ -38,7 +43,9 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)
     sites = str(display.facts.get("sites", "site"))
-    return kymograph(array, display.title, display.unit, declaration.time, sites=sites, log=log)
+    return kymograph(
+        array, display.title, display.unit, declaration.time, sites=sites, log=log, labels=declaration.labels
+    )
 
 
 @styled
@@ -50,6 +57,7 @@ def kymograph(
     *,
     sites: str = "site",
     log: bool = True,
+    labels: Mapping[str, str] | None = None,
 ) -> LabFigure:
     """Draws a quantity with axes (arm, seed, step, site): one panel per arm, one colour scale for all.
 
@@ -64,6 +72,10 @@ def kymograph(
         time: the label of the horizontal axis.
         sites: the label of the vertical axis.
         log: whether colour is on a log scale.
+        labels: what the arms are called; default: their names.
+
+    Colours cover what follows the first step, where that would take up much of them by itself; the bar's pointed ends
+    say so.
     """
     arms, names = array.labels["arm"], array.labels["site"]
     geometric = geometric_means(array.values, log, axis=1)
@@ -74,7 +86,9 @@ def kymograph(
         counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
         means = mean_interval(values.reshape(len(values), -1), log=geometric)[0].reshape(values.shape[1:])
         panels.append(np.where(means > 0, means, np.nan) if log else means)
-    norm, colours = _colours(np.concatenate([panel[np.isfinite(panel)] for panel in panels]), log)
+    deciding = colour_values(panels, log)
+    norm, colours = _colours(deciding, log)
+    extend = _extend(np.concatenate([panel[np.isfinite(panel)] for panel in panels]), norm)
     quantity += f"\n({'geometric mean' if geometric else 'mean'} over seeds)"
 
     columns = 2 if len(arms) in (2, 4) else min(len(arms), 3)
@@ -104,7 +118,7 @@ def kymograph(
             axes.text(
                 0.5, 0.5, "no positive value" if log else "no value", transform=axes.transAxes, ha="center", va="center"
             )
-        axes.set_title(f"{arm} (n = {count})")
+        axes.set_title(f"{(labels or {}).get(arm, arm)} (n = {count})")
         axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
         figure.note(
             columns_of_data,
@@ -115,15 +129,21 @@ def kymograph(
             ],
         )
     for axes in grid[:, 0]:
-        axes.set_ylabel(sites)
+        axes.set_ylabel(mathtext(sites))
         if len(names) <= MOST_NAMES:
-            axes.set_yticks(range(len(names)), [str(name) for name in names])
+            axes.set_yticks(range(len(names)), [mathtext(str(name)) for name in names])
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
         grid[last, column].set_xlabel(time)
         grid[last, column].tick_params(labelbottom=True)
     if mesh is not None:
-        figure.colorbar(mesh, ax=grid.ravel().tolist(), label=quantity, aspect=20 if rows <= 2 else 10 * rows)
+        figure.colorbar(
+            mesh,
+            ax=grid.ravel().tolist(),
+            label=mathtext(quantity),
+            extend=extend,
+            aspect=20 if rows <= 2 else 10 * rows,
+        )
     figure.entitle(title)
     return figure
 
@@ -139,6 +159,14 @@ def _colours(means: np.ndarray, log: bool) -> tuple[Normalize, str]:
         return Normalize(low, high if high > low else low + 1.0), MAP
     largest = max(-low, high)
     return Normalize(-largest, largest), SIGNED_MAP
+
+
+def _extend(means: np.ndarray, norm: Normalize) -> Literal["neither", "both", "min", "max"]:
+    """Returns at which ends of the colour bar there are values beyond it."""
+    if not len(means) or norm.vmin is None or norm.vmax is None:
+        return "neither"
+    below, above = bool(means.min() < norm.vmin), bool(means.max() > norm.vmax)
+    return "both" if below and above else "min" if below else "max" if above else "neither"
 
 
 def cell_edges(centres: np.ndarray) -> np.ndarray:

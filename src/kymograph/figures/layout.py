@@ -83,23 +83,32 @@ def _ruler(label: Text) -> Callable[[str], float]:
     return measure
 
 
-def legends(figure: Figure, panels: Iterable[Axes], inside: bool) -> None:
-    """Draws the panels' legends: each inside its panel, or one below the figure if it holds for all of them.
+def legends(figure: Figure, panels: Iterable[Axes]) -> None:
+    """Draws one legend of all panels below the figure.
 
-    Where panels differ in their curves, each legend stands in a free band above its panel's data.
+    Only where one name means different things in different panels, e.g. another n, each has a legend of its own, in a
+    free band above its data.
     """
     shown = [axes for axes in panels if axes.get_visible()]
-    if inside:
-        for axes in shown:
-            axes.legend(loc="best")
-        return
-    found = [dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True)) for axes in shown]
-    if any(set(one) != set(found[0]) for one in found):
+    found: dict[str, object] = {}
+    for axes in shown:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, handle)
+    things = [name.split(" (")[0] for name in found]
+    if len(set(things)) < len(things):
         legends_above_data(figure, shown)
-        return
-    names = list(found[0])
-    if names:
-        _below(figure, [found[0][name] for name in names], names)
+    elif found:
+        _below(figure, list(found.values()), list(found))
+
+
+def letter_panels(figure: Figure) -> None:
+    """Writes a, b, c, ... at the panels of a figure that has several, so that a text can refer to them."""
+    panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_subplotspec() and axes.axison]
+    panels = [axes for axes in panels if axes.get_label() != "<colorbar>"]
+    for index, axes in enumerate(panels if len(panels) > 1 else ()):
+        letter = chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}"
+        axes.annotate(letter, (0, 1), (-3, 4), "axes fraction", "offset points", ha="right", va="bottom",
+                      fontweight="bold", fontsize="medium")  # fmt: skip
 
 
 def _below(figure: Figure, handles: list, names: list[str]) -> None:

@@ -8,10 +8,13 @@ from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.layout import legends
+from kymograph.figures.log_axes import set_log_y
+from kymograph.figures.mathematics import mathtext
 from kymograph.figures.scales import geometric_means, is_log
-from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.seed_curves import name_bands, seed_curves
 from kymograph.figures.style import LabFigure, panel_grid, styled
 from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 
@@ -46,14 +49,16 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
         for index, arm in enumerate(array.labels["arm"]):
             look = looks[arm]
             seed_curves(figure, axes, moment, look.label, np.arange(len(sites)), values[index], array.labels["seed"],
-                        look.hex, log, marker="o", dash=look.dashes, geometric=geometric, sites=sites)  # fmt: skip
+                        look.hex, log, marker="o", dash=look.dashes, geometric=geometric, sites=sites,
+                        bounds=bounds_of(display.series, everything, declaration.bounds))  # fmt: skip
         if log:
-            axes.set_yscale("log")
-        axes.set_title(moment)
-        axes.set_xlabel(str(display.facts.get("sites", "site")))
+            set_log_y(axes)
+        axes.set_title(moment[:1].upper() + moment[1:])
+        axes.set_xlabel(mathtext(str(display.facts.get("sites", "site"))))
         _name_sites(axes, sites)
-    grid[0].set_ylabel(display.unit)
-    legends(figure, grid, inside=not figure.look.fixed)
+    grid[0].set_ylabel(mathtext(display.unit))
+    name_bands(grid)
+    legends(figure, grid)
     figure.entitle(f"{display.title}, along depth")
     return figure
 
@@ -86,6 +91,6 @@ def _measured(values: np.ndarray) -> np.ndarray:
 def _name_sites(axes: object, sites: tuple) -> None:
     every = -(-len(sites) // MOST_NAMES)
     shown = range(0, len(sites), every)
-    names = [str(sites[index]) for index in shown]
-    turned = max(map(len, names)) > 4
+    names = [mathtext(str(sites[index])) for index in shown]
+    turned = max(len(str(sites[index])) for index in shown) > 4
     axes.set_xticks(list(shown), names, rotation=45 if turned else 0, ha="right" if turned else "center")  # type: ignore[attr-defined]

@@ -31,14 +31,25 @@ _NO_DATES: dict[str, dict[str, str | None]] = {
 _STAMP = "made-from.json"
 
 
-def save_figure(figure: Figure, directory: Path, name: str, formats: Iterable[str] = FORMATS) -> list[Path]:
-    """Writes ``name``.png, .pdf, .svg and .csv into ``directory``; returns the paths."""
+def save_figure(
+    figure: Figure,
+    directory: Path,
+    name: str,
+    formats: Iterable[str] = FORMATS,
+    follow: Callable[[str], None] = lambda doing: None,
+) -> list[Path]:
+    """Writes ``name``.png, .pdf, .svg and .csv into ``directory``; returns the paths.
+
+    ``follow`` is told before the figure is laid out and before every picture is written, for a progress bar.
+    """
     look = figure.look if isinstance(figure, LabFigure) else NOTEBOOK
     title = getattr(figure, "caption", "") or name
     make_directory(directory)
     paths = []
+    follow(f"{name}: layout")
     with _laid_out(figure) as box:
         for kind in formats:
+            follow(f"{name}.{kind}")
             buffer = io.BytesIO()
             figure.savefig(
                 buffer,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 
 from kymograph.figures.scales import geometric_means
 from kymograph.figures.spreads import INTERVAL, Spread
@@ -19,11 +19,13 @@ SITED_COLUMNS = ("panel", "curve", "seed", "x", "site", "value")
 """Of curves along depth, whose ``x`` is a position and whose ``site`` is the layer's name."""
 _ALPHA = 0.2  # of a band
 Bin = Literal["mean", "max"]
+BINS = 250
+"""The most points of a curve."""
 MOST_LINES = 100
 """The most seeds that get a line each; thousands are one grey surface, and take minutes to draw."""
 
 
-def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = 400) -> tuple[np.ndarray, np.ndarray]:
+def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
     """Returns at most ``bins`` positions on the x axis and ``values`` (seed, x) reduced to them."""
     width = -(-len(x) // bins)
     if width == 1:
@@ -56,6 +58,9 @@ def seed_curves(
     dash: Sequence[float] = (),
     geometric: bool | None = None,
     sites: Sequence[str] | None = None,
+    bins: int = BINS,
+    each_seed: bool = True,
+    bounds: tuple[float, float] | None = None,
 ) -> None:
     """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
 
@@ -64,7 +69,9 @@ def seed_curves(
     ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
 
     ``geometric`` says whether the mean is geometric, which all arms of a panel should agree on; by default it is on a
-    log axis, unless some seeds are 0 where others are not. ``sites`` names the positions of curves along depth.
+    log axis, unless some seeds are 0 where others are not. ``sites`` names the positions of curves along depth. A long
+    curve is thinned to ``bins`` points. Without ``each_seed`` single seeds are not drawn, as where they are all spikes.
+    Bands stay within ``bounds``.
     """
     values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
     present = ~np.isnan(values).all(axis=1)
@@ -75,7 +82,7 @@ def seed_curves(
     inside = ~np.isnan(values).all(axis=0)
     names = None if sites is None else {position: str(sites[int(position)]) for position in x[inside].tolist()}
     if names is None:
-        x, values = binned(x[inside], values[:, inside], bin_by)
+        x, values = binned(x[inside], values[:, inside], bin_by, bins)
     else:
         x, values = x[inside], values[:, inside]
     if log and not (values > 0).any():
@@ -88,10 +95,16 @@ def seed_curves(
             warnings.simplefilter("ignore", RuntimeWarning)
             lowest, highest = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
         axes.fill_between(x, lowest, highest, color=colour, alpha=0.12, linewidth=0)
-    elif len(seeds) > 1:
-        axes.plot(x, shown.T, color=colour, linewidth=stroke(0.3125), alpha=_seed_alpha(len(seeds)), rasterized=True,
-                  zorder=1.8)  # fmt: skip
+    elif len(seeds) > 1 and each_seed:
+        # One collection, not a line each: for every line of a PDF or SVG the renderer would switch to pixels and back.
+        paths = np.stack([np.broadcast_to(x, shown.shape), shown], axis=2)  # (seed, x, 2)
+        thin = LineCollection(list(paths), colors=colour, linewidths=stroke(0.3125), alpha=_seed_alpha(len(seeds)),
+                              rasterized=True, zorder=1.8)  # fmt: skip
+        axes.add_collection(thin, autolim=False)
+        axes.update_datalim(paths[np.isfinite(shown)])
     mean, low, high = spread.of(values, geometric_means(values, log) if geometric is None else geometric)
+    if bounds is not None:
+        low, high = np.clip(low, *bounds), np.clip(high, *bounds)
     drawn = np.where(mean > 0, mean, np.nan) if log else mean
     axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
               linestyle=(0, tuple(dash)) if dash else "-", label=f"{name} (n = {len(seeds)})")  # fmt: skip
@@ -106,6 +119,14 @@ def seed_curves(
 def _seed_alpha(seeds: int) -> float:
     """Returns how strong one seed's line is: the more there are, the fainter, so that they do not hide the means."""
     return min(0.35, max(0.08, 1.4 / seeds))
+
+
+def name_bands(panels: Iterable[Axes], spread: Spread = INTERVAL) -> None:
+    """Adds to the legend of several panels, once, what their bands show; nothing if none has a band."""
+    banded = [axes for axes in panels if any(isinstance(one, PolyCollection) for one in axes.collections)]
+    if banded:
+        label = spread.label_of_all(axes.get_yscale() == "log" for axes in banded)
+        banded[-1].fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=label)
 
 
 def name_band(axes: Axes, spread: Spread, log: bool) -> None:

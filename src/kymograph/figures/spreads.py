@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,11 @@ class Spread:
     def label(self, log: bool) -> str:
         """Returns what a legend calls the band."""
         return self.on_log if log else self.on_linear
+
+    def label_of_all(self, logs: Iterable[bool]) -> str:
+        """Returns what the one legend of several panels calls their bands, given which panels have log axes."""
+        names = dict.fromkeys(map(self.label, logs))
+        return next(iter(names)) if len(names) == 1 else f"{self.on_linear[:-1]}; on log axes geometric)"
 
 
 def mean_and_sd(values: np.ndarray, log: bool = False) -> Band:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kymograph.figures.layout import wrap_labels
+from kymograph.figures.layout import letter_panels, wrap_labels
 from kymograph.figures.looks import Look, choose_look, current_look, drawing_in
 from kymograph.figures.mathematics import mathtext
 
@@ -31,7 +31,7 @@ class LabFigure(Figure):
         FigureCanvasAgg(self)
         self.look = current_look()
         self.caption = ""
-        self.wrapped = False
+        self.finished = False
         self.columns: tuple[str, ...] = ()
         self.rows: list[tuple] = []
 
@@ -102,9 +102,11 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
         look = choose_look(style, venue) if style or venue else current_look()
         with drawing_in(look), settings(look):
             figure = draw(*args, **kwargs)
-            if look.fixed and not figure.wrapped:
-                wrap_labels(figure, look.leading)
-                figure.wrapped = True
+            if not figure.finished:
+                letter_panels(figure)
+                if look.fixed:
+                    wrap_labels(figure, look.leading)
+                figure.finished = True
             return figure
 
     return wrapper

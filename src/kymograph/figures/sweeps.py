@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from kymograph.figures.arm_looks import COLOURS
+from kymograph.figures.arm_looks import ArmLook
+from kymograph.figures.log_axes import set_log_y
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure
 from kymograph.runs.stored import StoredRun
@@ -20,27 +21,27 @@ def sweep_curves(
     runs: Iterable[StoredRun],
     key: str,
     x: Callable[[StoredRun], float],
-    curve: Callable[[StoredRun], Hashable],
+    curve: Callable[[StoredRun], ArmLook],
     log: bool,
 ) -> None:
-    """Draws summary ``key`` over ``x``, on a log axis, a curve per value of ``curve``: thin seeds, thick mean."""
-    groups: dict[Hashable, dict[tuple[int, float], float]] = {}
+    """Draws summary ``key`` over ``x``, on a log axis, a curve per look that ``curve`` gives a run."""
+    groups: dict[ArmLook, dict[tuple[int, float], float]] = {}
     for run in runs:
         value = run.summary.get(key)
         number = np.nan if value is None or isinstance(value, str) else float(value)
         groups.setdefault(curve(run), {})[run.seed, x(run)] = number
     ticks: set[float] = set()
-    for (name, points), colour in zip(groups.items(), COLOURS, strict=False):
+    for look, points in groups.items():
         seeds = tuple(dict.fromkeys(seed for seed, _ in points))
         positions = np.array(sorted({position for _, position in points}))
         values = np.array([[points.get((seed, position), np.nan) for position in positions] for seed in seeds])
         ticks |= set(positions.tolist())
         columns = zip(positions, values.T, strict=True)
         lost = [f"{position:g}" for position, column in columns if not np.isfinite(column).any()]
-        label = f"{name}, not finite at {', '.join(lost)}" if lost else str(name)
-        seed_curves(figure, axes, panel, label, positions, values, seeds, colour, log, marker="o")
+        label = f"{look.label}, not finite at {', '.join(lost)}" if lost else look.label
+        seed_curves(figure, axes, panel, label, positions, values, seeds, look.hex, log, marker="o", dash=look.dashes)
     if log:
-        axes.set_yscale("log")
+        set_log_y(axes)
     axes.set_xscale("log")
     axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
     axes.minorticks_off()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import headline_number
 from kymograph.runs.stored import StoredRun
@@ -24,12 +25,15 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Headline:
-    """One headline number of an arm: its label, its mean over seeds, and each seed's value, None where missing."""
+    """One headline number of an arm: its label, its mean over seeds with its 95 % interval, and each seed's value."""
 
     key: str
     label: str
     mean: float | None
     values: tuple[float | None, ...]
+    """None where missing."""
+    interval: tuple[float, float] | None = None
+    """None below two values."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,10 @@ def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) 
     labels = {key: label for key, label in declaration.headlines.items() if key in known}
     found = []
     for key, label in (labels or {key: key for key in list(known)[:SHOWN]}).items():
-        number = headline_number((summary.get(key) for summary in summaries), interval=False)
-        found.append(Headline(key, label, number.mean if number.n else None, number.values))
+        values = [summary.get(key) for summary in summaries]
+        number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
+        ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
+        found.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.figures.arm_looks import ArmLook, arm_looks
 from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
 from kymograph.live.remembered import (
     checked_record,
@@ -108,6 +109,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
     position = {arm.name: index for index, arm in enumerate(declaration.arms)}
     groups = _by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
+    looks = arm_looks(declaration, dict.fromkeys(run.arm for run in runs))
     lost = [run for run in runs if run.condition in ("failed", "damaged")]
     return StudyState(
         name=name,
@@ -116,7 +118,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
         eta=_eta(groups, counts, [beat for beat in beats if beat.alive], now),
         processes=tuple(_process(beat, {run.id: run for run in found}) for beat in _unfinished(beats, runs)),
         lost=tuple(LostRunState(run.arm, run.seed, run.condition, run.reason) for run in lost),
-        arms=tuple(_arm(declaration, label, members) for label, members in groups.items()),
+        arms=tuple(_arm(declaration, label, members, looks) for label, members in groups.items()),
         superseded=len(found) - len(runs),
         notes=tuple(notes),
     )
@@ -187,14 +189,17 @@ def _by_arm_and_settings(runs: Sequence[RunState]) -> dict[str, list[RunState]]:
     return groups
 
 
-def _arm(declaration: Declaration, label: str, runs: Sequence[RunState]) -> ArmState:
+def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: Mapping[str, ArmLook]) -> ArmState:
     finished = sorted((run for run in runs if run.condition == "finished"), key=lambda run: run.seed)
     latest = max(finished, key=lambda run: run.ended_at, default=None)
+    look = looks[runs[0].arm]
     return ArmState(
-        label,
+        name,
         _count(runs),
         headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
         None if latest is None or latest.stored is None else trace_series(latest.stored, traced_names(declaration)),
+        look.label + name.removeprefix(runs[0].arm),
+        look.colour,
     )
 
 

@@ -70,6 +70,10 @@ class ArmState:
     counts: RunCounts
     headlines: tuple[Headline, ...]
     trace: TracedSeries | None
+    label: str = ""
+    """What the study calls the arm; with the settings, where it was run with several."""
+    colour: int = 0
+    """Its colour in figures and reports, as a position among `kymograph.figures.arm_looks.COLOURS`."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from kymograph.digits import number_text
 from kymograph.errors import KymographError
+from kymograph.figures.mathematics import html_mathematics
 from kymograph.live.reading import check_directory
 from kymograph.live.watcher import Watcher
+from kymograph.report.assets import arm_colours, template
 from kymograph.wording import format_duration
 
 if TYPE_CHECKING:
@@ -191,11 +193,14 @@ class _Guard:
 
 def _template() -> jinja2.Template:
     import jinja2
+    from markupsafe import Markup
 
     loader = jinja2.PackageLoader("kymograph.live", "templates")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["duration"] = format_duration
     environment.filters["number"] = _number
+    environment.filters["math"] = html_mathematics
+    environment.globals |= {"number_script": Markup(template("number.js")), "colours": Markup(arm_colours())}
     return environment.get_template("live.html")
 
 

@@ -28,10 +28,22 @@ def script() -> str:
     return f'(function () {{\n"use strict";\n{parts}\n}})();'
 
 
+def colour_variables() -> tuple[str, str]:
+    """Returns the arms' colours as variables of a style sheet, on white and on black, where white is mixed in."""
+    light = "".join(f"--c{index}:{colour};" for index, colour in enumerate(COLOURS))
+    return light, "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS))
+
+
+def arm_colours() -> str:
+    """Returns the style sheet of a page that shows arms in their colours and follows the system's theme."""
+    light, dark = colour_variables()
+    classes = "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
+    return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}{classes}"
+
+
 def style() -> str:
     """Returns the style sheet with the figures' colours; on black, each is mixed with white to keep its contrast."""
-    light = "".join(f"--c{index}:{colour};" for index, colour in enumerate(COLOURS))
-    dark = "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS))
+    light, dark = colour_variables()
     classes = "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
     classes += "".join(
         f".mean.d{index}{{stroke-dasharray:{' '.join(f'{part:g}' for part in dash)}}}"

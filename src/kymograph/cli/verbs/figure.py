@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from kymograph.cli.arguments import choice, parse, positional, shown
 from kymograph.cli.choices import SPREADS, STYLES
 from kymograph.cli.options import SelectOptions
+from kymograph.cli.patience import progress
 from kymograph.errors import KymographError, UsageError
 
 if TYPE_CHECKING:
@@ -57,13 +58,14 @@ def main(words: list[str]) -> int:
     from kymograph.figures.looks import choose_look
 
     choose_look(options.style, options.venue)  # a mistake in the look is reported before anything is read
-    figures, default = _from_logs(options) if _names_logs(options) else _from_runs(options)
-    from kymograph.figures.save import save_figure
+    from kymograph.figures.save import FORMATS, save_figure
 
-    directory = Path(options.out) if options.out else default
-    for file, figure in figures.items():
-        kinds = [path.suffix[1:] for path in save_figure(figure, directory, file)]
-        print(f"{directory / file}.{{{','.join(kinds)}}}")
+    with progress(len(options.names) * (2 + len(FORMATS)) or None) as begin:
+        figures, default = _from_logs(options) if _names_logs(options) else _from_runs(options, begin)
+        directory = Path(options.out) if options.out else default
+        for file, figure in figures.items():
+            kinds = [path.suffix[1:] for path in save_figure(figure, directory, file, follow=begin)]
+            print(f"{directory / file}.{{{','.join(kinds)}}}")
     return 0
 
 
@@ -87,15 +89,19 @@ def _names_logs(options: Options) -> bool:
     return bool(options.names) and not is_store and paths[0].exists()
 
 
-def _from_runs(options: Options) -> tuple[Mapping[str, Figure], Path]:
+def _from_runs(options: Options, begin: Callable[[str], None]) -> tuple[Mapping[str, Figure], Path]:
     """Returns the figures of stored runs by file, and the directory for them; without names, all that can be drawn."""
     from kymograph.lab.figures import figure, figure_names, file_names
 
     store, study = options.select.open(options.from_[0])
     look = {"style": options.style, "venue": options.venue, "spread": options.spread}
-    drawn = {name: figure(name, store, **look, studies=study.code) for name in options.names}
+    drawn = {}
+    for name in options.names:
+        begin(f"{name}: drawing")
+        drawn[name] = figure(name, store, **look, studies=study.code)
     reasons: dict[str, list[str]] = {}
     for name in [] if options.names else figure_names(store, studies=study.code):
+        begin(f"{name}: drawing")
         try:
             drawn[name] = figure(name, store, **look, studies=study.code)
         except KymographError as error:

@@ -41,7 +41,7 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
         axes.set_title(title)
         axes.set_xlabel("mean cosine of credit and gradient")
         axes.set_ylabel("density / its peak")
-    legends(figure, grid, inside=False)
+    legends(figure, grid)
     return figure
 
 

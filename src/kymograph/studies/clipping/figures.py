@@ -2,39 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.figures.arm_looks import COLOURS
-from kymograph.figures.layout import legends, legends_above_data
+from kymograph.figures.arm_looks import COLOURS, ArmLook
+from kymograph.figures.layout import legends
+from kymograph.figures.log_axes import set_log_y
 from kymograph.figures.looks import current_look
-from kymograph.figures.seed_curves import Bin, seed_curves
+from kymograph.figures.mathematics import mathtext
+from kymograph.figures.seed_curves import BINS, Bin, name_bands, seed_curves
 from kymograph.figures.style import LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.statistics.intervals import mean_interval
-from kymograph.studies.clipping import IMBALANCES
+from kymograph.studies.clipping import IMBALANCES, RATIOS, Clipping
 
-_NAMES = {"no_clip": "without clipping", "clip": "with clipping"}
-_ORDER = ("extreme", "moderate", "learnable/extreme", "learnable/moderate")
+SPIKY = 25
+"""Points of a curve of largest values: each then covers a rare sample, so that the curve does not jump in and out."""
+WITHOUT, WITH = (ArmLook(name, colour, 0) for name, colour in (("without clipping", 2), ("with clipping", 3)))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One quantity of the overview."""
+
+    series: str
+    label: str
+    bin_by: Bin = "mean"
+    log: bool = False
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def spiky(self) -> bool:
+        """Whether the largest values of bins are shown, and not single seeds, which are all spikes."""
+        return self.bin_by == "max"
+
+
+ROWS = (
+    _Row("weight_norm", "weight norm ‖w‖"),
+    _Row("weight_norm_change", "largest |Δ‖w‖| of a step,\nin bins of training", "max", True),
+    _Row("grad_norm", "largest ‖g‖ before clipping,\nin bins of training", "max", True),
+    _Row("effective_dim", "effective dimension\nof the embedding"),
+    _Row("accuracy", "accuracy on\nthe rare class", bounds=(0.0, 1.0)),
+)
 
 
 def _pairs(store: Store) -> dict[str, tuple[str, str]]:
-    """Returns the settings that have both an unclipped and a clipped arm, with those arms."""
+    """Returns the data that have both an unclipped and a clipped arm, with those arms, in the order of the study."""
     arms = store.finished.arms
+    declared = [arm.name for arm in Clipping().arms()]
     pairs = {}
-    for arm in arms:
+    for arm in sorted(arms, key=lambda arm: (declared.index(arm) if arm in declared else len(declared), arm)):
         setting, _, kind = arm.rpartition("/")
         if kind == "no_clip" and f"{setting}/clip" in arms:
             pairs[setting] = (arm, f"{setting}/clip")
-    return dict(sorted(pairs.items(), key=lambda pair: (_ORDER.index(pair[0]) if pair[0] in _ORDER else 99, pair[0])))
+    return pairs
 
 
-def _title(store: Store, setting: str, arm: str) -> str:
+def _title(store: Store, arm: str) -> str:
+    """Returns in words what data an arm is trained on."""
     runs = store.select(arms=[arm]).finished
     config = runs.runs[0].config
-    return f"{setting}: {config['n_rare']:,} of {config['n_samples']:,} samples rare (n = {len(runs.seeds)} seeds)"
+    data = Clipping().declaration().label(arm).rpartition(", ")[0]
+    words = f"{config['n_rare']:,} of {config['n_samples']:,} samples rare"
+    return f"{data[:1].upper()}{data[1:]}: {words} (n = {len(runs.seeds)})"
 
 
 @styled
@@ -46,50 +80,29 @@ def overview(store: Store) -> LabFigure:
         raise KymographError(
             "this figure needs an arm SETTING/no_clip and its SETTING/clip; run `kymograph run clipping`"
         )
-    rows: tuple[tuple[str, str, Bin, bool], ...] = (
-        ("weight_norm", "weight norm ||w||", "mean", False),
-        ("weight_norm_change", "|change of ||w||\N{NO-BREAK SPACE}| per step\n(largest in each bin)", "max", True),
-        ("grad_norm", "gradient norm ||g|| before clipping\n(largest in each bin)", "max", True),
-        ("effective_dim", "effective dimension\nof the embedding", "mean", False),
-        ("accuracy", "accuracy on the rare class", "mean", False),
-    )
-    arrays = {
-        name: store.select(arms=[arm for pair in pairs.values() for arm in pair]).series(name) for name, *_ in rows
-    }
-    figure, grid = _overview_grid(len(rows), len(pairs))
+    chosen = store.select(arms=[arm for pair in pairs.values() for arm in pair])
+    arrays = {row.series: chosen.series(row.series) for row in ROWS}
+    figure, grid = _overview_grid(len(ROWS), len(pairs))
     for column, (setting, arms) in enumerate(pairs.items()):
-        for row, (name, label, how, log) in enumerate(rows):
-            axes = grid[row, column]
-            array = arrays[name].sel(site="class_1") if name == "accuracy" else arrays[name]
-            x = np.array(array.labels["step"])
-            for arm, colour in zip(arms, COLOURS, strict=False):
-                values = array.sel(arm=arm).values
-                curve = _NAMES[arm.rpartition("/")[2]]
-                seed_curves(
-                    figure,
-                    axes,
-                    f"{setting}: {name}",
-                    curve,
-                    x,
-                    values,
-                    array.labels["seed"],
-                    colour,
-                    log,
-                    how,
-                )
-            if name == "grad_norm":
-                limit = {run.config["max_norm"] for run in store.select(arms=[arms[1]]).finished}
-                for value in sorted(limit):
-                    axes.axhline(
-                        value, color="black", linestyle="--", linewidth=stroke(0.625), label=f"threshold {value:g}"
-                    )
-            if name == "accuracy":
-                axes.set_ylim(-0.05, 1.05)
-            if log:
-                axes.set_yscale("log")
-            head, side = _title(store, setting, arms[0]), label
+        for place, row in enumerate(ROWS):
+            axes = grid[place, column]
+            array = arrays[row.series]
+            array = array.sel(site="class_1") if "site" in array.labels else array
+            for arm, look in zip(arms, (WITHOUT, WITH), strict=True):
+                seed_curves(figure, axes, f"{setting}: {row.series}", look.label, np.array(array.labels["step"]),
+                            array.sel(arm=arm).values, array.labels["seed"], look.hex, row.log, row.bin_by,
+                            bins=SPIKY if row.spiky else BINS, each_seed=not row.spiky, bounds=row.bounds)  # fmt: skip
+            if row.series == "grad_norm":
+                for value in sorted({run.config["max_norm"] for run in store.select(arms=[arms[1]]).finished}):
+                    axes.axhline(value, color="black", linestyle="--", linewidth=stroke(0.625),
+                                 label=f"threshold {value:g}")  # fmt: skip
+            if row.bounds is not None:
+                axes.set_ylim(row.bounds[0] - 0.05, row.bounds[1] + 0.05)
+            if row.log:
+                set_log_y(axes)
+            head, side = _title(store, arms[0]), row.label
             if figure.look.landscape:
-                head, side = label, head.split(" (")[0]
+                head, side = row.label, head.split(":")[0]
             cell = axes.get_subplotspec()
             label_panel(
                 axes,
@@ -97,13 +110,9 @@ def overview(store: Store) -> LabFigure:
                 "training step" if cell.is_last_row() else "",
                 side if cell.is_first_col() else "",
             )
-    if figure.look.fixed:
-        legends(figure, grid[2], inside=False)
-    else:
-        legends_above_data(figure, [*grid[0], *grid[2]])
-    figure.entitle(
-        "Gradient clipping under class imbalance: mean and 95 % interval over seeds, thin lines single seeds"
-    )
+    name_bands(grid.flat)
+    legends(figure, grid.flat)
+    figure.entitle("Gradient clipping under class imbalance; lines are means over seeds, thin lines single seeds")
     return figure
 
 
@@ -123,13 +132,14 @@ def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarra
 @styled
 def spikes(store: Store) -> LabFigure:
     """Draws what rare and common steps do to gradient, clipping, learning rate and movement, one dot per seed."""
+    labels = Clipping().declaration().labels
     store = store.select("clipping").finished
     arms = [arm for arm in store.arms if not np.isnan(store.select(arms=[arm]).summary("rare_grad_norm").values).all()]
     if not arms:
         raise KymographError("no run has a step with a rare sample; run `kymograph run clipping`")
     store = store.select(arms=arms)
     panels = (
-        ("gradient norm before clipping (median)", ("rare_grad_norm", "common_grad_norm"), True),
+        ("‖g‖ before clipping (median)", ("rare_grad_norm", "common_grad_norm"), True),
         ("fraction of steps clipped", ("rare_clip_fraction", "common_clip_fraction"), False),
         (
             "effective learning rate\n(movement / gradient, median)",
@@ -161,10 +171,10 @@ def spikes(store: Store) -> LabFigure:
                 )
         if log:
             axes.set_xscale("log")
-        axes.set_xlabel(label)
+        axes.set_xlabel(mathtext(label))
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
     for axes in grid[:, 0]:
-        axes.set_yticks(range(len(arms)), arms)
+        axes.set_yticks(range(len(arms)), [labels.get(arm, arm) for arm in arms])
     grid[0, 0].invert_yaxis()
     return figure
 
@@ -192,19 +202,20 @@ def sweep(store: Store) -> LabFigure:
         figure = sheet((13 / 3, 3.5), rows=2, columns=3)
         grid = figure.subplots(2, 3)
     columns = (
-        ("threshold", thresholds, lambda run: run.config["max_norm"], setting),
-        ("rare samples, %", percents, lambda run: 100 * run.config["n_rare"] / run.config["n_samples"], _clip_name),
+        ("threshold", thresholds, lambda run: run.config["max_norm"], lambda run: _swept(setting(run), "norm")),
+        ("rare samples, %", percents, lambda run: 100 * run.config["n_rare"] / run.config["n_samples"],
+         lambda run: _swept("", run.config["clip"])),
         ("samples a step", batches, lambda run: run.config["batch_size"],
-         lambda run: f"{setting(run)}, {_clip_name(run)}"),
+         lambda run: _swept(setting(run), run.config["clip"])),
     )  # fmt: skip
-    rows = (("weight_norm_roughness", "jitter of ||w||", True), ("clip_fraction", "fraction of steps clipped", False))
+    rows = (("weight_norm_roughness", "jitter of ‖w‖", True), ("clip_fraction", "fraction of steps clipped", False))
     for column, (name, chosen, x, curve) in enumerate(columns):
         for row, (key, label, log) in enumerate(rows):
             axes = grid[row, column]
             sweep_curves(figure, axes, f"{label}, by {name}", chosen, key, x, curve, log)
-            axes.set_xlabel(name)
-            axes.set_ylabel(label)
-    legends_above_data(figure, grid.flat)
+            label_panel(axes, f"{label[:1].upper()}{label[1:]}, by {name}", name, label)
+    name_bands(grid.flat)
+    legends(figure, grid.flat)
     return figure
 
 
@@ -213,5 +224,8 @@ def _alone(run: StoredRun) -> bool:
     return run.config["batch_size"] == 1 and run.config["clip"] in ("none", "norm")
 
 
-def _clip_name(run: StoredRun) -> str:
-    return "without clipping" if run.config["clip"] == "none" else "with clipping"
+def _swept(setting: str, clip: str) -> ArmLook:
+    """Returns the look of a curve over a sweep: the colour of its clipping, the dashes of its imbalance."""
+    look = WITHOUT if clip == "none" else WITH
+    words = f"{RATIOS[setting]}, {look.label}" if setting else look.label
+    return ArmLook(words, look.colour, {"extreme": 0, "moderate": 1}.get(setting, 2))

@@ -9,13 +9,14 @@ from matplotlib.ticker import MaxNLocator
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.kymograph import STREAM, kymograph
-from kymograph.figures.layout import legends, legends_above_data
-from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.layout import legends
+from kymograph.figures.log_axes import set_log_y
+from kymograph.figures.seed_curves import name_bands, seed_curves
 from kymograph.figures.style import LabFigure, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.store import Store
-from kymograph.studies.depth import SWEPT, Depth
+from kymograph.studies.depth import LABELS, SWEPT, Depth
 
 
 def _of_default_shape(store: Store) -> Store:
@@ -40,16 +41,17 @@ def loss(store: Store) -> LabFigure:
     figure = sheet((7, 4.5))
     axes = figure.subplots()
     _curves(figure, axes, array, np.array(array.labels["step"]), "loss", log=True)
-    axes.set_yscale("log")
+    set_log_y(axes)
     label_panel(axes, f"Training loss, {_task(store)} task", "training step", "mean squared error")
-    legends(figure, [axes], inside=not figure.look.fixed)
+    name_bands([axes])
+    legends(figure, [axes])
     return figure
 
 
 @styled
 def gradient(store: Store) -> LabFigure:
     """Draws the gradient norm before each ReLU, after training."""
-    return _profile(store, "grad_norm", "gradient norm before the ReLU, ||dL/dz||", log=True)
+    return _profile(store, "grad_norm", "gradient norm before the ReLU, ‖∂L/∂z_ℓ‖", log=True)
 
 
 @styled
@@ -74,12 +76,13 @@ def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
     _curves(figure, axes, array, np.arange(1, len(array.labels["site"]) + 1), name, log, "o")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if log:
-        axes.set_yscale("log")
+        set_log_y(axes)
     else:
         axes.set_yscale("symlog", linthresh=1.0)
         label += "\n(linear between -1 and 1, logarithmic beyond)"
     label_panel(axes, f"After training, {_task(store)} task, one fixed batch for all arms", "layer", label)
-    legends(figure, [axes], inside=not figure.look.fixed)
+    name_bands([axes])
+    legends(figure, [axes])
     return figure
 
 
@@ -89,17 +92,19 @@ def gain(store: Store) -> LabFigure:
     store = _of_default_shape(store)
     figure = sheet((5.5, 4.2), columns=2)
     grid = figure.subplots(1, 2)
-    for axes, name, label in zip(
+    for axes, name, head, label in zip(
         grid,
         ("forward_gain", "backward_gain"),
-        ("forward gain per layer of ||h||", "backward gain per layer of ||dL/dh||"),
+        ("Forward gain", "Backward gain"),
+        ("forward gain per layer of ‖h_ℓ‖", "backward gain per layer of ‖∂L/∂h_ℓ‖"),
         strict=True,
     ):
         array = store.series(name).sel(site="estimate")
         _curves(figure, axes, array, np.array(array.labels["step"]), name, log=True)
         axes.axhline(1.0, color="black", linewidth=stroke(0.5), linestyle="--")
-        label_panel(axes, f"{_task(store)} task", "training step", label)
-    legends(figure, grid, inside=not figure.look.fixed)
+        label_panel(axes, f"{head}, {_task(store)} task", "training step", label)
+    name_bands(grid)
+    legends(figure, grid)
     return figure
 
 
@@ -108,7 +113,7 @@ def stream_kymograph(store: Store) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The stream through training, {_task(store)} task"
-    return kymograph(store.series("stream_norm"), title, "median over samples of ||h||", sites=STREAM)
+    return kymograph(store.series("stream_norm"), title, "median over samples of ‖h_ℓ‖", sites=STREAM, labels=LABELS)
 
 
 @styled
@@ -116,7 +121,7 @@ def gradient_kymograph(store: Store) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"The gradient on the stream through training, {_task(store)} task"
-    return kymograph(store.series("stream_grad"), title, "||dL/dh||, mean loss", sites=STREAM)
+    return kymograph(store.series("stream_grad"), title, "‖∂L/∂h_ℓ‖, mean loss", sites=STREAM, labels=LABELS)
 
 
 def _curves(
@@ -143,11 +148,12 @@ def sweep(store: Store) -> LabFigure:
         raise KymographError("this figure needs the sweeps; run `kymograph run depth --arms 'layers/*' 'width/*'`")
     by_depth = [run for run in runs if not run.arm.startswith("width/") and _wiring(run.arm) in SWEPT]
     by_width = [run for run in runs if not run.arm.startswith("layers/") and _wiring(run.arm) in SWEPT]
+    looks = arm_looks(Depth().declaration())
     figure = sheet((13 / 3, 4), columns=3)
     grid = figure.subplots(1, 3)
     panels = (
         ("final loss", by_depth, "final_loss", "layers", "mean squared error"),
-        ("backward gain before training", by_depth, "initial_backward_gain", "layers", "gain per layer of ||dL/dh||"),
+        ("backward gain before training", by_depth, "initial_backward_gain", "layers", "gain per layer of ‖∂L/∂h_ℓ‖"),
         ("final loss", by_width, "final_loss", "width", "mean squared error"),
     )
     for axes, (title, chosen, key, field, label) in zip(grid, panels, strict=True):
@@ -158,12 +164,12 @@ def sweep(store: Store) -> LabFigure:
             chosen,
             key,
             lambda run, field=field: float(run.config[field]),  # type: ignore[misc]
-            lambda run: _wiring(run.arm),
+            lambda run: looks[_wiring(run.arm)],
             log=key == "final_loss",
         )
-        axes.set_xlabel(field)
-        axes.set_ylabel(label)
-    legends_above_data(figure, grid)
+        label_panel(axes, f"{title[:1].upper()}{title[1:]}, by {field}", field, label)
+    name_bands(grid)
+    legends(figure, grid)
     return figure
 
 

@@ -10,11 +10,13 @@ from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.kymograph import STREAM, kymograph
 from kymograph.figures.layout import legends
+from kymograph.figures.log_axes import set_log_y
 from kymograph.figures.seed_curves import name_band, seed_curves
 from kymograph.figures.spreads import Spread, choose_spread
 from kymograph.figures.style import LabFigure, label_panel, sheet, styled
 from kymograph.runs.formats.script_logs import Trajectory, from_store, one_setup
 from kymograph.runs.store import Store
+from kymograph.studies.snapshot import Snapshot
 
 _COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in colour-blind-safe shades
 _BLOCK = 2  # the published gradient is that at the third point of the stream
@@ -22,13 +24,13 @@ _BLOCK = 2  # the published gradient is that at the third point of the stream
 
 @styled
 def resmlp(store: Store, spread: str | None = None) -> LabFigure:
-    """Draws ||h_L|| and ||g_2|| over epochs for the residual MLP, with and without terminal LayerNorm."""
+    """Draws ‖h_L‖ and ‖g_2‖ over epochs for the residual MLP, with and without terminal LayerNorm."""
     return draw_resmlp(from_store(store, "resmlp"), spread)
 
 
 @styled
 def vit(store: Store, spread: str | None = None) -> LabFigure:
-    """Draws ||h_L|| and ||g_2|| over epochs for ViT-Mini."""
+    """Draws ‖h_L‖ and ‖g_2‖ over epochs for ViT-Mini."""
     return draw_vit(from_store(store, "vit"), spread)
 
 
@@ -48,7 +50,7 @@ def draw_resmlp(trajectories: Sequence[Trajectory], spread: str | None = None) -
     if figure.look.fixed:  # the rows share their epochs
         for axes in grid[0]:
             axes.set_xlabel("")
-    legends(figure, grid.flat, inside=False)  # the name of the bands is long
+    legends(figure, grid.flat)
     figure.entitle("Residual stream and gradient over training")
     return figure
 
@@ -65,7 +67,7 @@ def draw_vit(trajectories: Sequence[Trajectory], spread: str | None = None) -> L
     grid = figure.subplots(1, 2)
     title = f"ViT-Mini, {'' if with_and_without == {True} else 'no '}terminal LayerNorm"
     _panels(figure, grid, trajectories, title, shown, "^{cls}")
-    legends(figure, grid, inside=False)
+    legends(figure, grid)
     return figure
 
 
@@ -112,28 +114,28 @@ def _panels(
                 figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True, spread=spread
             )
         name_band(axes, spread, log=True)
-        axes.set_yscale("log")
+        set_log_y(axes)
         axes.xaxis.get_major_locator().set_params(integer=True)  # nothing is measured within an epoch
         label_panel(axes, title, "epoch", label)
 
 
 @styled
 def stream_kymograph(store: Store) -> LabFigure:
-    """Draws ||h_l|| over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
-    return _kymograph(store, "stream_norm", "The residual stream through training", "median over images of ||h_l||")
+    """Draws ‖h_ℓ‖ over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
+    return _kymograph(store, "stream_norm", "The residual stream through training", "median over images of ‖h_ℓ‖")
 
 
 @styled
 def gradient_kymograph(store: Store) -> LabFigure:
-    """Draws ||g_l|| over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
-    return _kymograph(store, "stream_grad", "The gradient through training", "median over images of ||dLoss/dh_l||")
+    """Draws ‖g_ℓ‖ over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
+    return _kymograph(store, "stream_grad", "The gradient through training", "median over images of ‖∂L/∂h_ℓ‖")
 
 
 def _kymograph(store: Store, name: str, title: str, quantity: str) -> LabFigure:
     chosen = store.select("snapshot").finished
     if not chosen.runs:
         raise KymographError("there is no finished run of snapshot; run `kymograph run snapshot`")
-    # A network's BP first, then what is compared with it.
-    arms = sorted(chosen.arms, key=lambda arm: (arm.split("/")[0], "no_out_ln" in arm, "/dfa" in arm, arm))
-    array = chosen.select(arms=arms).series(name)
-    return kymograph(array, title, quantity, "epoch", sites=STREAM)
+    declaration = Snapshot().declaration()
+    arms = [arm.name for arm in declaration.arms if arm.name in chosen.arms]
+    array = chosen.select(arms=[*arms, *(arm for arm in chosen.arms if arm not in arms)]).series(name)
+    return kymograph(array, title, quantity, "epoch", sites=STREAM, labels=declaration.labels)
