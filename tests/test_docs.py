@@ -62,7 +62,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     known = set(sys.modules)
     whole = functools.partial(quickly, kymograph.run)
     monkeypatch.setattr("kymograph.lab.run.run", whole)
-    monkeypatch.setattr("kymograph.figures.save.save_figure", lambda figure, directory, name: [])  # drawn, not written
+    drawn_not_written = lambda figure, directory, name, **_: []  # noqa: E731
+    monkeypatch.setattr("kymograph.figures.save.save_figure", drawn_not_written)
     monkeypatch.setattr("kymograph.live.web.serve", lambda directory, port: 0)
     monkeypatch.setattr("kymograph.data.cifar10_files.fetch", lambda directory: archive.make(Path(directory)))
     registry._in_packages.cache_clear()

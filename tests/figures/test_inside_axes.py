@@ -134,3 +134,16 @@ def test_fractions_are_never_on_a_log_scale(tmp_path: Path) -> None:
     drawn = figure("own-kymograph-dead_fraction", make_store(tmp_path))
     assert drawn.columns[-1] == "mean"
     assert figure("own-kymograph", make_store(tmp_path)).columns[-1] == "geometric_mean"
+
+
+def test_panels_have_letters_one_legend_and_a_name_for_their_bands(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    declaration = store.declarations["own"]
+    for drawn in (curves.draw(store, declaration), profiles.draw(store, declaration)):
+        panels = [axes for axes in drawn.axes if axes.get_visible()]
+        letters = [text.get_text() for axes in panels for text in axes.texts]
+        assert letters == [chr(ord("a") + index) for index in range(len(panels))] or len(panels) == 1
+        assert len(drawn.legends) == 1 and not any(axes.get_legend() for axes in panels)
+        names = [text.get_text() for text in drawn.legends[0].get_texts()]
+        assert [name.split(" (")[0] for name in names[:3]] == list(ARMS), "in the study's order"
+        assert sum("95 % interval" in name for name in names) == 1 and len(names) == 4

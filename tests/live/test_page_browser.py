@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kymograph.runs.declaration import Arm
 from tests.live.server import served
-from tests.live.stage import beat, fail, finish, plan, specs
+from tests.live.stage import beat, declare, fail, finish, plan, specs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -103,3 +104,47 @@ def test_everybody_can_read_it(browser, tmp_path: Path, scheme: str) -> None:
         page.goto(f"http://127.0.0.1:{port}/")
         assert "2 of 6" in page.inner_text("main") and "RuntimeError: cursed" in page.inner_text("main")
         context.close()
+
+
+def test_nothing_is_cut_off_on_a_desktop_and_arms_have_their_colours(browser, tmp_path: Path) -> None:
+    """Of a study with many headline numbers the last columns used to lie beyond the page."""
+    arms = tuple(Arm(f"a_rather_long_arm/{name}", label=f"Arm {name}", colour="sky") for name in "ab")
+    headlines = {f"number_{index}": f"a headline number {index}" for index in range(7)}
+    runs = [run for arm in arms for run in specs(10, arm=arm.name)]
+    plan(tmp_path, runs)
+    declare(tmp_path, arms=arms, headlines=headlines)
+    for run in runs:
+        finish(tmp_path, run, dict.fromkeys(headlines, 0.5 + 0.001 * run.seed))
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    with served(tmp_path) as port:
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.get_by_role("rowheader", name="Arm a", exact=True).wait_for(timeout=5000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+        over = "[...document.querySelectorAll('.scroll')].map((part) => part.scrollWidth - part.clientWidth)"
+        assert max(page.evaluate(over)) <= 0
+        sky = page.evaluate("getComputedStyle(document.querySelector('circle.dot')).fill")
+        assert sky == "rgb(86, 180, 233)"
+        heights = page.evaluate(
+            "[...document.querySelectorAll('svg')].find((one) => one.querySelector('circle'))"
+            ".querySelectorAll('circle').values().map((dot) => Number(dot.getAttribute('cy'))).toArray()"
+        )
+        assert max(heights) - min(heights) < 7, "a spread of one per cent does not fill the axis"
+    page.close()
+
+
+def test_the_axis_of_the_dots_holds_the_interval_of_the_mean(browser, tmp_path: Path) -> None:
+    runs = specs(2)
+    plan(tmp_path, runs)
+    for run, value in zip(runs, (1.0, 2.0), strict=True):
+        finish(tmp_path, run, {"x": value})
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    with served(tmp_path) as port:
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.locator("path.band").first.wait_for(state="attached", timeout=5000)
+        dots = page.evaluate(
+            "[...document.querySelectorAll('circle.dot')].map((dot) => Number(dot.getAttribute('cy')))"
+        )
+        assert abs(dots[0] - dots[1]) < 2, (
+            "two seeds say little: their interval, which the axis holds, is 13 times wider"
+        )
+    page.close()

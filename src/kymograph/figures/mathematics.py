@@ -21,16 +21,14 @@ def mathtext(label: str) -> str:
         return label
     parts = _NORM.split(label)  # text and norms in turn
     return "".join(
-        f"${''.join(_COMMANDS.get(letter, letter) for letter in part)}$"
-        if index % 2
-        else _SUBSCRIPT.sub(_formula, part)
+        f"${_formula(part)}$" if index % 2 else _SUBSCRIPT.sub(lambda found: f"${_formula(found[0])}$", part)
         for index, part in enumerate(parts)
     )
 
 
-def _formula(found: re.Match[str]) -> str:
-    base, lowered = ("".join(_COMMANDS.get(letter, letter) for letter in part) for part in found.groups())
-    return f"${base}_{{{lowered}}}$"
+def _formula(text: str) -> str:
+    braced = _SUBSCRIPT.sub(r"\1_{\2}", text)
+    return "".join(_COMMANDS.get(letter, letter) for letter in braced)
 
 
 def html_mathematics(label: str) -> Markup:

@@ -35,7 +35,7 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["site"]) > 1]
     if not sited:
         raise KymographError(f"no series of {declaration.name} has several sites, as a profile needs")
-    display, array = sited[0]
+    display, array = min(sited, key=lambda pair: "profile" not in pair[0].forms)  # sites need not be layers
     moments = moments_of(array)
     everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
     log = is_log(display, everything)
