@@ -97,7 +97,7 @@ def test_a_flag_typed_by_habit_is_answered_as_the_page_says(
     typed: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(*shlex.split(typed)) == 1
+    assert call(*shlex.split(typed)) == 2
     assert capsys.readouterr().err == f"kymograph: {answer}\n"
     assert not list(tmp_path.iterdir()), "nothing is written"
 

@@ -69,7 +69,7 @@ def test_a_missing_package_is_one_sentence(package: str, extra: str, monkeypatch
 def test_verdicts_show_as_tables_and_as_a_line_each() -> None:
     page = DECIDED._repr_html_()
     assert "<table" in page and "SUPPORTED" in page and "it fired: passed, least 3" in page
-    assert repr(DECIDED) == "<SUPPORTED: c; +2 [+1, +inf], p 0.0040, n 2; beyond the margin of 0.1>"
+    assert repr(DECIDED) == "<SUPPORTED: c; +2.00 [+1.00, +∞], p 0.0040, n 2; beyond the margin of 0.1>"
     assert repr(OTHER).startswith("<INVALID: d, n 1;")
     assert repr(BOTH).splitlines()[0] == "<2 verdicts>" and len(repr(BOTH).splitlines()) == 3
     assert BOTH._repr_html_().count("<tr>") == 3

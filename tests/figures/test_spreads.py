@@ -123,4 +123,4 @@ def test_the_command_draws_what_is_asked_for(
     words = ("figure", "snapshot-resmlp", "--from", *map(str, logs), "--spread")
     assert call(*words, "sd") == 0
     assert named_bands(drawn[0])[3] == [SD.label(True)]
-    assert call(*words, "std") == 1 and "there is no spread 'std'; did you mean 'sd'?" in capsys.readouterr().err
+    assert call(*words, "std") == 2 and "there is no spread 'std'; did you mean 'sd'?" in capsys.readouterr().err

@@ -64,4 +64,4 @@ def test_runs_without_claims_are_judged_in_a_sentence(tmp_path: Path, capsys: py
     with ky.record("lone", arm="a", seed=1, out=tmp_path) as run:
         run.summary(x=1.0)
     assert call("judge", str(tmp_path)) == 0
-    assert capsys.readouterr().out == "no claims are registered for these runs; state some with --claims FILE\n"
+    assert capsys.readouterr().err == "no claims are registered for these runs; state some with --claims FILE\n"

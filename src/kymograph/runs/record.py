@@ -91,7 +91,8 @@ def write_failure(
     contents = {CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance})}
     if traceback is not None:
         contents[TRACEBACK] = traceback.encode("utf-8", "replace")
-    _write(root, spec, contents, RunStatus("failed", reason=reason))
+    # A text that no encoding holds, such as a file name in an error, would make a record that no reader accepts.
+    _write(root, spec, contents, RunStatus("failed", reason=reason.encode("utf-8", "backslashreplace").decode()))
 
 
 def is_finished(root: Path, spec: RunSpec) -> bool:

@@ -26,6 +26,7 @@ from kymograph.probes.vectors import as_float64
 from kymograph.rules import RULES, make
 from kymograph.rules.base import Rule
 from kymograph.rules.feedback import feedback_hash
+from kymograph.runs.files import plain
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.resume import read_state, write_state
 from kymograph.runs.spec import RunSpec, settings_of
@@ -252,7 +253,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         of_embed = rule.feedback_of_embed()
         summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
         facts |= marks
-    return RunResult(series, summary, checkpoint.pack(tensors, facts), fitted.notes)
+    return RunResult(series, summary, checkpoint.pack(tensors, plain(facts)), fitted.notes)
 
 
 def _rule_tensors(rule: Rule) -> dict[str, Tensor]:

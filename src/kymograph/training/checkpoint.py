@@ -27,7 +27,7 @@ LATER = ("buffer.", "rule.")
 def pack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
     """Returns tensors and JSON facts as the bytes of one safetensors file."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save(plain, metadata={"kymograph": json.dumps({"schema": SCHEMA, **facts}, sort_keys=True)})
+    return save(plain, metadata={"kymograph": json.dumps({"schema": SCHEMA, **facts}, sort_keys=True, allow_nan=False)})
 
 
 def unpack(path: AnyPath, content: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
