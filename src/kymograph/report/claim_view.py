@@ -110,17 +110,20 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
     ratio = claim.scale == "log ratio"
     sign, gain = "×" if ratio else "", verdict.pairing_gain
 
-    def telling(value: float | None) -> str:
-        return number(value) if value is None else number(value, telling_digits([value], deciding_limits(claim), 4))
+    limits = deciding_limits(claim)
+    both = telling_digits([verdict.effect, *(verdict.interval or ())], limits) if verdict.effect is not None else 3
 
     def interval(ends: tuple[float, float] | None) -> str:
         if ends is None:
             return "–"
-        digits = telling_digits(ends, deciding_limits(claim), 4)
+        digits = both if ends == verdict.interval else telling_digits(ends, limits)
         return f"[{', '.join(number_text(end, digits, typeset=True, zeros=True) for end in ends)}]"
 
     entries = [
-        ("effect (ratio of geometric means)" if ratio else "effect (mean difference)", telling(verdict.effect)),
+        (
+            "effect (ratio of geometric means)" if ratio else "effect (mean difference)",
+            number_text(verdict.effect, both, typeset=True),
+        ),
         ("95 % interval, Student t", interval(verdict.interval)),
         (f"{equivalence_level(claim)} interval, for equivalence", interval(verdict.equivalence_interval)),
         ("95 % interval, BCa bootstrap", interval(verdict.bca)),

@@ -176,7 +176,8 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
         parts.append(element("line", class_="grid", x1=left, x2=left + width, y1=at, y2=at))
         parts.append(element("text", text, x=left - 6, y=at + 4, text_anchor="end"))
     stride = -(-len(names) // 6) if names else 1
-    ticks = [float(index) for index in range(0, len(names), stride)] if names else x.ticks()
+    whole = [tick for tick in x.ticks() if tick == int(tick)]  # nothing is measured within an epoch
+    ticks = [float(index) for index in range(0, len(names), stride)] if names else whole or x.ticks()
     for value in ticks:
         label = names[int(value)] if names else thousands(value)
         parts.append(element("line", class_="grid", x1=x.at(value), x2=x.at(value), y1=top, y2=bottom))
