@@ -57,12 +57,12 @@ def select(
 
 def _whole(archive: Archive) -> Store:
     """Returns the runs of an archive that can be read, and names the others; raises if there is none."""
-    name_unread(archive)
     if not archive.store.runs:
         root = archive.root
         if archive.damaged:
-            raise KymographError(f"no run in {root} can be read: {archive.damaged[0].error}")
+            raise KymographError(archive.damaged[0].error)
         raise KymographError(f"{root} holds no ended run; make some with `kymograph run STUDY --out {root}`")
+    name_unread(archive)
     return archive.store
 
 
