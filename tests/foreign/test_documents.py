@@ -50,6 +50,12 @@ def test_what_python_accepts_and_nothing_can_use_is_refused(text: bytes) -> None
         parse_json(text)
 
 
+def test_numbers_that_are_not_finite_are_read_where_they_may_be() -> None:
+    assert parse_json(b"[-Infinity, 1e999]", finite=False) == [float("-inf"), float("inf")]
+    with pytest.raises(ValueError):
+        parse_json(b"9" * 301, finite=False)
+
+
 def test_pairs_of_surrogates_and_depth_up_to_the_limit_are_fine() -> None:
     assert parse_json(b'"\\ud83d\\ude00"') == "😀"
     deep = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH

@@ -349,14 +349,14 @@ def test_a_name_that_no_bundle_can_hold_is_refused(runs: Path, name: str) -> Non
 
 
 def test_a_file_that_cannot_be_read_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Path.open
+    opened = os.open
 
-    def refuse(path: Path, *arguments: object, **options: object) -> object:
-        if path.name == "summary.json":
+    def refuse(path: str | Path, *arguments: int, **options: int) -> int:
+        if Path(path).name == "summary.json":
             raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, *arguments, **options)  # type: ignore[call-overload]
+        return opened(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     refused(runs, r"cannot read .*summary\.json: Permission denied")
 
 

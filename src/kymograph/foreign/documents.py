@@ -28,21 +28,23 @@ _LARGEST = 10**MAX_DIGITS
 _SUSPICIOUS = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}|\\u[dD][89a-fA-F]")
 
 
-def parse_json(content: bytes) -> Any:
+def parse_json(content: bytes, *, finite: bool = True) -> Any:
     """Returns what a JSON text says; raises ValueError, with what is wrong, unless it is harmless.
+
+    ``finite``: whether NaN and infinities are refused, which Python writes and JSON does not know.
 
     >>> parse_json(b'{"lr": 0.1}')
     {'lr': 0.1}
     """
     try:
-        value = _DECODER.decode(content.decode())
+        value = (_DECODER if finite else _NOT_FINITE).decode(content.decode())
     except UnicodeDecodeError:
         raise ValueError("it is not text in UTF-8") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     # Most files hold too few brackets to be deep, and nothing that could be a number or a text to look at.
     if content.count(b"[") + content.count(b"{") > MAX_DEPTH or _SUSPICIOUS.search(content):
-        check_value(value)
+        check_value(value, finite=finite)
     return value
 
 
@@ -154,4 +156,5 @@ def _integer(text: str) -> int:
     return int(text)
 
 
+_NOT_FINITE = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer)
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)

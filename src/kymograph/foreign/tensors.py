@@ -65,7 +65,7 @@ def _checked(header: bytes, size: int) -> TensorHeader:
         end = entry.last
     if end != size:
         raise ValueError("it is cut off, or goes on after its last tensor")
-    facts = parse_json(metadata["kymograph"].encode()) if "kymograph" in metadata else None
+    facts = parse_json(metadata["kymograph"].encode(), finite=False) if "kymograph" in metadata else None
     return TensorHeader(entries, facts)
 
 

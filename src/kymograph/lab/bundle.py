@@ -209,7 +209,7 @@ def _content(source: _Source) -> Iterator[bytes]:
     """Yields a file's content piece by piece; raises if there is more or less of it than when packing began."""
     size = 0
     try:
-        with opened(source.path, source.size, follow=False) as file:
+        with opened(source.path, _MOST_BYTES, follow=False) as file:
             while chunk := file.read(_CHUNK):
                 size += len(chunk)
                 if size > source.size:

@@ -60,7 +60,7 @@ def _whole(archive: Archive) -> Store:
     if not archive.store.runs:
         root = archive.root
         if archive.damaged:
-            raise KymographError(f"no run in {root} can be read: {archive.damaged[0].error}")
+            raise KymographError(archive.damaged[0].error)
         raise KymographError(f"{root} holds no ended run; make some with `kymograph run STUDY --out {root}`")
     name_unread(archive)
     return archive.store
