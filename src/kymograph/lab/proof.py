@@ -10,7 +10,7 @@ from kymograph.data.batches import Batches
 from kymograph.models.flat import FlatNetwork
 from kymograph.probes.measures.cosine import cosine
 from kymograph.rules import RULES
-from kymograph.rules.proof import CLOSE, PartProof, prove, with_true_chain
+from kymograph.rules.proof import PartProof, identities, prove, with_true_chain
 from kymograph.studies.image_training import draw_network, make_rule
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.devices import choose_device

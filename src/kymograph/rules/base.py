@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -151,7 +152,8 @@ class Rule(nn.Module, ABC):
 
         Then `before_update` and `after_update` are called by the optimizer itself.
         """
-        self.following.attach(self, optimizer)
+        if self.follows:
+            self.following.attach(self, optimizer)
 
     def check_followed(self) -> None:
         """Raises if the feedback should have changed with the updates, and nobody told the rule of them."""
@@ -196,6 +198,21 @@ class Rule(nn.Module, ABC):
         trained = set(self.trained_parts())
         return [own for part, parameters in self.parts().items() if part in trained for own in parameters]
 
+    @contextmanager
+    def filling(self, accumulate: bool) -> Iterator[None]:
+        """Lets a ``with`` block fill the gradients; a parameter that has none afterwards gets zeros.
+
+        Unlike after `start_gradients`, autograd's gradients are taken as they are where there were none.
+        """
+        trainable = [own for own in self.net.parameters() if own.requires_grad]
+        for parameter in trainable:
+            if parameter.grad is not None and not accumulate:
+                parameter.grad.zero_()
+        yield
+        for parameter in trainable:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+
     def start_gradients(self, accumulate: bool) -> None:
         """Gives every trainable parameter a gradient that this batch's can be added to."""
         for parameter in self.net.parameters():
@@ -213,6 +230,12 @@ class BlockRule(Rule):
 
     def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
         super().__init__(in_blocks(net), loss)
+
+    def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
+        """Returns the gradient of each part whose plan says what it descends, from a loss of its own."""
+        from kymograph.rules.local_losses import local_gradients  # which reads plans
+
+        return local_gradients(self, x, y)
 
     def block_names(self) -> list[str]:
         """Returns ``blocks.0`` to ``blocks.L-1``."""

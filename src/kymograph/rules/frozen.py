@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from kymograph.rules.base import EXACT, BlockRule, Credit, PlanLine, Setup, add_gradients
 
-PART = {"name": "frozen", "order": 5, "about": "embed and read-out learn through blocks that do not"}
+PART = {"name": "frozen", "order": 5, "about": "embed and read-out learn through blocks that do not", "acts_on": "blocks"}
 
 
 class Frozen(BlockRule):

@@ -38,7 +38,7 @@ class KolenPollack(HeldFeedback):
     def before_update(self) -> None:
         """Keeps the weights that the step starts from."""
         before: dict[str, Tensor] = self._before  # type: ignore[assignment]
-        for name, weight in self.weights().items():
+        for name, weight in self.carrying_weights().items():
             if name in before and before[name].shape == weight.shape and before[name].dtype == weight.dtype:
                 before[name].copy_(weight.detach())
             else:
@@ -50,7 +50,7 @@ class KolenPollack(HeldFeedback):
         before: dict[str, Tensor] = self._before  # type: ignore[assignment]
         self.following.told()
         decays = []
-        for name, weight in self.weights().items():
+        for name, weight in self.carrying_weights().items():
             rates = self.following.rates(weight, self.title)
             if rates is None:  # the optimizer does not move this weight
                 continue

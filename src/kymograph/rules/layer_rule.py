@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, evaluation_mode, parameter_names
+from kymograph.models.examples import guess_example
 from kymograph.models.flat import ReplicaNetwork
 from kymograph.rules.base import EXACT, Credit, PlanLine, Rule, Setup, TrueFeedback, add_gradients
 from kymograph.rules.layers.carrying import Carrying
@@ -58,12 +59,16 @@ class LayerRule(Rule):
         """Returns the weights that have feedback, by name."""
         return weights_of(self.net)
 
+    def carrying_weights(self) -> dict[str, nn.Parameter]:
+        """Returns the weights that a signal comes back through: not that of a first layer, below which nothing learns."""
+        through = set().union(*self._signals().values())
+        return {name: own for name, own in self.weights().items() if name in through}
+
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of all parameters, from one forward pass of the network's own code."""
         self.check_followed()
-        self.start_gradients(accumulate)
         at_blocks: dict[int, Tensor] = {}
-        with Carrying(self.weights(), self.feedback_of, self.title):
+        with self.filling(accumulate), Carrying(self.weights(), self.feedback_of, self.title):
             outputs = self._forward(x, at_blocks)
             losses = self.losses(outputs, y)
             if self._above is None:
@@ -123,12 +128,9 @@ class LayerRule(Rule):
 
     def _signals(self) -> dict[str, set[str]]:
         if self._above is None:
-            if self._example is None:
-                raise KymographError(
-                    "a plan is read from a forward pass; call rule.backward(x, y) first, or give make(...) an example"
-                )
+            example = guess_example(self.net) if self._example is None else self._example
             with evaluation_mode(self.net), Carrying(self.weights(), self.feedback_of, self.title):
-                self._inspect(self.net(self._example))
+                self._inspect(self.net(example))
         return self._above  # type: ignore[no-any-return]
 
     def _inspect(self, outputs: Tensor) -> None:

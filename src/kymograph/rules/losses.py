@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork
 from kymograph.models.next_token import TokenTargets
 from kymograph.shapes import Float, Int
@@ -53,11 +54,15 @@ def error_of(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> 
     return gradient * len(outputs)
 
 
-def losses_per_sample(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> Float[Tensor, " batch"]:
-    """Returns each sample's own loss, with its graph."""
-    if loss is cross_entropy:
-        return nn.functional.cross_entropy(outputs, y, reduction="none")
-    return torch.stack([loss(outputs[n : n + 1], y[n : n + 1]).sum() for n in range(len(outputs))])
+def target_of(outputs: Tensor, y: Any) -> Tensor:
+    """Returns what the outputs should be: the one-hot vectors of class indices, or targets of the outputs' own shape."""
+    if isinstance(y, Tensor) and not y.is_floating_point() and y.shape == outputs.shape[:-1]:
+        return nn.functional.one_hot(y, outputs.shape[-1]).to(outputs.dtype)
+    if isinstance(y, Tensor) and y.shape == outputs.shape:
+        return y.to(outputs.dtype)
+    raise KymographError(
+        f"targets must be class indices of shape {tuple(outputs.shape[:-1])}, or have the shape of the outputs"
+    )
 
 
 def usual_loss(net: nn.Module) -> Loss | None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, add_gradients
 from kymograph.shapes import Float
 
-PART = {"name": "normalised-bp", "order": 3, "about": "backpropagation, its signal divided per sample by its RMS"}
+PART = {"name": "normalised-bp", "order": 3, "about": "backpropagation, its signal divided per sample by its RMS", "acts_on": "blocks"}
 
 
 RMS_EPSILON = 1e-6

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from kymograph.rules.base import EXACT, BlockRule, Credit, PlanLine, Setup, add_gradients
 
-PART = {"name": "shallow", "order": 4, "about": "only the read-out learns; hidden gradients are exactly zero"}
+PART = {"name": "shallow", "order": 4, "about": "only the read-out learns; hidden gradients are exactly zero", "acts_on": "blocks"}
 
 
 class Shallow(BlockRule):

@@ -55,7 +55,7 @@ class WeightMirror(HeldFeedback):
     def after_update(self, step: int) -> None:
         """Moves every B towards the correlation of its layer's responses with the noise that was put in."""
         self.following.told()
-        for name, weight in self.weights().items():
+        for name, weight in self.carrying_weights().items():
             rows = weight.detach().flatten(1)  # of a kernel: all that one output reads, or one input writes
             noise = self.stream.normal(name, weight, self.samples, rows.shape[1])
             estimate = (rows @ noise.t()) @ noise / self.samples

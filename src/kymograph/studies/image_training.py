@@ -158,7 +158,7 @@ def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) 
 def make_rule(config: ImageSettings, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> Rule:
     """Returns the learning rule that the configuration names; feedback is drawn from ``draw``, right after the net."""
     name = RULES.part(config.rule).facts.get("normalised", config.rule) if config.rms else config.rule
-    settings: dict[str, Any] = {"normalise": config.rms, "penalty": config.penalty}
+    settings: dict[str, Any] = {"normalise": config.rms, "penalty": config.penalty, "shared_embed": True}
     options = {key: settings[key] for key in RULES.part(name).facts.get("options", ()) if key in settings}
     return make(name, net, generator=draw, example=batches.test(2)[0], **options)
 
