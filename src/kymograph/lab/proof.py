@@ -40,7 +40,7 @@ class RuleProof:
     @property
     def holds(self) -> bool:
         """Whether all of it is true; a rule that refuses a network claims nothing of it."""
-        return all(one.holds for one in (*self.parts, *self.identities))
+        return all(part.holds for part in self.parts) and all(one.holds for one in self.identities)
 
 
 def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[RuleProof]:

@@ -74,7 +74,7 @@ def _function(reference: str) -> Callable[[], Any]:
     found = getattr(module, name, None)
     if not callable(found):
         raise KymographError(f"{file} defines no function {name!r}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _call(function: Callable[[], Any], reference: str) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, parameter_names
-from kymograph.rules.following import Following
+from kymograph.rules.following import FollowedOptimizer
 from kymograph.rules.losses import Loss, usual_loss
 from kymograph.shapes import Float
 
@@ -100,6 +100,7 @@ class Rule(nn.Module, ABC):
     """
 
     net: nn.Module
+    following: FollowedOptimizer
     feedback_law: str = ""
     """The law that its feedback matrices were drawn from; empty if it has none, or they were given to it."""
     title: str = ""
@@ -114,7 +115,7 @@ class Rule(nn.Module, ABC):
         if chosen is None:
             raise KymographError(f"{type(net).__name__} has no usual loss; name one of kymograph.rules.losses")
         self.loss = chosen
-        self.__dict__["following"] = Following()
+        self.following = FollowedOptimizer()
 
     @abstractmethod
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:

@@ -1,4 +1,4 @@
-"""The true chain from a block's output to the network's outputs, of a single sample: the feedback that makes DFA exact."""
+"""The true chain from a block's output to the outputs, of a single sample: the feedback that makes DFA exact."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The error of the output, e = dL/dz (of the cross-entropy: softmax(z) - onehot(y)), goes to every block through a fixed
 random matrix of its own: a_l = B_l e. Block l descends <f_l, a_l>; inside the block the gradient is exact, between
-blocks nothing flows. The read-out gets its exact gradient, the embed that of its own matrix, or of block 0's if it is to
-share it. Where the outputs have positions, as in a language model, every position hands on its own error.
+blocks nothing flows. The read-out gets its exact gradient, the embed that of its own matrix, or of block 0's if they
+are to share it. Where the outputs have positions, as in a language model, every position hands on its own error.
 
 All parts use the weights from before the step, so one forward pass serves them all: the graph is cut between blocks
 while it is built, and a single backward call starts from every block's output at once.
@@ -115,7 +115,7 @@ class DirectFeedback(BlockRule):
         return Credit(losses.detach(), logits.detach(), tuple(signals))
 
     def learn_from(self, error: Tensor, points: list[Tensor]) -> None:
-        """Is given what a rule that learns its matrices may learn from: errors divided by the batch size, h_0 to h_L."""
+        """Is given what matrices may be learned from: the errors divided by the batch size, and h_0 to h_L."""
 
     def matrices(self) -> list[Tensor]:
         """Returns B_0 to B_{L-1}."""
@@ -126,6 +126,7 @@ class DirectFeedback(BlockRule):
         return "shared with block 0" if self.embed_feedback is None else "its own matrix"
 
     def matrix_of_embed(self) -> Tensor:
+        """Returns the matrix through which the embed learns: its own, or that of block 0."""
         return self.feedback[0] if self.embed_feedback is None else self.embed_feedback
 
     def _mean_over_batch(self, error: Tensor, matrix: Tensor) -> Tensor:
@@ -151,7 +152,6 @@ class DirectFeedback(BlockRule):
             local = LocalSignal(self.feedback[number], self.normalise, self.penalty, self.sent)
             lines.append(PlanLine(block, signal, "other", local))
         return [*lines, PlanLine("readout", EXACT, "exact")]
-
 
     def true_feedback(self, x: Any, y: Any) -> TrueFeedback | None:
         """Returns the rule on one sample with every B set to the chain from its block to the outputs, if it is flat.

@@ -52,7 +52,7 @@ class DirectKolenPollack(DirectFeedback):
         return super().backward(x, y, accumulate=accumulate)
 
     def learn_from(self, error: Tensor, points: list[Tensor]) -> None:
-        """Correlates every point of the stream with the output errors, over the positions that credit is spread over."""
+        """Correlates every point of the stream with the output errors, over the positions that credit goes to."""
         for total, point in zip(self.pending, points, strict=True):
             with torch.enable_grad():
                 matrix = torch.zeros_like(total, requires_grad=True)

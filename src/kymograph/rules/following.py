@@ -23,7 +23,7 @@ class Rates(NamedTuple):
     """The weight decay, which is multiplied by the learning rate, in SGD as in AdamW."""
 
 
-class Following:
+class FollowedOptimizer:
     """The optimizer that a rule follows, if any, and the updates that it may have missed."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Following:
         """Returns how the optimizer moves ``parameter``; None if it does not. Raises if there is no optimizer."""
         if self.optimizer is None:
             raise KymographError(
-                f"{title} learns its feedback from the steps that are taken; call rule.attach(optimizer) before training"
+                f"{title} learns its feedback from the steps that are taken; call rule.attach(optimizer) first"
             )
         groups = getattr(self.optimizer, "param_groups", None)
         if groups is None:

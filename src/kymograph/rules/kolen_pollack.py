@@ -1,4 +1,4 @@
-"""Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the very step that W takes, and decays as W does.
+"""Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the very step that W takes, and decays too.
 
 With the step dW that an optimizer took, whichever it is, and its decay a = learning rate * weight decay,
 
@@ -33,11 +33,11 @@ class KolenPollack(HeldFeedback):
 
     def __init__(self, net: nn.Module, setup: Setup, feedback: dict[str, Tensor], law: str = "") -> None:
         super().__init__(net, setup, feedback, law)
-        self.__dict__["_before"] = {}
+        self._before: dict[str, Tensor] = {}
 
     def before_update(self) -> None:
         """Keeps the weights that the step starts from."""
-        before: dict[str, Tensor] = self._before  # type: ignore[assignment]
+        before = self._before
         for name, weight in self.carrying_weights().items():
             if name in before and before[name].shape == weight.shape and before[name].dtype == weight.dtype:
                 before[name].copy_(weight.detach())
@@ -47,7 +47,7 @@ class KolenPollack(HeldFeedback):
     @torch.no_grad()
     def after_update(self, step: int) -> None:
         """Moves every B by the step that its weight took, and lets it decay."""
-        before: dict[str, Tensor] = self._before  # type: ignore[assignment]
+        before = self._before
         self.following.told()
         decays = []
         for name, weight in self.carrying_weights().items():

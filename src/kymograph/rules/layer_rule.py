@@ -34,6 +34,9 @@ class LayerRule(Rule):
         setup: the loss, the generator of random feedback and an example, from which `plan` can be read before training.
     """
 
+    _above: dict[str, set[str]] | None
+    """Through which weights each parameter's signal comes; None before it was read from a forward pass."""
+
     def __init__(self, net: nn.Module, setup: Setup) -> None:
         if isinstance(net, ReplicaNetwork):
             raise KymographError(f"{self.title} serves single networks, and {type(net).__name__} holds replicas")
@@ -45,7 +48,7 @@ class LayerRule(Rule):
                 f"network before torch.compile or torch.jit ({where} is compiled)"
             )
         super().__init__(net, setup.loss)
-        self.__dict__["_above"], self.__dict__["_example"] = None, setup.example
+        self._above, self._example = None, setup.example
 
     @abstractmethod
     def feedback_of(self, name: str) -> Tensor:
@@ -60,7 +63,7 @@ class LayerRule(Rule):
         return weights_of(self.net)
 
     def carrying_weights(self) -> dict[str, nn.Parameter]:
-        """Returns the weights that a signal comes back through: not that of a first layer, below which nothing learns."""
+        """Returns the weights that a signal comes back through: not a first layer's, below which nothing learns."""
         through = set().union(*self._signals().values())
         return {name: own for name, own in self.weights().items() if name in through}
 
@@ -73,7 +76,7 @@ class LayerRule(Rule):
             losses = self.losses(outputs, y)
             if self._above is None:
                 self._inspect(outputs)
-            # Within the mode as well: what is recomputed on the way back must be the same.
+            # Within the mode as well, for layers that are recomputed on the way back.
             add_gradients(losses, [own for own in self.net.parameters() if own.requires_grad])
         return Credit(losses.detach(), outputs.detach(), tuple(at_blocks[number] for number in sorted(at_blocks)))
 
@@ -81,7 +84,8 @@ class LayerRule(Rule):
         """Returns the outputs; the signals at the outputs of blocks are put into ``at_blocks`` on the way back."""
         net = self.net
         if not isinstance(net, BlockNetwork):
-            return net(x)  # type: ignore[no-any-return]
+            outputs: Tensor = net(x)
+            return outputs
         points = net.stream(x)
         for number, point in enumerate(points[1:]):
             if point.requires_grad:
@@ -131,10 +135,11 @@ class LayerRule(Rule):
             example = guess_example(self.net) if self._example is None else self._example
             with evaluation_mode(self.net), Carrying(self.weights(), self.feedback_of, self.title):
                 self._inspect(self.net(example))
-        return self._above  # type: ignore[no-any-return]
+        assert self._above is not None
+        return self._above
 
     def _inspect(self, outputs: Tensor) -> None:
-        self.__dict__["_above"] = layers_above(self.net, outputs, self.weights(), self.title)
+        self._above = layers_above(self.net, outputs, self.weights(), self.title)
 
     def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
         """Returns every layer's gradient by plain autograd, from products whose value and gradient are told apart."""

@@ -59,7 +59,7 @@ def _credit(
         signal = torch.einsum("wc,...c->...w", local.matrix, sent)
     if local.normalised:
         signal = signal / (signal.square().mean(-1, keepdim=True).sqrt() + RMS_EPSILON)
-    if local.matrix is None and local.noise is None or signal.dim() == out.dim():
+    if (local.matrix is None and local.noise is None) or signal.dim() == out.dim():
         return signal.view_as(out)
     return net.spread(signal, out)
 

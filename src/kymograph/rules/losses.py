@@ -55,7 +55,7 @@ def error_of(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> 
 
 
 def target_of(outputs: Tensor, y: Any) -> Tensor:
-    """Returns what the outputs should be: the one-hot vectors of class indices, or targets of the outputs' own shape."""
+    """Returns what the outputs should be: one-hot vectors of class indices, or targets of the outputs' own shape."""
     if isinstance(y, Tensor) and not y.is_floating_point() and y.shape == outputs.shape[:-1]:
         return nn.functional.one_hot(y, outputs.shape[-1]).to(outputs.dtype)
     if isinstance(y, Tensor) and y.shape == outputs.shape:

@@ -21,7 +21,7 @@ from kymograph.models.cut import CutModule
 from kymograph.models.flat import FlatNetwork
 from kymograph.rules.base import PlanLine, Rule
 from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.following import Following
+from kymograph.rules.following import FollowedOptimizer
 from kymograph.shapes import Float
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-6}
@@ -135,7 +135,7 @@ def identities(rule: Rule, x: Any, y: Any) -> Iterator[Identity]:
 def after_a_step(rule: Rule, x: Any, y: Any) -> Rule:
     """Returns a copy of rule and network after one step of SGD with weight decay, which the rule has followed."""
     twin = copy.deepcopy(rule)
-    twin.__dict__["following"] = Following()
+    twin.following = FollowedOptimizer()
     optimizer = torch.optim.SGD(twin.trained_parameters(), lr=0.01, weight_decay=0.1)
     twin.attach(optimizer)
     twin.backward(x, y, accumulate=False)
@@ -193,7 +193,7 @@ def _derived(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
 def _from_one_state(
     work: Callable[[Rule, Any, Any], dict[str, Tensor]], rule: Rule, x: Any, y: Any
 ) -> dict[str, Tensor]:
-    """Returns what ``work`` gives from the state that torch's generators are in, which stays: dropout drops the same."""
+    """Returns what ``work`` gives from the state that torch's generators are in, and keeps: dropout drops the same."""
     with torch.random.fork_rng():
         return work(rule, x, y)
 

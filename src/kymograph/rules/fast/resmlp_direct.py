@@ -25,7 +25,10 @@ from kymograph.rules.feedback import Matrices
 from kymograph.rules.losses import output_error
 from kymograph.rules.normalised import RMS_EPSILON
 
-PART = {"rules": ("dfa", "penalised-dfa"), "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors"}
+PART = {
+    "rules": ("dfa", "penalised-dfa"),
+    "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors",
+}
 
 
 class StackedDirectFeedback(InPlace, DirectFeedback):

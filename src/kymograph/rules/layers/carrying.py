@@ -39,6 +39,8 @@ class Carrying(TorchFunctionMode):
     def __init__(self, weights: Mapping[str, Tensor], feedback: Callable[[str], Tensor], rule: str) -> None:
         super().__init__()
         self._table, self._feedback, self._rule = WeightTable(weights), functools.cache(feedback), rule
+        self._swapped: set[str] = set()
+        self._going_back = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs one call of torch, swapped if it is a product with a weight."""
@@ -47,6 +49,9 @@ class Carrying(TorchFunctionMode):
         if swap is not None:
             return swap(self, func, *args, **kwargs)
         if func in _OPENED:
+            # Layers that the way back recomputes are swapped as they were on the way forward: their inputs are then cut
+            # off from what they came from, so that whether something below learns cannot be seen again.
+            self._going_back = self._going_back or func in _GOING_BACK
             with self:
                 return opened(func)(*args, **kwargs)
         if func in _REFUSED:
@@ -55,14 +60,17 @@ class Carrying(TorchFunctionMode):
 
     def product(self, plain: Operation, x: Tensor, weight: Tensor, bias: Tensor | None, swapped: Swapped) -> Tensor:
         """Returns ``plain`` of the arguments if nothing below learns; otherwise the product that feedback goes back."""
-        if not x.requires_grad or not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() or not (x.requires_grad or self._going_back):
             return plain(x, weight, bias)
         use = self._table.find(weight)
+        if self._going_back and (use is None or use.name not in self._swapped):
+            return plain(x, weight, bias)
         if use is None:
             raise KymographError(
-                f"{self._rule} cannot pass through a layer whose weight, of shape {tuple(weight.shape)}, is computed or "
-                "is no parameter: there is no feedback for it; remove the parametrisation, or train with bp"
+                f"{self._rule} cannot pass through a layer whose weight, of shape {tuple(weight.shape)}, is computed "
+                "or is no parameter: there is no feedback for it; remove the parametrisation, or train with bp"
             )
+        self._swapped.add(use.name)
         feedback = viewed_like(self._feedback(use.name), weight, use)
         return self.swapped(plain, x, weight, bias, feedback, functools.partial(swapped, layer=use.name))
 
@@ -93,17 +101,17 @@ def _linear(mode: Carrying, func: Any, input: Tensor, weight: Tensor, bias: Tens
 
 
 def _linear_back(x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tensor, layer: str) -> Tensor:
-    return LinearProduct.apply(x, weight, bias, feedback, layer)  # type: ignore[no-any-return]
+    return LinearProduct.apply(x, weight, bias, feedback, layer)
 
 
 def _matmul(mode: Carrying, func: Any, input: Tensor, other: Tensor, **kwargs: Any) -> Tensor:
     right, left = mode.is_weight(other), mode.is_weight(input)
     if right == left:  # no weight, or a weight that is made of two
-        return func(input, other, **kwargs)  # type: ignore[no-any-return]
+        return func(input, other, **kwargs)
     weight, x = (other, input) if right else (input, other)
     if weight.dim() > 2 or x.dim() < (1 if right else 2):
         mode.refuse(func, weight, x)
-        return func(input, other, **kwargs)  # type: ignore[no-any-return]
+        return func(input, other, **kwargs)
     if right:
         return mode.product(lambda x, weight, _: func(x, weight.t()), x, weight.t(), None, _linear_back)
     return mode.product(lambda x, weight, _: func(weight, x), x, weight, None, _from_the_left)
@@ -119,7 +127,7 @@ def _reversed_matmul(mode: Carrying, func: Any, input: Tensor, other: Tensor) ->
 
 def _addmm(mode: Carrying, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, **scales: Any) -> Tensor:
     if not (mode.is_weight(mat1) or mode.is_weight(mat2)):
-        return func(input, mat1, mat2, **scales)  # type: ignore[no-any-return]
+        return func(input, mat1, mat2, **scales)
     scale, shift = scales.get("alpha", 1), scales.get("beta", 1)
     return shift * input + scale * _matmul(mode, torch.matmul, mat1, mat2)
 
@@ -158,11 +166,12 @@ def _transposed_convolution(
     dilation: Any = 1,
 ) -> Tensor:
     axes = weight.dim() - 2
-    each = [_each(value, axes) for value in (stride, padding, dilation)]
-    settings = ConvolutionSettings(*each, True, _each(output_padding, axes), groups)
+    settings = ConvolutionSettings(
+        _each(stride, axes), _each(padding, axes), _each(dilation, axes), True, _each(output_padding, axes), groups
+    )
 
     def plain(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return func(x, weight, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
+        return func(x, weight, bias, stride, padding, output_padding, groups, dilation)
 
     return mode.product(plain, input, weight, bias, functools.partial(_convolution_back, settings))
 
@@ -172,7 +181,7 @@ def _convolution_back(
 ) -> Tensor:
     if x.dim() < weight.dim():  # a single sample
         return _convolution_back(settings, x[None], weight, bias, feedback, layer)[0]
-    return ConvolutionProduct.apply(x, weight, bias, feedback, layer, settings)  # type: ignore[no-any-return]
+    return ConvolutionProduct.apply(x, weight, bias, feedback, layer, settings)
 
 
 def _each(value: Any, axes: int) -> list[int]:
@@ -214,7 +223,8 @@ def opened(func: types.FunctionType) -> types.FunctionType:
     return copy
 
 
-_OPENED = {F.multi_head_attention_forward}
+_GOING_BACK = {Tensor.backward, torch.autograd.grad, torch.autograd.backward}
+_OPENED = {F.multi_head_attention_forward} | _GOING_BACK
 _SWAPS: dict[Any, Callable[..., Tensor]] = {
     F.linear: _linear,
     torch.addmm: _addmm,
@@ -225,8 +235,7 @@ _SWAPS: dict[Any, Callable[..., Tensor]] = {
     **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), _transposed_convolution),
 }
 _RECURRENT = {  # they pass through their weights from one time step to the next, whatever their input
-    getattr(torch, name)
-    for name in "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
+    getattr(torch, name + cell) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
 }
 _REFUSED = {
     getattr(owner, name)

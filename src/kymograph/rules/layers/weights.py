@@ -17,7 +17,8 @@ def weights_of(net: nn.Module) -> dict[str, nn.Parameter]:
 
     A table of embeddings that a layer shares as its weight is one of them.
     """
-    looked_up, used = set(), set()
+    looked_up: set[int] = set()
+    used: set[int] = set()
     for module in net.modules():
         for own in module.parameters(recurse=False):
             (looked_up if isinstance(module, nn.Embedding | nn.EmbeddingBag) else used).add(id(own))
@@ -43,10 +44,7 @@ class NamedTensors(nn.Module):
             if step not in holder._modules:
                 holder._modules[step] = nn.Module()
             holder = holder.get_submodule(step)
-        if leaf in holder._buffers:
-            holder._buffers[leaf] = tensor
-        else:
-            holder._buffers[leaf] = tensor  # past `register_buffer`, which forbids names such as `weight.original`
+        holder._buffers[leaf] = tensor
 
     def __getitem__(self, name: str) -> Tensor:
         return self.get_buffer(name)
