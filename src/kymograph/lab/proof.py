@@ -22,8 +22,8 @@ from kymograph.studies.image_training import draw_network, make_rule
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.devices import choose_device
 
-IMAGES = 64
-UNUSED_WIDTH = 64
+IMAGES = 16
+UNUSED_WIDTH = 16
 """The width of a network that no arm describes."""
 
 
