@@ -84,6 +84,20 @@ def with_batch():
     return Own(), tokens, tokens % 8, lambda z, y: nn.functional.cross_entropy(z.flatten(0, 1), y.flatten())
 
 
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.one, self.two, self.head = (nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(4))
+
+    def forward(self, x):
+        return self.head(self.two(self.one(self.embed(x))))
+
+
+class Detour(Chain):
+    def forward(self, x):
+        return self.head(self.two(self.one(self.embed(x)).relu()))
+
+
 def lost():
     return "no network"
 
@@ -125,6 +139,17 @@ def test_rules_are_proved_on_a_network_of_the_users_own(file: Path, capsys: pyte
     text = capsys.readouterr().out
     assert "WRONG" not in text and text.count("carried back by") >= 12
     assert "dfa\n  does not act on this network: a network needs `.blocks`" in text, "named, not skipped"
+
+
+def test_blocks_can_be_named_and_a_cut_that_computes_something_else_is_refused(
+    file: Path, capsys: pytest.CaptureFixture
+) -> None:
+    ends_with(0, f"{file}:Chain", "--blocks", "one", "two")
+    text = capsys.readouterr().out
+    assert "WRONG" not in text and "does not act" not in text and "blocks.1" in text
+    ends_with(0, f"{file}:Detour", "--blocks", "one", "two")
+    text = capsys.readouterr().out
+    assert "dfa\n  does not act on this network: the parts of Detour one after the other do not give" in text
 
 
 def test_a_layer_that_hides_its_weight_is_named_and_never_taken_for_exact(

@@ -54,14 +54,14 @@ def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[Rule
         yield _proved(name, make_rule(config, net, batches, draw), x, y)
 
 
-def prove_own(reference: str, seed: int = 42, device: str = "cpu") -> Iterator[RuleProof]:
+def prove_own(reference: str, seed: int = 42, device: str = "cpu", blocks: Sequence[str] = ()) -> Iterator[RuleProof]:
     """Yields the proof of every registered rule on the network that ``file.py:function`` makes, in float64."""
     for name in RULES.names():
         net, x, y, loss = load_model(reference, seed)
         net, x, y = net.to(device), _moved(x, device), _moved(y, device)
         draw = streams.generator(seed, "feedback")
         try:
-            rule = make(name, net, loss=loss, generator=draw, example=_example(x))
+            rule = make(name, net, loss=loss, generator=draw, example=_example(x), blocks=blocks or None)
             yield _proved(name, rule, x, y)
         except KymographError as error:
             yield RuleProof(name, refused=str(error))
@@ -103,12 +103,14 @@ def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
             yield f"{model}/{rule}", SnapshotConfig(model=model, rule=rule, width=UNUSED_WIDTH)
 
 
-def rules_text(model: str, seed: int, device: str = "cpu", own: str | None = None) -> tuple[str, bool]:
+def rules_text(
+    model: str, seed: int, device: str = "cpu", own: str | None = None, blocks: Sequence[str] = ()
+) -> tuple[str, bool]:
     """Returns the plans and proofs of all rules on ``model``, or on a user's own, and whether everything holds."""
     chosen = choose_device(device, float64=True)
     title = f"{model} at its first weights, seed {seed}, {IMAGES} images of digits, float64"
     lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
-    for proof in prove_arms(model, seed, chosen) if own is None else prove_own(own, seed, chosen):
+    for proof in prove_arms(model, seed, chosen) if own is None else prove_own(own, seed, chosen, blocks):
         holds &= proof.holds
         lines += ["", proof.name, *_rule_lines(proof)]
     chained = with_true_chain(streams.script_generator(seed), IMAGES, chosen)

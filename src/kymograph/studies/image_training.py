@@ -245,10 +245,11 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "network": settings_of(config),
         "test_accuracy": last["test_accuracy"],
     }
-    if fitted.feedback:
+    feedback = rule.feedback_tensors()
+    if feedback:
         law = {"feedback_law": rule.feedback_law} if rule.feedback_law else {}
         of_feedback = seeds_by_source(spec.seed, config.vary).feedback
-        marks = {**law, "feedback_seed": of_feedback, "feedback_hash": feedback_hash(fitted.feedback)}
+        marks = {**law, "feedback_seed": of_feedback, "feedback_hash": feedback_hash(feedback.values())}
         of_embed = rule.feedback_of_embed()
         summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
         facts |= marks

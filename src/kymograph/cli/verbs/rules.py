@@ -23,6 +23,8 @@ class Options:
 
     network: Annotated[str | None, positional(), shown("FILE.py:FUNCTION", default="a network of snapshot")] = None
     """A function that returns your own network, or (network, x, y), or (network, x, y, loss)."""
+    blocks: Annotated[tuple[str, ...], shown("NAME ...", default="those that the network has")] = ()
+    """The submodules of your own network that are blocks, in order, for the rules that act on blocks."""
     model: Annotated[str, choice(MODELS)] = "resmlp"
     """The network of snapshot, if you name none of your own."""
     seed: int = 42
@@ -36,6 +38,6 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph rules")
     from kymograph.lab.proof import rules_text
 
-    text, holds = rules_text(options.model, options.seed, options.device, options.network)
+    text, holds = rules_text(options.model, options.seed, options.device, options.network, options.blocks)
     print(text)
     return 0 if holds else 1
