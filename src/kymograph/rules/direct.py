@@ -23,7 +23,7 @@ from kymograph.models.blocks import BlockNetwork
 from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, TrueFeedback
 from kymograph.rules.chain import chain_of_one_sample
 from kymograph.rules.feedback import LAW, Matrices, feedback_for
-from kymograph.rules.losses import Loss, error_of
+from kymograph.rules.losses import Loss, error_of, rows_of
 from kymograph.rules.normalised import unit_rms
 from kymograph.shapes import Float
 
@@ -98,7 +98,7 @@ class DirectFeedback(BlockRule):
         start, outputs, points = net.trace(x, detach=True)
         logits = net.readout(points[-1])
         losses = self.losses(logits, y)
-        error = self.message(logits, y) / size  # the mean over the batch
+        error = self.message(logits, y) / rows_of(logits)  # the mean over the batch
         signals = []
         for number, output in enumerate(outputs):
             signal = spread(net, self._mean_over_batch(error, self.feedback[number]), output)
@@ -132,7 +132,7 @@ class DirectFeedback(BlockRule):
     def _mean_over_batch(self, error: Tensor, matrix: Tensor) -> Tensor:
         """Returns the credit (batch, width) of errors that have been divided by the size of the batch."""
         # Normalised credit has no memory of the error's scale, so the mean over the batch is taken afterwards.
-        size = len(error)
+        size = rows_of(error)
         return self._normalised(error * size @ matrix.T) / size if self.normalise else error @ matrix.T
 
     def _normalised(self, signal: Tensor) -> Tensor:

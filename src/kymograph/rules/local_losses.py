@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kymograph.models.blocks import BlockNetwork
 from kymograph.rules.base import LocalSignal, Rule, in_blocks
-from kymograph.rules.losses import target_of
+from kymograph.rules.losses import rows_of, target_of
 from kymograph.rules.normalised import RMS_EPSILON
 
 
@@ -22,8 +22,7 @@ def local_gradients(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
     twin = copy.deepcopy(in_blocks(rule.net))
     points, states = _stream(twin, x)
     logits = twin.readout(points[-1])
-    # Each sample's own loss is as many times its share of the batch's as there are samples.
-    loss = len(y) * rule.losses(logits, y).sum()
+    loss = rule.losses(logits, y).sum()
     error, *at_points = torch.autograd.grad(loss, [logits, *points], materialize_grads=True, allow_unused=True)
     own = {}
     for line in rule.plan():
@@ -37,8 +36,11 @@ def local_gradients(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
         _set_random_state(states[number])  # the same units are dropped
         # What a part puts out, from an input that carries no gradient further down.
         out = part(x if number == 0 else points[number - 1].detach())
-        credit = _credit(twin, line.local, error, logits, y, at_points[number], out)
-        local = (out * credit).flatten(1).sum(1).mean()
+        # A sample's own loss is as many times its share of the batch's as there are samples (or positions, if the
+        # outputs have some).
+        count = len(y) if line.local.matrix is None and line.local.noise is None else rows_of(logits)
+        credit = _credit(twin, line.local, count * error, logits, y, count * at_points[number], out)
+        local = (out * credit).sum() / count
         if line.local.penalty:
             local = local + line.local.penalty * out.square().flatten(1).sum(1).mean()
         parts = torch.autograd.grad(local, parameters, allow_unused=True, materialize_grads=True)
@@ -55,7 +57,7 @@ def _credit(
     elif local.matrix is None:
         signal = gradient.flatten(1)
     else:
-        sent = {"error": error, "sign": error.sign(), "target": target_of(logits, y)}[local.sent]
+        sent = target_of(logits, y) if local.sent == "target" else error.sign() if local.sent == "sign" else error
         signal = torch.einsum("wc,...c->...w", local.matrix, sent)
     if local.normalised:
         signal = signal / (signal.square().mean(-1, keepdim=True).sqrt() + RMS_EPSILON)

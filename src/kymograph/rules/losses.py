@@ -44,14 +44,21 @@ def output_error(logits: Float[Tensor, "batch classes"], y: Int[Tensor, " batch"
     return error
 
 
-def error_of(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> Float[Tensor, "batch outputs"]:
-    """Returns each sample's gradient of its own loss at the outputs, for a loss that is a mean over samples."""
+def error_of(
+    loss: Loss, outputs: Float[Tensor, "batch *positions outputs"], y: Any
+) -> Float[Tensor, "batch *positions outputs"]:
+    """Returns each sample's (and position's) gradient of its own loss at the outputs, for a loss that is their mean."""
     if loss is cross_entropy:
         return output_error(outputs, y)
     with torch.enable_grad():
         outputs = outputs.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(loss(outputs, y).sum(), outputs)
-    return gradient * len(outputs)
+    return gradient * rows_of(outputs)
+
+
+def rows_of(outputs: Tensor) -> int:
+    """Returns how many output vectors there are: one per sample, or per sample and position."""
+    return outputs.shape[:-1].numel()
 
 
 def target_of(outputs: Tensor, y: Any) -> Tensor:

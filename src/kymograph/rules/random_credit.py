@@ -10,7 +10,7 @@ from kymograph.models.examples import guess_example
 from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup
 from kymograph.rules.direct import spread
 from kymograph.rules.drawing import UpdateStream
-from kymograph.rules.losses import error_of
+from kymograph.rules.losses import error_of, rows_of
 from kymograph.shapes import Float
 
 PART = {
@@ -47,7 +47,8 @@ class RandomCredit(BlockRule):
         losses = self.losses(logits, y)
         error = error_of(self.loss, logits, y)
         signals = [
-            spread(self.net, self.noise(error, number) / len(y), part) for number, part in enumerate([start, *outputs])
+            spread(self.net, self.noise(error, number) / rows_of(logits), part)
+            for number, part in enumerate([start, *outputs])
         ]
         roots = [(losses, torch.ones_like(losses)), *zip([start, *outputs], signals, strict=True)]
         learning = [(root, signal) for root, signal in roots if root.requires_grad]
