@@ -22,7 +22,9 @@ def ends_with(code: int, *words: str) -> None:
     assert exit_.value.code == code
 
 
-@pytest.mark.parametrize("model", ["resmlp", "vit", "conv"])
+@pytest.mark.parametrize(
+    "model", ["resmlp", pytest.param("vit", marks=pytest.mark.slow), pytest.param("conv", marks=pytest.mark.slow)]
+)
 def test_every_line_of_every_plan_holds(model: str, capsys: pytest.CaptureFixture) -> None:
     ends_with(0, "--model", model)
     text = capsys.readouterr().out
