@@ -58,7 +58,7 @@ def commands(content: str) -> list[str]:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory to work in, with what only a reader has; nothing that is imported or registered here stays."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])  # as a program finds what lies beside it
     known = set(sys.modules)
     whole = functools.partial(quickly, kymograph.run)
     monkeypatch.setattr("kymograph.lab.run.run", whole)
@@ -193,7 +193,7 @@ def test_a_page_adds_its_part(name: str, desk: Path) -> None:
     found = blocks(HOWTO / name)
     (table,) = [tomllib.loads(content) for language, content in found if language == "toml"]
     ((group, entries),) = table["project"]["entry-points"].items()
-    ((part, module),) = entries.items()
+    part, module = next(iter(entries.items()))
     folder = f"src/{group.replace('.', '/')}/"
     assert f"`{folder}`" in (HOWTO / name).read_text() and (ROOT / folder).is_dir(), "where the file goes in the tree"
 
@@ -204,27 +204,30 @@ def test_a_page_adds_its_part(name: str, desk: Path) -> None:
         follow(rest, desk)
         (desk / "installable.py").write_text(study + "".join(mine))
         assert kymograph.load_study("installable.py").name == part, "STUDY is no second study of the file"
-        install(desk, group, part, module, study + "".join(mine))
+        install(desk, group, entries, {module: study + "".join(mine)})
         assert kymograph.load_study(part).question == registry.Registry(group, "").part(part).about
     else:
         (desk / "momentum.py").write_text(study)
         stored_depth(desk)
-        install(desk, group, part, module, *mine)
-        assert registry.Registry(group, "").part(part).about, "a part says in a line what it is"
+        install(desk, group, entries, {(file_name(own) or "")[:-3].replace("/", "."): own for own in mine})
+        assert all(registry.Registry(group, "").part(name).about for name in entries), "a part says what it is"
         follow(rest, desk)
     assert any("\ndef test_" in content for _, content in rest), "the page shows a test"
 
 
-def install(desk: Path, group: str, part: str, module: str, source: str) -> None:
-    """Installs the package ``my_lab``, as pip does, with one module and its entry point."""
+def install(desk: Path, group: str, entries: dict[str, str], sources: dict[str, str]) -> None:
+    """Installs the package ``my_lab``, as pip does, with its modules and their entry points."""
     site = desk / "site-packages"
-    path = site / f"{module.replace('.', '/')}.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(source)
+    assert set(entries.values()) == set(sources), "every module that the page shows has an entry point"
+    for module, source in sources.items():
+        path = site / f"{module.replace('.', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
     information = site / "my_lab-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1\n")
-    (information / "entry_points.txt").write_text(f"[{group}]\n{part} = {module}\n")
+    points = "".join(f"{part} = {module}\n" for part, module in entries.items())
+    (information / "entry_points.txt").write_text(f"[{group}]\n{points}")
     sys.path.insert(0, str(site))
     registry._in_packages.cache_clear()
 

@@ -82,6 +82,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "rules":  # a package, not a name: `ky.rules.make`
+        return importlib.import_module("kymograph.rules")
     if name not in _HOMES:
         raise AttributeError(f"module 'kymograph' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -15,6 +15,7 @@ PART = {"name": "drifting", "about": "DFA whose matrices rotate their columns af
 class Drifting(DirectFeedback):
     """DFA whose matrices rotate by one column after every update, and which counts the updates."""
 
+    follows = True
     updates: Tensor
 
     def __init__(self, net: nn.Module, setup: Setup) -> None:
@@ -24,6 +25,7 @@ class Drifting(DirectFeedback):
 
     def after_update(self, step: int) -> None:
         """Rotates the matrices."""
+        self.following.told()
         self.updates += 1
         for matrix in self.matrices():
             matrix.copy_(matrix.roll(1, dims=1))

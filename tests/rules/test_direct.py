@@ -111,7 +111,7 @@ def test_with_random_feedback_it_is_not() -> None:
 
 def test_credit_is_normalised_and_its_direction_is_not() -> None:
     net = network()
-    rule = DirectFeedback(net, draw_feedback(generator(5), [12] * 3, 10))
+    rule = DirectFeedback(net, draw_feedback(generator(5), [12] * 3, 10), normalise=True)
     error = torch.randn(6, 10, generator=generator(1)) * torch.tensor([1.0, 1e-3, 1e3, 1.0, 1.0, 1.0])[:, None]
     for block in range(3):
         credit, direction = rule.credit(error, block), rule.direction(error, block)
@@ -123,7 +123,7 @@ def test_credit_is_normalised_and_its_direction_is_not() -> None:
 def test_the_plan_names_every_part_and_the_rules_own_settings() -> None:
     net = network()
     feedback = draw_feedback(generator(5), [12] * 3, 10)
-    vanilla = DirectFeedback(net, feedback).plan()
+    vanilla = DirectFeedback(net, feedback, normalise=True).plan()
     bare = DirectFeedback(net, feedback, normalise=False, penalty=0.01).plan()
     assert [line.kind for line in vanilla] == ["other"] * 4 + ["exact"]
     assert "B_1 e" in vanilla[2].signal and "RMS" in vanilla[2].signal and "cut" in vanilla[0].signal

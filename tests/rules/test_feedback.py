@@ -29,7 +29,7 @@ def test_shapes_are_learned_from_an_example_that_leaves_no_trace() -> None:
     case = CASES["convolutions with BatchNorm"]()
     before = {name: buffer.clone() for name, buffer in case.net.named_buffers()}
     draw = generator(3)
-    rule = make("dfa", case.net, generator=draw, example=case.x[:2])
+    rule = make("dfa", case.net, generator=draw, example=case.x[:2], shared_embed=True)
     assert all(torch.equal(buffer, before[name]) for name, buffer in case.net.named_buffers())
     assert case.net.training
     expected = [matrix.double() for matrix in draw_feedback(generator(3), [4, 4], 5)]
@@ -46,11 +46,17 @@ def test_an_embed_of_another_width_has_its_own_matrix_drawn_last() -> None:
     assert torch.equal(rule.state_dict()["embed_feedback"], embed.double())
 
 
-def test_without_a_generator_or_an_example_nothing_can_be_drawn() -> None:
+@pytest.mark.parametrize("name", ["dfa", "fa", "kp", "wm", "frsf", "brsf", "random-credit"])
+def test_without_a_generator_nothing_can_be_drawn(name: str) -> None:
     case = CASES["resmlp"]()
-    for options in ({"generator": generator(1)}, {"example": case.x}):
-        with pytest.raises(KymographError, match="needs a generator"):
-            make("dfa", case.net, **options)
+    with pytest.raises(KymographError, match=r"give make\(...\) a generator"):
+        make(name, case.net, example=case.x)
+
+
+def test_without_an_example_the_first_layer_says_what_the_inputs_are() -> None:
+    case = CASES["resmlp"]()
+    found, expected = (make("dfa", case.net, generator=generator(1), example=x) for x in (None, case.x))
+    assert all(torch.equal(a, b) for a, b in zip(found.matrices(), expected.matrices(), strict=True))
 
 
 def test_an_option_that_a_rule_does_not_have_is_refused() -> None:

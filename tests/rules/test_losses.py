@@ -4,13 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+from kymograph.errors import KymographError
 from kymograph.rules.losses import (
     cross_entropy,
     error_of,
-    losses_per_sample,
     output_error,
     replica_cross_entropy,
     replica_squared_error,
+    target_of,
 )
 from tests.rules.networks import CASES, generator
 
@@ -29,13 +30,21 @@ def test_the_error_is_the_gradient_at_the_logits() -> None:
 
 
 @pytest.mark.parametrize("loss", [cross_entropy, squared])
-def test_errors_and_losses_are_each_samples_own(loss) -> None:
+def test_errors_are_each_samples_own(loss) -> None:
     logits = LOGITS.clone().requires_grad_()
-    each = losses_per_sample(loss, logits, Y)
-    torch.testing.assert_close(each.mean(), loss(logits, Y).sum())
-    (gradient,) = torch.autograd.grad(each.sum(), logits)
+    each = [loss(logits[n : n + 1], Y[n : n + 1]).sum() for n in range(len(Y))]
+    (gradient,) = torch.autograd.grad(sum(each), logits)  # type: ignore[arg-type]
     with torch.no_grad():
         torch.testing.assert_close(error_of(loss, logits, Y), gradient)
+
+
+def test_a_target_is_a_one_hot_vector_per_position_or_has_the_shape_of_the_outputs() -> None:
+    assert torch.equal(target_of(LOGITS, Y), torch.eye(10)[Y])
+    positions = torch.tensor([[0, 2], [1, 1]])
+    assert torch.equal(target_of(torch.zeros(2, 2, 3), positions), torch.eye(3)[positions])
+    assert torch.equal(target_of(LOGITS, LOGITS.double()), LOGITS)
+    with pytest.raises(KymographError, match=r"class indices of shape \(6,\)"):
+        target_of(LOGITS, torch.zeros(6))
 
 
 def test_replicas_are_averaged_each_on_its_own() -> None:

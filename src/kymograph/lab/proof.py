@@ -1,37 +1,89 @@
-"""What ``kymograph rules`` does: prove every registered rule on a network at its first weights."""
+"""What ``kymograph rules`` does: prove every registered rule, on a network of a study or on a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
 
 from kymograph import streams
 from kymograph.data import load_task
 from kymograph.data.batches import Batches
+from kymograph.errors import KymographError
+from kymograph.lab.user_model import load_model
 from kymograph.models.flat import FlatNetwork
 from kymograph.probes.measures.cosine import cosine
-from kymograph.rules import RULES
-from kymograph.rules.proof import CLOSE, PartProof, prove, with_true_chain
+from kymograph.rules import RULES, make
+from kymograph.rules.base import Rule
+from kymograph.rules.proof import CLOSE, Identity, PartProof, identities, prove, with_true_chain
 from kymograph.studies.image_training import draw_network, make_rule
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.devices import choose_device
 
-IMAGES = 64
-UNUSED_WIDTH = 64
+IMAGES = 16
+UNUSED_WIDTH = 16
 """The width of a network that no arm describes."""
 
 
-def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[tuple[str, list[PartProof]]]:
-    """Yields every rule on ``model`` under the name of its arm, with the proof of each part, in float64."""
+@dataclass(frozen=True)
+class RuleProof:
+    """What was found of one rule on one network: part by part, and of the rule as a whole."""
+
+    name: str
+    parts: Sequence[PartProof] = ()
+    identities: Sequence[Identity] = field(default_factory=list)
+    refused: str = ""
+    """Why the rule does not act on this network, if it says that it does not."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of it is true; a rule that refuses a network claims nothing of it."""
+        return all(part.holds for part in self.parts) and all(one.holds for one in self.identities)
+
+
+def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[RuleProof]:
+    """Yields the proof of every rule on ``model``, under the name of its arm, in float64."""
     batches = Batches(load_task("digits"), IMAGES, device)
     x, y = batches.test(IMAGES)
     for name, config in _rules_on(model):
         draw = streams.script_generator(seed)
         net = draw_network(config, batches.task, draw).to(device)
         FlatNetwork(net)  # as the study trains it
-        rule = make_rule(config, net, batches, draw)
-        net.double()
-        rule.double()
-        yield name, prove(rule, x.double(), y)
+        yield _proved(name, make_rule(config, net, batches, draw), x, y)
+
+
+def prove_own(reference: str, seed: int = 42, device: str = "cpu", blocks: Sequence[str] = ()) -> Iterator[RuleProof]:
+    """Yields the proof of every registered rule on the network that ``file.py:function`` makes, in float64."""
+    for name in RULES.names():
+        net, x, y, loss = load_model(reference, seed)
+        net, x, y = net.to(device), _moved(x, device), _moved(y, device)
+        draw = streams.generator(seed, "feedback")
+        try:
+            rule = make(name, net, loss=loss, generator=draw, example=_example(x), blocks=blocks or None)
+            yield _proved(name, rule, x, y)
+        except KymographError as error:
+            yield RuleProof(name, refused=str(error))
+
+
+def _proved(name: str, rule: Rule, x: Any, y: Any) -> RuleProof:
+    rule.net.double()
+    rule.double()
+    x, y = _double(x), _double(y)
+    return RuleProof(name, prove(rule, x, y), list(identities(rule, x, y)))
+
+
+def _example(x: Any) -> Any:
+    return x[:2] if isinstance(x, Tensor) else x
+
+
+def _moved(data: Any, device: str) -> Any:
+    return data.to(device) if isinstance(data, Tensor) else data
+
+
+def _double(data: Any) -> Any:
+    return data.double() if isinstance(data, Tensor) and data.is_floating_point() else data
 
 
 def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
@@ -51,22 +103,36 @@ def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
             yield f"{model}/{rule}", SnapshotConfig(model=model, rule=rule, width=UNUSED_WIDTH)
 
 
-def rules_text(model: str, seed: int, device: str = "cpu") -> tuple[str, bool]:
-    """Returns the plans and proofs of all rules on ``model`` as text, and whether everything holds."""
+def rules_text(
+    model: str, seed: int, device: str = "cpu", own: str | None = None, blocks: Sequence[str] = ()
+) -> tuple[str, bool]:
+    """Returns the plans and proofs of all rules on ``model``, or on a user's own, and whether everything holds."""
     chosen = choose_device(device, float64=True)
-    lines, holds = [f"{model} at its first weights, seed {seed}, {IMAGES} images of digits, float64"], True
-    for arm, proofs in prove_arms(model, seed, chosen):
-        lines += ["", arm]
-        width = max(len(proof.line.part) for proof in proofs)
-        for proof in proofs:
-            holds &= proof.holds
-            lines.append(
-                f"  {_mark(proof.holds):<5} {proof.line.part:<{width}}  {_measured(proof):<58}  {proof.line.signal}"
-            )
+    title = f"{model} at its first weights, seed {seed}, {IMAGES} images of digits, float64"
+    lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
+    for proof in prove_arms(model, seed, chosen) if own is None else prove_own(own, seed, chosen, blocks):
+        holds &= proof.holds
+        lines += ["", proof.name, *_rule_lines(proof)]
     chained = with_true_chain(streams.script_generator(seed), IMAGES, chosen)
-    holds &= chained <= CLOSE
-    what = "DFA with the true chain in place of every B is autograd's (linear blocks)"
-    return "\n".join([*lines, "", f"  {_mark(chained <= CLOSE):<5} {what}: {_apart(chained)}"]), holds
+    what = "dfa with the true chain in place of every B is autograd's (linear blocks)"
+    chain = Identity(what, chained, max(CLOSE.values()))
+    return "\n".join([*lines, "", _identity_line(chain)]), holds and chain.holds
+
+
+def _rule_lines(proof: RuleProof) -> list[str]:
+    if proof.refused:
+        return [f"  does not act on this network: {proof.refused}"]
+    width = max((len(part.line.part) for part in proof.parts), default=0)
+    parts = [
+        f"  {_mark(part.holds):<5} {part.line.part:<{width}}  {_measured(part):<58}  {part.line.signal}"
+        for part in proof.parts
+    ]
+    return [*parts, *map(_identity_line, proof.identities)]
+
+
+def _identity_line(identity: Identity) -> str:
+    counted = identity.limit == 0.0  # of lines that do not hold; the sentence names them
+    return f"  {_mark(identity.holds):<5} {identity.what}" + ("" if counted else f": {_apart(identity.difference)}")
 
 
 def _mark(holds: bool) -> str:
@@ -76,9 +142,9 @@ def _mark(holds: bool) -> str:
 def _measured(proof: PartProof) -> str:
     if proof.zero:
         return "exactly zero"
-    if proof.line.kind == "exact" and proof.difference <= CLOSE:
+    if proof.line.kind == "exact" and proof.as_planned:
         return f"autograd's ({_apart(proof.difference)})"
-    planned = f"as planned ({_apart(proof.difference)})" if proof.difference <= CLOSE else "not as planned"
+    planned = f"as planned ({_apart(proof.difference)})" if proof.as_planned else "not as planned"
     return f"{planned}, cosine {float(cosine(proof.found, proof.autograd)):+.3f} with autograd's"
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.models.blocks import BlockNetwork
+from kymograph.models.blocks import BlockNetwork, evaluation_mode
+from kymograph.models.examples import guess_example
+from kymograph.models.flat import ReplicaNetwork
 
 
 class CutModule(BlockNetwork):
@@ -66,6 +70,26 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
         raise KymographError(
             f"{lost} belongs to no part of the cut network; call its parts embed, blocks, norm (or out_ln) and head "
             "(or out_head), or make it an nn.Sequential"
+        )
+    return net
+
+
+def cut_faithfully(module: nn.Module, blocks: Sequence[str] | None = None, example: Any = None) -> BlockNetwork:
+    """Returns ``module`` cut into parts; raises if the cut network computes something else than the module does.
+
+    A ``forward`` may do more than call one part after the other. It is compared on ``example``, or on inputs guessed
+    from the first layer.
+    """
+    if isinstance(module, BlockNetwork | ReplicaNetwork):
+        return module  # type: ignore[return-value]  # a rule that serves no replicas says so itself
+    net = cut(module, blocks)
+    x = guess_example(module) if example is None else example
+    with evaluation_mode(module), torch.no_grad():
+        expected, found = module(x), net(x)
+    if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-4, atol=1e-6):
+        raise KymographError(
+            f"the parts of {type(module).__name__} one after the other do not give its outputs; do in its blocks what "
+            "its forward does between them, or use a rule that acts on layers, such as fa"
         )
     return net
 

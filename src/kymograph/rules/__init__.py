@@ -1,8 +1,8 @@
 """How parameters get their update direction. A rule is one module with a ``PART`` and a function ``build``.
 
-``PART`` says what a study must know of a rule before torch is loaded: its ``options``, the rule that normalises its
-signal (``normalised``), if there is one, and whether it serves networks of replicas (``replicas``) besides those that
-are cut into blocks.
+``PART`` says what must be known of a rule before torch is loaded: its ``options``, the rule that normalises its signal
+(``normalised``), if there is one, whether it ``acts_on`` ``blocks`` (so that `make` cuts the network) or ``layers``,
+whether it serves networks of replicas (``replicas``), and whether it ``learns`` its feedback from an optimizer's steps.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kymograph.registry import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
     from torch import nn
 
@@ -28,26 +30,44 @@ def make(
     loss: Loss | None = None,
     generator: torch.Generator | None = None,
     example: Any = None,
+    blocks: Sequence[str] | None = None,
     fast: bool = True,
     **options: Any,
 ) -> Rule:
     """Returns the rule called ``name`` on ``net``.
 
-        rule = make("dfa", cut(model), generator=kymograph.generator(42, "feedback"), example=x[:2], penalty=0.01)
+        rule = make("fa", model, loss=cross_entropy, generator=kymograph.generator(42, "feedback"))
+        rule.attach(optimizer)  # for rules that learn their feedback; nothing for others
         optimizer.zero_grad()
         credit = rule.backward(x, y)
         optimizer.step()
 
     Args:
-        net: a network cut into blocks, or a network of replicas.
+        net: any module; a rule that hands credit to blocks cuts it (see `kymograph.models.cut`). Or a network of
+            replicas.
         loss: maps (outputs, targets) to one loss per replica, or to a scalar. Default: cross-entropy.
         generator: where random feedback is drawn from.
-        example: a small batch of inputs; a rule that draws feedback learns the shapes from one pass with it.
+        example: a small batch of inputs, from which shapes and plans are known before training. Default: guessed from
+            the first layer, where a rule needs it.
+        blocks: the names of the submodules that are blocks, for rules that act on blocks; others do not need them.
         fast: whether a hand-written accelerator may replace the plain rule. It computes the same, up to rounding.
         options: settings of the rule.
     """
     from kymograph.rules.base import Setup
     from kymograph.rules.fast import accelerated
+    from kymograph.rules.losses import cross_entropy
 
+    if RULES.part(name).facts.get("acts_on") == "blocks":
+        from kymograph.models.cut import cut_faithfully
+
+        net = cut_faithfully(net, blocks, example)
+    if loss is None and not _holds_replicas(net):
+        loss = cross_entropy
     rule: Rule = RULES.load(name)(net, Setup(loss, generator, example), **options)
     return accelerated(rule, name) if fast else rule
+
+
+def _holds_replicas(net: nn.Module) -> bool:
+    from kymograph.models.flat import ReplicaNetwork
+
+    return isinstance(net, ReplicaNetwork)

@@ -23,10 +23,10 @@ class Backprop(Rule):
 
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of all parts."""
-        self.start_gradients(accumulate)
-        outputs = self.net(x)
-        losses = self.losses(outputs, y)
-        add_gradients(losses, [own for parameters in self.parts().values() for own in parameters])
+        with self.filling(accumulate):
+            outputs = self.net(x)
+            losses = self.losses(outputs, y)
+            add_gradients(losses, [own for parameters in self.parts().values() for own in parameters])
         return Credit(losses.detach(), outputs.detach())
 
     def plan(self) -> list[PlanLine]:

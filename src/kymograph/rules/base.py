@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, parameter_names
+from kymograph.rules.following import FollowedOptimizer
 from kymograph.rules.losses import Loss, usual_loss
 from kymograph.shapes import Float
 
@@ -54,11 +56,15 @@ class LocalSignal(NamedTuple):
     """What a part descends, as data from which its gradient can be worked out a second time."""
 
     matrix: Tensor | None = None
-    """The matrix B (width, classes) that carries the output error to the part; None: the exact gradient arrives."""
+    """The matrix B (width, classes) that carries a signal to the part; None: the exact gradient arrives."""
     normalised: bool = False
     """Whether what arrives is divided, per sample, by its RMS."""
     penalty: float = 0.0
     """The factor of ||f||^2 that is added to the part's loss."""
+    sent: Literal["error", "sign", "target"] = "error"
+    """What the matrix carries: the output error, its sign, or the target as a one-hot vector."""
+    noise: Callable[[Tensor], Tensor] | None = None
+    """What arrives (batch, width) if it is drawn and not carried: a function of the output errors (batch, classes)."""
 
 
 class PlanLine(NamedTuple):
@@ -70,6 +76,16 @@ class PlanLine(NamedTuple):
     """Whether that gives the part autograd's gradient, none at all, or one of the rule's own."""
     local: LocalSignal | None = None
     """Of a gradient of the rule's own: what the part descends."""
+
+
+class TrueFeedback(NamedTuple):
+    """A rule given the feedback under which it must be backpropagation, and the batch for which that holds."""
+
+    rule: Rule
+    x: Any
+    y: Any
+    what: str
+    """What took the place of its feedback."""
 
 
 class Rule(nn.Module, ABC):
@@ -84,8 +100,13 @@ class Rule(nn.Module, ABC):
     """
 
     net: nn.Module
+    following: FollowedOptimizer
     feedback_law: str = ""
     """The law that its feedback matrices were drawn from; empty if it has none, or they were given to it."""
+    title: str = ""
+    """What error messages call the rule."""
+    follows: bool = False
+    """Whether its feedback changes with every update, so that it must hear of each: see `attach`."""
 
     def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
         super().__init__()
@@ -94,6 +115,7 @@ class Rule(nn.Module, ABC):
         if chosen is None:
             raise KymographError(f"{type(net).__name__} has no usual loss; name one of kymograph.rules.losses")
         self.loss = chosen
+        self.following = FollowedOptimizer()
 
     @abstractmethod
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
@@ -122,8 +144,39 @@ class Rule(nn.Module, ABC):
     def plan(self) -> list[PlanLine]:
         """Returns what every part of the network learns from."""
 
+    def feedback_tensors(self) -> dict[str, Tensor]:
+        """Returns every tensor that the rule uses in place of a weight, or of a chain of weights, by name."""
+        return {str(block): matrix for block, matrix in enumerate(self.matrices())}
+
+    def attach(self, optimizer: Any) -> None:
+        """Follows the steps of ``optimizer``, for rules that learn or redraw their feedback; changes no other rule.
+
+        Then `before_update` and `after_update` are called by the optimizer itself.
+        """
+        if self.follows:
+            self.following.attach(self, optimizer)
+
+    def check_followed(self) -> None:
+        """Raises if the feedback should have changed with the updates, and nobody told the rule of them."""
+        if self.follows:
+            self.following.check(self.net, self.title)
+
+    def before_update(self) -> None:
+        """Is called right before the weights are updated, for rules that measure the step that is taken."""
+
     def after_update(self, step: int) -> None:
         """Is called after the weights were updated for the ``step``-th time (from 0), for rules that learn too."""
+
+    def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
+        """Returns the gradients of parts, each as one vector, worked out another way than `backward` does.
+
+        A part that is missing has no gradient of the rule's own: the plan says that it is exact, or nothing.
+        """
+        return {}
+
+    def true_feedback(self, x: Any, y: Any) -> TrueFeedback | None:
+        """Returns a copy of the rule with the feedback that makes it backpropagation; None if there is none."""
+        return None
 
     def losses(self, outputs: Tensor, y: Any) -> Float[Tensor, " replicas"]:
         """Returns the loss of each replica, with its graph."""
@@ -146,6 +199,21 @@ class Rule(nn.Module, ABC):
         trained = set(self.trained_parts())
         return [own for part, parameters in self.parts().items() if part in trained for own in parameters]
 
+    @contextmanager
+    def filling(self, accumulate: bool) -> Iterator[None]:
+        """Lets a ``with`` block fill the gradients; a parameter that has none afterwards gets zeros.
+
+        Unlike after `start_gradients`, autograd's gradients are taken as they are where there were none.
+        """
+        trainable = [own for own in self.net.parameters() if own.requires_grad]
+        for parameter in trainable:
+            if parameter.grad is not None and not accumulate:
+                parameter.grad.zero_()
+        yield
+        for parameter in trainable:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+
     def start_gradients(self, accumulate: bool) -> None:
         """Gives every trainable parameter a gradient that this batch's can be added to."""
         for parameter in self.net.parameters():
@@ -163,6 +231,12 @@ class BlockRule(Rule):
 
     def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
         super().__init__(in_blocks(net), loss)
+
+    def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
+        """Returns the gradient of each part whose plan says what it descends, from a loss of its own."""
+        from kymograph.rules.local_losses import local_gradients  # which reads plans
+
+        return local_gradients(self, x, y)
 
     def block_names(self) -> list[str]:
         """Returns ``blocks.0`` to ``blocks.L-1``."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.models.blocks import evaluation_mode
+from kymograph.models.examples import guess_example
 from kymograph.rules.base import Setup, in_blocks
 
 LAW = "N(0, 1) / sqrt(classes)"
@@ -46,22 +47,28 @@ class Feedback(NamedTuple):
 
     blocks: list[Tensor]
     embed: Tensor | None
-    """The embed's own matrix; None if the one of block 0 fits it, which it then shares."""
+    """The embed's own matrix; None if it shares the one of block 0."""
 
 
-def feedback_for(net: nn.Module, setup: Setup) -> Feedback:
-    """Returns matrices drawn for ``net``, on its device; their shapes are learned from a pass with the example."""
-    if setup.generator is None or setup.example is None:
-        raise KymographError("random feedback needs a generator to be drawn from and an example of the inputs")
+def feedback_for(net: nn.Module, setup: Setup, *, shared_embed: bool = False) -> Feedback:
+    """Returns matrices drawn for ``net``, on its device; their shapes are learned from a pass with the example.
+
+    Without an example, one is guessed from the network's first layer. The embed's own matrix is drawn last; with
+    ``shared_embed`` there is none where the one of block 0 fits.
+    """
+    if setup.generator is None:
+        raise KymographError("random feedback is drawn: give make(...) a generator")
     net = in_blocks(net)
+    example = guess_example(net) if setup.example is None else setup.example
     with evaluation_mode(net), torch.no_grad():
-        points = net.stream(setup.example)
+        points = net.stream(example)
         classes = net.readout(points[-1]).shape[-1]
     at_embed, *widths = [net.credit_shape(point)[0] for point in points]
-    if at_embed != widths[0]:
+    if not shared_embed or at_embed != widths[0]:
         widths.append(at_embed)
     drawn = draw_feedback(setup.generator, widths, classes)
-    matrices = [matrix.to(points[0].device, points[0].dtype) for matrix in drawn]
+    like = next((point for point in points if point.is_floating_point()), points[0])
+    matrices = [matrix.to(like.device, like.dtype) for matrix in drawn]
     blocks = len(net.blocks)
     return Feedback(matrices[:blocks], matrices[blocks] if len(matrices) > blocks else None)
 

@@ -6,7 +6,12 @@ from torch import Tensor, nn
 
 from kymograph.rules.base import EXACT, BlockRule, Credit, PlanLine, Setup, add_gradients
 
-PART = {"name": "frozen", "order": 5, "about": "embed and read-out learn through blocks that do not"}
+PART = {
+    "name": "frozen",
+    "order": 5,
+    "about": "embed and read-out learn through blocks that do not",
+    "acts_on": "blocks",
+}
 
 
 class Frozen(BlockRule):
@@ -14,11 +19,11 @@ class Frozen(BlockRule):
 
     def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of embed and read-out."""
-        self.start_gradients(accumulate)
-        logits = self.net(x)
-        losses = self.losses(logits, y)
-        parts = self.parts()
-        add_gradients(losses, [*parts["embed"], *parts["readout"]])
+        with self.filling(accumulate):
+            logits = self.net(x)
+            losses = self.losses(logits, y)
+            parts = self.parts()
+            add_gradients(losses, [*parts["embed"], *parts["readout"]])
         return Credit(losses.detach(), logits.detach())
 
     def plan(self) -> list[PlanLine]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork
 from kymograph.models.next_token import TokenTargets
 from kymograph.shapes import Float, Int
@@ -43,21 +44,32 @@ def output_error(logits: Float[Tensor, "batch classes"], y: Int[Tensor, " batch"
     return error
 
 
-def error_of(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> Float[Tensor, "batch outputs"]:
-    """Returns each sample's gradient of its own loss at the outputs, for a loss that is a mean over samples."""
+def error_of(
+    loss: Loss, outputs: Float[Tensor, "batch *positions outputs"], y: Any
+) -> Float[Tensor, "batch *positions outputs"]:
+    """Returns each sample's (and position's) gradient of its own loss at the outputs, for a loss that is their mean."""
     if loss is cross_entropy:
         return output_error(outputs, y)
     with torch.enable_grad():
         outputs = outputs.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(loss(outputs, y).sum(), outputs)
-    return gradient * len(outputs)
+    return gradient * rows_of(outputs)
 
 
-def losses_per_sample(loss: Loss, outputs: Float[Tensor, "batch outputs"], y: Tensor) -> Float[Tensor, " batch"]:
-    """Returns each sample's own loss, with its graph."""
-    if loss is cross_entropy:
-        return nn.functional.cross_entropy(outputs, y, reduction="none")
-    return torch.stack([loss(outputs[n : n + 1], y[n : n + 1]).sum() for n in range(len(outputs))])
+def rows_of(outputs: Tensor) -> int:
+    """Returns how many output vectors there are: one per sample, or per sample and position."""
+    return outputs.shape[:-1].numel()
+
+
+def target_of(outputs: Tensor, y: Any) -> Tensor:
+    """Returns what the outputs should be: one-hot vectors of class indices, or targets of the outputs' own shape."""
+    if isinstance(y, Tensor) and not y.is_floating_point() and y.shape == outputs.shape[:-1]:
+        return nn.functional.one_hot(y, outputs.shape[-1]).to(outputs.dtype)
+    if isinstance(y, Tensor) and y.shape == outputs.shape:
+        return y.to(outputs.dtype)
+    raise KymographError(
+        f"targets must be class indices of shape {tuple(outputs.shape[:-1])}, or have the shape of the outputs"
+    )
 
 
 def usual_loss(net: nn.Module) -> Loss | None:

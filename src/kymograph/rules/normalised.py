@@ -8,7 +8,12 @@ from torch import Tensor, nn
 from kymograph.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, add_gradients
 from kymograph.shapes import Float
 
-PART = {"name": "normalised-bp", "order": 3, "about": "backpropagation, its signal divided per sample by its RMS"}
+PART = {
+    "name": "normalised-bp",
+    "order": 3,
+    "about": "backpropagation, its signal divided per sample by its RMS",
+    "acts_on": "blocks",
+}
 
 
 RMS_EPSILON = 1e-6
@@ -28,20 +33,20 @@ class NormalisedBackprop(BlockRule):
 
     def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of all parts, from one forward pass."""
-        self.start_gradients(accumulate)
-        net, parts, size = self.net, self.parts(), len(y)
-        start = net.embed(x)
-        if not start.requires_grad:  # an embed with nothing to learn
-            start = start.detach().requires_grad_()
-        outputs, points = net.walk(start)
-        logits = net.readout(points[-1])
-        losses = self.losses(logits, y)
-        gradients = torch.autograd.grad(losses.sum(), points, retain_graph=True)
-        signals = [unit_rms((g * size).flatten(1)).view_as(g) / size for g in gradients]
-        for part, output, signal in zip(["embed", *self.block_names()], [start, *outputs], signals, strict=True):
-            if parts[part]:
-                output.backward(signal, inputs=parts[part], retain_graph=True)
-        add_gradients(losses, parts["readout"])
+        with self.filling(accumulate):
+            net, parts, size = self.net, self.parts(), len(y)
+            start = net.embed(x)
+            if not start.requires_grad:  # an embed with nothing to learn
+                start = start.detach().requires_grad_()
+            outputs, points = net.walk(start)
+            logits = net.readout(points[-1])
+            losses = self.losses(logits, y)
+            gradients = torch.autograd.grad(losses.sum(), points, retain_graph=True)
+            signals = [unit_rms((g * size).flatten(1)).view_as(g) / size for g in gradients]
+            for part, output, signal in zip(["embed", *self.block_names()], [start, *outputs], signals, strict=True):
+                if parts[part]:
+                    output.backward(signal, inputs=parts[part], retain_graph=True)
+            add_gradients(losses, parts["readout"])
         return Credit(losses.detach(), logits.detach(), tuple(signals[1:]))
 
     def plan(self) -> list[PlanLine]:

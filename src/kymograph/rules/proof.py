@@ -1,30 +1,30 @@
 """Proof that a learning rule is active: its gradients, part by part, next to what its plan says and to autograd's.
 
 A rule that is backpropagation in disguise trains well and proves nothing. So every line of a rule's plan is put to the
-test, by the very code that trains: each part's gradient is worked out a second time, from the plan alone and one part
-after the other, from a loss of its own.
+test, by the very code that trains: each part's gradient is worked out a second time, in the way that the rule itself
+declares (`Rule.derivation`), and given its true feedback (`Rule.true_feedback`) the rule must be backpropagation.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from kymograph.models.blocks import BlockNetwork, parameter_names
+from kymograph.models.blocks import BlockNetwork, evaluation_mode
 from kymograph.models.cut import CutModule
 from kymograph.models.flat import FlatNetwork
-from kymograph.rules.base import PlanLine, Rule, in_blocks
+from kymograph.rules.base import PlanLine, Rule
 from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.losses import losses_per_sample
-from kymograph.rules.normalised import RMS_EPSILON
+from kymograph.rules.following import FollowedOptimizer
 from kymograph.shapes import Float
 
-CLOSE = 1e-6
+CLOSE = {torch.float64: 1e-10, torch.float32: 1e-6}
 """Gradients are taken for equal if their difference is at most this share of the length."""
 APART = 1e-3
 """And for different if it is at least this."""
@@ -60,7 +60,14 @@ class PartProof:
         """Whether the plan's line is true."""
         if self.line.kind == "nothing":
             return self.zero
-        return self.difference <= CLOSE and (self.line.kind == "exact" or self.apart >= APART)
+        if not self.as_planned:
+            return False
+        return self.line.kind == "exact" or self.apart >= APART or not bool(self.autograd.any())
+
+    @property
+    def as_planned(self) -> bool:
+        """Whether the gradient is the planned one, to rounding."""
+        return self.difference <= CLOSE[self.found.dtype]
 
 
 def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
@@ -68,11 +75,9 @@ def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
 
     Convert rule and network to float64 first: rounding would hide what is wrong.
     """
-    exact, found = autograd(rule, x, y), gradients(rule, x, y)
-    plan = rule.plan()
-    own = planned(rule, plan, x, y) if any(line.local is not None for line in plan) else {}
+    exact, found, own = (_from_one_state(work, rule, x, y) for work in (autograd, gradients, _derived))
     proofs = []
-    for line in plan:
+    for line in _plan(rule, x, y):
         if len(exact[line.part]):
             said = exact[line.part] if line.kind == "exact" else own.get(line.part)
             proofs.append(PartProof(line, found[line.part], said, exact[line.part]))
@@ -81,10 +86,10 @@ def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
 
 def autograd(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
     """Returns the gradient of the loss by part, each as one vector, from autograd and nothing else."""
-    twin = copy.deepcopy(rule.net)
-    _lay_out(twin)
-    twin.zero_grad()
-    rule.loss(twin(x), y).sum().backward()
+    twin = copy.deepcopy(rule)
+    _lay_out(twin.net)
+    twin.net.zero_grad()
+    twin.loss(twin.net(x), y).sum().backward()
     return _by_part(twin)
 
 
@@ -93,38 +98,49 @@ def gradients(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
     twin = copy.deepcopy(rule)
     _lay_out(twin.net)
     twin.backward(x, y, accumulate=False)
-    return _by_part(twin.net)
+    return _by_part(twin)
 
 
-def planned(rule: Rule, plan: Sequence[PlanLine], x: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Returns the gradient of each part whose plan says what it descends, from a loss of its own."""
-    twin = copy.deepcopy(in_blocks(rule.net))
-    points = twin.stream(x)
-    logits = twin.readout(points[-1])
-    losses = losses_per_sample(rule.loss, logits, y)
-    (error,) = torch.autograd.grad(losses.sum(), logits, retain_graph=True)
-    at_points = torch.autograd.grad(losses.sum(), points, retain_graph=True, allow_unused=True)
-    own = {}
-    for line in plan:
-        if line.local is None:
-            continue
-        matrix, normalised, penalty = line.local
-        number = 0 if line.part == "embed" else int(line.part.removeprefix("blocks.")) + 1
-        # What a part puts out, from an input that carries no gradient further down.
-        part = twin.embed if number == 0 else twin.blocks[number - 1]
-        out = part(x if number == 0 else points[number - 1].detach())
-        signal = at_points[number].flatten(1) if matrix is None else error @ matrix.T
-        if normalised:
-            signal = signal / (signal.square().mean(1, keepdim=True).sqrt() + RMS_EPSILON)
-        credit = signal.view_as(out) if matrix is None else twin.spread(signal, out)
-        local = (out * credit).flatten(1).sum(1).mean()
-        if penalty:
-            local = local + penalty * out.square().flatten(1).sum(1).mean()
-        parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
-        if parameters:
-            parts = torch.autograd.grad(local, parameters, retain_graph=True)
-            own[line.part] = torch.cat([gradient.flatten() for gradient in parts])
-    return own
+@dataclass(frozen=True)
+class Identity:
+    """Something that must be true of a rule as a whole."""
+
+    what: str
+    difference: float
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is true."""
+        return self.difference <= self.limit
+
+
+def identities(rule: Rule, x: Any, y: Any) -> Iterator[Identity]:
+    """Yields what the rule itself declares: with its true feedback it is autograd's; and its plan survives a step."""
+    limit = CLOSE[next(own.dtype for own in rule.net.parameters() if own.is_floating_point())]
+    true = rule.true_feedback(x, y)
+    if true is not None:
+        evaluated = len(true.x) < len(x)
+        with evaluation_mode(true.rule.net) if evaluated else nullcontext():
+            expected = _from_one_state(autograd, true.rule, true.x, true.y)
+            found = _from_one_state(gradients, true.rule, true.x, true.y)
+        apart = max(relative_difference(found[part], expected[part]) for part in expected if len(expected[part]))
+        yield Identity(f"with {true.what} it is autograd's", apart, limit)
+    proofs = prove(after_a_step(rule, x, y), x, y)
+    wrong = [proof.line.part for proof in proofs if not proof.holds]
+    what = "after a training step every line still holds" + (f", but not for {', '.join(wrong)}" if wrong else "")
+    yield Identity(what, float(len(wrong)), 0.0)
+
+
+def after_a_step(rule: Rule, x: Any, y: Any) -> Rule:
+    """Returns a copy of rule and network after one step of SGD with weight decay, which the rule has followed."""
+    twin = copy.deepcopy(rule)
+    twin.following = FollowedOptimizer()
+    optimizer = torch.optim.SGD(twin.trained_parameters(), lr=0.01, weight_decay=0.1)
+    twin.attach(optimizer)
+    twin.backward(x, y, accumulate=False)
+    optimizer.step()
+    return twin
 
 
 def with_true_chain(draw: torch.Generator, samples: int = 64, device: str = "cpu") -> float:
@@ -155,8 +171,31 @@ def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
 
 
 def relative_difference(found: Float[Tensor, " n"], expected: Float[Tensor, " n"]) -> float:
-    """Returns ||found - expected|| / ||expected||."""
-    return float(torch.linalg.vector_norm(found - expected) / torch.linalg.vector_norm(expected))
+    """Returns ||found - expected|| / ||expected||; if nothing is expected, 0 for nothing and infinity otherwise."""
+    size, apart = (float(torch.linalg.vector_norm(one)) for one in (expected, found - expected))
+    if size == 0.0:
+        return 0.0 if apart == 0.0 else float("inf")
+    return apart / size
+
+
+def _plan(rule: Rule, x: Any, y: Any) -> list[PlanLine]:
+    """Returns the plan; a rule that reads it from a forward pass has had one with this very batch."""
+    twin = copy.deepcopy(rule)
+    with torch.random.fork_rng():
+        twin.backward(x, y)
+    return twin.plan()
+
+
+def _derived(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
+    return rule.derivation(x, y)
+
+
+def _from_one_state(
+    work: Callable[[Rule, Any, Any], dict[str, Tensor]], rule: Rule, x: Any, y: Any
+) -> dict[str, Tensor]:
+    """Returns what ``work`` gives from the state that torch's generators are in, and keeps: dropout drops the same."""
+    with torch.random.fork_rng():
+        return work(rule, x, y)
 
 
 def _lay_out(net: nn.Module) -> None:
@@ -165,13 +204,9 @@ def _lay_out(net: nn.Module) -> None:
         FlatNetwork(net)
 
 
-def _by_part(net: nn.Module) -> dict[str, Tensor]:
-    named: Mapping[str, nn.Parameter] = {name: own for name, own in net.named_parameters() if own.requires_grad}
-    nothing = next(net.parameters()).detach().new_empty(0)
-    return {
-        part: torch.cat([nothing, *(_gradient(named[name]) for name in names if name in named)])
-        for part, names in parameter_names(net).items()
-    }
+def _by_part(rule: Rule) -> dict[str, Tensor]:
+    nothing = next(rule.net.parameters()).detach().new_empty(0)
+    return {part: torch.cat([nothing, *map(_gradient, parameters)]) for part, parameters in rule.parts().items()}
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

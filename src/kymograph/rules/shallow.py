@@ -7,7 +7,12 @@ from torch import Tensor, nn
 
 from kymograph.rules.base import EXACT, BlockRule, Credit, PlanLine, Setup, add_gradients
 
-PART = {"name": "shallow", "order": 4, "about": "only the read-out learns; hidden gradients are exactly zero"}
+PART = {
+    "name": "shallow",
+    "order": 4,
+    "about": "only the read-out learns; hidden gradients are exactly zero",
+    "acts_on": "blocks",
+}
 
 
 class Shallow(BlockRule):
@@ -15,12 +20,12 @@ class Shallow(BlockRule):
 
     def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of the read-out."""
-        self.start_gradients(accumulate)
-        with torch.no_grad():
-            last = self.net.stream(x)[-1]
-        logits = self.net.readout(last)
-        losses = self.losses(logits, y)
-        add_gradients(losses, self.parts()["readout"])
+        with self.filling(accumulate):
+            with torch.no_grad():
+                last = self.net.stream(x)[-1]
+            logits = self.net.readout(last)
+            losses = self.losses(logits, y)
+            add_gradients(losses, self.parts()["readout"])
         return Credit(losses.detach(), logits.detach())
 
     def plan(self) -> list[PlanLine]:

@@ -158,7 +158,7 @@ def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) 
 def make_rule(config: ImageSettings, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> Rule:
     """Returns the learning rule that the configuration names; feedback is drawn from ``draw``, right after the net."""
     name = RULES.part(config.rule).facts.get("normalised", config.rule) if config.rms else config.rule
-    settings: dict[str, Any] = {"normalise": config.rms, "penalty": config.penalty}
+    settings: dict[str, Any] = {"normalise": config.rms, "penalty": config.penalty, "shared_embed": True}
     options = {key: settings[key] for key in RULES.part(name).facts.get("options", ()) if key in settings}
     return make(name, net, generator=draw, example=batches.test(2)[0], **options)
 
@@ -246,10 +246,11 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "network": settings_of(config),
         "test_accuracy": last["test_accuracy"],
     }
-    if fitted.feedback:
+    feedback = rule.feedback_tensors()
+    if feedback:
         law = {"feedback_law": rule.feedback_law} if rule.feedback_law else {}
         of_feedback = seeds_by_source(spec.seed, config.vary).feedback
-        marks = {**law, "feedback_seed": of_feedback, "feedback_hash": feedback_hash(fitted.feedback)}
+        marks = {**law, "feedback_seed": of_feedback, "feedback_hash": feedback_hash(feedback.values())}
         of_embed = rule.feedback_of_embed()
         summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
         facts |= marks

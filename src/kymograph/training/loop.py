@@ -33,8 +33,10 @@ def train(batches: Iterable[tuple[Any, Any]], rule: Rule, update: Update, first:
     index of the first step, for training that goes on.
     """
     update.optimizer.flat.attach()
+    rule.attach(update.optimizer)
     for index, (x, y) in enumerate(batches, first):
         credit = rule.backward(x, y, accumulate=False)
+        rule.before_update()
         grad_norm, clipped = update()
         rule.after_update(index)
         yield Step(index, credit.loss, grad_norm, clipped)

@@ -111,7 +111,7 @@ class AdamW(_Moments):
     def __init__(
         self, flat: FlatNetwork, lr: float, weight_decay: float, trained: Sequence[slice] | None = None
     ) -> None:
-        self.flat, self.lr, self._decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
+        self.flat, self.lr, self.weight_decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
         super().__init__(flat.values, torch.zeros(len(self._trained), device=flat.values.device))
 
     @torch.no_grad()
@@ -119,7 +119,7 @@ class AdamW(_Moments):
         """Takes one AdamW step."""
         matrices = (self.flat.values, self.flat.gradients, self.mean, self.square)
         pieces = [[matrix[0, span] for span in self._trained] for matrix in matrices]
-        _fused(adamw, pieces, self.steps.unbind(), self.lr, self._decay)
+        _fused(adamw, pieces, self.steps.unbind(), self.lr, self.weight_decay)
 
 
 class Sgd:
@@ -132,14 +132,14 @@ class Sgd:
     def __init__(
         self, flat: FlatNetwork, lr: float, weight_decay: float = 0.0, trained: Sequence[slice] | None = None
     ) -> None:
-        self.flat, self.lr, self._decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
+        self.flat, self.lr, self.weight_decay, self._trained = flat, lr, weight_decay, _columns(flat, trained)
 
     @torch.no_grad()
     def step(self) -> None:
         """w <- w - lr (g + decay w)."""
         for span in self._trained:
             values = self.flat.values[0, span]
-            values.mul_(1 - self.lr * self._decay).add_(self.flat.gradients[0, span], alpha=-self.lr)
+            values.mul_(1 - self.lr * self.weight_decay).add_(self.flat.gradients[0, span], alpha=-self.lr)
 
     def state(self) -> dict[str, Tensor]:
         """Returns nothing: there is no state."""

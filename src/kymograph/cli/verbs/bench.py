@@ -19,7 +19,8 @@ class Options:
     """
 
     names: Annotated[tuple[str, ...], positional(), shown("[NAME ...]", default="all")] = ()
-    """Which comparisons; or engines: what each engine costs per sweep and per stack."""
+    """Which comparisons; or engines: what each engine costs per sweep and per stack; or peers: what a step of each
+    learning rule costs, next to BioTorch if it is installed."""
     repeats: int = 3
     """How often each side is timed."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None
@@ -37,6 +38,10 @@ def main(words: list[str]) -> int:
         from kymograph.bench.scale import bench_scale
 
         return bench_scale()
+    if options.names == ("peers",):
+        from kymograph.bench.rule_steps import bench_rules
+
+        return bench_rules()
     from kymograph.bench.compare import bench
 
     return bench(options.names, options.repeats, options.markdown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from kymograph.cli.arguments import choice, parse, shown
+from kymograph.cli.arguments import choice, parse, positional, shown
 from kymograph.cli.choices import MODELS
 
 PART = {
@@ -16,10 +16,17 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """The credit plan of every learning rule, each line checked against autograd's gradients."""
+    """The credit plan of every learning rule, each line proved in the way that the rule itself declares.
 
+    Returns 1 if a line is not true.
+    """
+
+    network: Annotated[str | None, positional(), shown("FILE.py:FUNCTION", default="a network of snapshot")] = None
+    """A function that returns your own network, or (network, x, y), or (network, x, y, loss)."""
+    blocks: Annotated[tuple[str, ...], shown("NAME ...", default="those that the network has")] = ()
+    """The submodules of your own network that are blocks, in order, for the rules that act on blocks."""
     model: Annotated[str, choice(MODELS)] = "resmlp"
-    """The network."""
+    """The network of snapshot, if you name none of your own."""
     seed: int = 42
     """Seed of the weights and the feedback matrices."""
     device: Annotated[str, shown("DEVICE")] = "auto"
@@ -31,6 +38,6 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph rules")
     from kymograph.lab.proof import rules_text
 
-    text, holds = rules_text(options.model, options.seed, options.device)
+    text, holds = rules_text(options.model, options.seed, options.device, options.network, options.blocks)
     print(text)
     return 0 if holds else 1

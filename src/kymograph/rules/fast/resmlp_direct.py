@@ -25,7 +25,10 @@ from kymograph.rules.feedback import Matrices
 from kymograph.rules.losses import output_error
 from kymograph.rules.normalised import RMS_EPSILON
 
-PART = {"rules": ("dfa",), "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors"}
+PART = {
+    "rules": ("dfa", "penalised-dfa"),
+    "about": "ResidualMLP: all blocks in a few batched products, credit kept as its factors",
+}
 
 
 class StackedDirectFeedback(InPlace, DirectFeedback):
@@ -55,21 +58,29 @@ class StackedDirectFeedback(InPlace, DirectFeedback):
         last = stack.forward(x)
         loss, logits = stack.readout_back(last, y)
         error = output_error(logits, y)
-        coefficients = (error / size).expand(len(matrices), -1, -1)  # the mean over the batch
+        share = error / size  # the mean over the batch
+        coefficients = share.expand(len(matrices), -1, -1)
         if self.normalise:
-            credit = error @ matrices.mT  # (L, B, width)
-            rms = credit.square_().mean(-1, keepdim=True).sqrt_()  # as `unit_rms`, without the quotient
-            coefficients = coefficients / (rms + RMS_EPSILON)
-        stack.embed_back(x, coefficients)
+            coefficients = coefficients / _rms(error, matrices)
+        at_embed = coefficients[0]
+        if self.embed_feedback is not None:
+            at_embed = share / _rms(error, self.embed_feedback) if self.normalise else share
+        stack.embed_back(x, at_embed, self.matrix_of_embed())
         signal = stack.blocks_back(coefficients, 2 * self.penalty / size)
         if signal is not None:
             return Credit(loss[None], logits, signal.unbind())
         return Credit(loss[None], logits, lambda: (coefficients @ matrices.mT).unbind())
 
 
+def _rms(error: Tensor, matrices: Tensor) -> Tensor:
+    """Returns the RMS of each sample's credit plus `RMS_EPSILON`, (..., B, 1): `unit_rms` without the quotient."""
+    credit = error @ matrices.mT  # (..., B, width)
+    return credit.square_().mean(-1, keepdim=True).sqrt_() + RMS_EPSILON
+
+
 def accelerate(rule: Rule) -> Rule | None:
     """Returns the twin of plain DFA on a `ResidualMLP`, if its blocks are one stack."""
-    if type(rule) is not DirectFeedback or not serves(rule) or rule.embed_feedback is not None:
+    if type(rule) is not DirectFeedback or not serves(rule):
         return None
     if len({matrix.shape for matrix in rule.feedback}) > 1 or stack_of_views(_weights(rule.net, "w1.weight")) is None:
         return None
@@ -78,6 +89,7 @@ def accelerate(rule: Rule) -> Rule | None:
         rule.feedback,
         normalise=rule.normalise,
         penalty=rule.penalty,
+        embed_feedback=rule.embed_feedback,
         loss=rule.loss,
         law=rule.feedback_law,
     )
@@ -151,18 +163,18 @@ class _Stack:
             through_norm(net.norm, h, normed, signal @ net.head.weight, fill=True)
         return loss, logits
 
-    def embed_back(self, x: Tensor, coefficients: Tensor) -> None:
-        """Fills the gradients of the embed, which learns from the credit of block 0."""
+    def embed_back(self, x: Tensor, coefficients: Tensor, matrix: Tensor) -> None:
+        """Fills the gradients of the embed, which learns from the coefficients (B, classes) through ``matrix``."""
         embed = self.net.embed_layer
         assert embed.weight.grad is not None and embed.bias.grad is not None
-        factor = coefficients[0].t() @ x  # (classes, inputs)
-        rows = math.gcd(len(self.feedback[0]), 32)  # in pieces, which the cores share better than one flat product
+        factor = coefficients.t() @ x  # (classes, inputs)
+        rows = math.gcd(len(matrix), 32)  # in pieces, which the cores share better than one flat product
         pieces, gradient = (
-            self.feedback[0].view(-1, rows, len(factor)),
+            matrix.view(-1, rows, len(factor)),
             embed.weight.grad.view(-1, rows, factor.shape[1]),
         )
         torch.bmm(pieces, factor.expand(len(pieces), -1, -1), out=gradient)
-        torch.mv(self.feedback[0], coefficients[0].sum(0), out=embed.bias.grad)
+        torch.mv(matrix, coefficients.sum(0), out=embed.bias.grad)
 
     def blocks_back(self, coefficients: Tensor, pull: float) -> Tensor | None:
         """Fills the gradients of all blocks; returns the signals at their outputs, (L, B, width), if written out.

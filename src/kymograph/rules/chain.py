@@ -1,0 +1,23 @@
+"""The true chain from a block's output to the outputs, of a single sample: the feedback that makes DFA exact."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kymograph.models.blocks import BlockNetwork, evaluation_mode
+
+
+def chain_of_one_sample(net: BlockNetwork, x: Tensor) -> list[Tensor] | None:
+    """Returns dz/dh_l transposed, (width, outputs), of h_0 to h_L, for the first of the inputs ``x``.
+
+    None unless points and outputs are plain vectors. In evaluation mode, in which one sample does not depend on others.
+    """
+    with evaluation_mode(net), torch.enable_grad():
+        start = net.embed(x[:1]).detach().requires_grad_()
+        _, points = net.walk(start)
+        outputs = net.readout(points[-1])
+        if outputs.dim() != 2 or any(point.dim() != 2 for point in points):
+            return None
+        rows = [torch.autograd.grad(output, points, retain_graph=True) for output in outputs[0]]
+    return [torch.stack([row[number][0] for row in rows], 1) for number in range(len(points))]
