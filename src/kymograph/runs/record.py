@@ -59,7 +59,7 @@ def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any])
     """Returns the files of a finished run; raises if the result holds what cannot be stored."""
     facts = {**provenance, **({"notes": list(result.notes)} if result.notes else {})}
     contents = {
-        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": facts}),
+        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(facts)}),
         ARRAYS: _pack(result.series),
         SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
     }
@@ -85,10 +85,12 @@ def write_failure(
     """Stores that a run failed, why, and where in the code; running again tries it again. A finished run stays."""
     if is_finished(root, spec):
         return
-    contents = {CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance})}
+    contents = {
+        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(provenance)})
+    }
     if traceback is not None:
         contents[TRACEBACK] = traceback.encode("utf-8", "replace")
-    _write(root, spec, contents, RunStatus("failed", reason=reason))
+    _write(root, spec, contents, RunStatus("failed", reason=plain(reason)))
 
 
 def is_finished(root: Path, spec: RunSpec) -> bool:
