@@ -60,12 +60,15 @@ def test_leftovers_go_by_their_owner_here_and_by_their_age_elsewhere(tmp_path: P
     sweep_up(tmp_path / "absent")
 
 
-def test_storing_a_run_sweeps_nothing_and_computing_a_stack_does(tmp_path: Path) -> None:
+def test_storing_runs_sweeps_once_and_not_at_every_record(tmp_path: Path) -> None:
     """Looking for leftovers at every record made ten thousand records cost a hundred million names."""
-    (run,) = specs(1)
+    first, second = specs(2)
     left = leave(tmp_path / "warmup", GONE)
-    finish(tmp_path, run)
-    assert left.exists() and is_finished(tmp_path, run)
+    finish(tmp_path, first)
+    assert not left.exists() and is_finished(tmp_path, first)
+    left = leave(tmp_path / "warmup", GONE)
+    finish(tmp_path, second)
+    assert left.exists() and is_finished(tmp_path, second)
 
 
 def test_a_file_is_whole_or_as_it_was_and_its_leftover_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

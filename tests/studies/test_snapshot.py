@@ -382,10 +382,10 @@ ENTRY = {"hidden_norms": [1.0, 2.0], "bp_grad_norms_per_sample_med": [1.0, 1.0],
         (b"[1, 2]", "not a log"),
         (b"{}", "not a log"),
         (b'{"bp_log": 3}', "not a log"),
-        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, float("nan")]}]}).encode(), "NaN is not JSON"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, float("nan")]}]}).encode(), "no finite number"),
         (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": ["a", 1]}]}).encode(), "no finite number"),
-        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, 10**400]}]}).encode(), "more than 300 digits"),
-        (json.dumps({"dfa_log": [{**ENTRY, "epoch": 10**400}]}).encode(), "an integer of more than 300 digits"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, 10**400]}]}).encode(), "300 digits"),
+        (json.dumps({"dfa_log": [{**ENTRY, "epoch": 10**400}]}).encode(), "300 digits"),
         (json.dumps({"dfa_log": [ENTRY, {**ENTRY, "hidden_norms": [1.0]}]}).encode(), "same length"),
         (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": {}}]}).encode(), "list of the same length"),
         (json.dumps({"dfa_log": [{"epoch": 1}]}).encode(), "has neither"),
@@ -411,7 +411,7 @@ def test_missing_logs_and_rules_are_named(tmp_path: Path, capsys: pytest.Capture
     assert "resmlp/bp" in capsys.readouterr().err
     os.truncate(tmp_path / "only.json", 3 * 2**30)
     assert call("figure", "snapshot-vit", "--from", str(tmp_path / "only.json")) == 1
-    assert "has 3,221,225,472 bytes, and such a file has at most" in capsys.readouterr().err
+    assert "at most 268,435,456" in capsys.readouterr().err
 
 
 def log(directory: Path, name: str, points: int = 3, key: str = "hidden_norms", **config: object) -> str:

@@ -62,10 +62,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     return value
 
 
-def read_json(path: AnyPath, limit: int = MAX_DOCUMENT, *, follow: bool = True) -> Any:
+def read_json(path: AnyPath, limit: int = MAX_DOCUMENT, *, follow: bool = True, finite: bool = True) -> Any:
     """Reads a JSON file; raises one sentence that names it if it is not JSON, or not harmless."""
     try:
-        return parse_json(read_bytes(path, limit, follow=follow))
+        return parse_json(read_bytes(path, limit, follow=follow), finite=finite)
     except json.JSONDecodeError:
         raise KymographError(f"{path} is cut off or not JSON") from None
     except ValueError as error:

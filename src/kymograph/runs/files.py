@@ -34,6 +34,8 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "backslashreplace").decode()  # a file's name can hold halves of characters
     if isinstance(value, float):
         if math.isnan(value):
             return None

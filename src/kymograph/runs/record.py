@@ -36,10 +36,7 @@ from kymograph.runs.typed_record import RunSeries as RunSeries
 
 @dataclass(frozen=True)
 class RunResult:
-    """What computing a run gives: its series by name and its summary, one number (or None: missing) per key.
-
-    >>> RunResult({"loss": RunSeries(step, loss)}, {"final_loss": loss[-1], "steps_to_half": None})
-    """
+    """What computing a run gives: its series by name and its summary, one number (or None: missing) per key."""
 
     series: Mapping[str, RunSeries]
     summary: Mapping[str, float | int | str | bool | None]
@@ -62,7 +59,7 @@ def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any])
     """Returns the files of a finished run; raises if the result holds what cannot be stored."""
     facts = {**provenance, **({"notes": list(result.notes)} if result.notes else {})}
     contents = {
-        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": facts}),
+        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(facts)}),
         ARRAYS: _pack(result.series),
         SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
     }
@@ -88,11 +85,12 @@ def write_failure(
     """Stores that a run failed, why, and where in the code; running again tries it again. A finished run stays."""
     if is_finished(root, spec):
         return
-    contents = {CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": provenance})}
+    contents = {
+        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(provenance)})
+    }
     if traceback is not None:
         contents[TRACEBACK] = traceback.encode("utf-8", "replace")
-    # A text that no encoding holds, such as a file name in an error, would make a record that no reader accepts.
-    _write(root, spec, contents, RunStatus("failed", reason=reason.encode("utf-8", "backslashreplace").decode()))
+    _write(root, spec, contents, RunStatus("failed", reason=plain(reason)))
 
 
 def is_finished(root: Path, spec: RunSpec) -> bool:

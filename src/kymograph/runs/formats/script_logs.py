@@ -144,7 +144,7 @@ def one_setup(trajectories: Sequence[Trajectory]) -> None:
 
 def _read(path: Path, unknown_seed: int) -> list[Trajectory]:
     foreign = KymographError(f"{path} is not a log of the snapshot script (it needs bp_log or dfa_log)")
-    content = read_json(path, MAX_TABLE)
+    content = read_json(path, MAX_TABLE, finite=False)
     if not isinstance(content, dict):
         raise foreign
     config = content.get("config")
