@@ -123,7 +123,7 @@ class ChartRequest:
 
 
 def rounded(values: Any) -> Any:
-    """Returns nested lists of numbers with 4 significant digits, more than a screen shows; what is not finite becomes None."""
+    """Returns nested lists of numbers with 4 significant digits; what is not finite becomes None."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, list | tuple):
