@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules import module as _hooks
 
 from kymograph.models.blocks import parameter_names
 from kymograph.models.flat import views_of
@@ -120,4 +120,11 @@ def _hooked(parameters: Iterable[nn.Parameter], modules: Iterable[nn.Module]) ->
     for module in modules:
         if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
             return True
-    return bool(_has_any_global_hook())
+    return any(
+        (
+            _hooks._global_forward_pre_hooks,
+            _hooks._global_forward_hooks,
+            _hooks._global_backward_pre_hooks,
+            _hooks._global_backward_hooks,
+        )
+    )
