@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ def generator(seed: int, *names: str) -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(stream_seed(seed, *names))
+
+
+def forked_generators(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[None]:
+    """Returns a context that puts torch's global generators back at its end, those of the devices included."""
+    import torch
+
+    accelerators = [device for device in {one.device for one in tensors} if device.type not in ("cpu", "meta")]
+    kind = accelerators[0].type if accelerators else "cuda"
+    started = getattr(getattr(torch, kind), "is_initialized", lambda: True)  # a device that is not has drawn nothing
+    return torch.random.fork_rng(devices=accelerators if started() else [], device_type=kind)
 
 
 def script_generator(seed: int) -> torch.Generator:

@@ -32,4 +32,4 @@ def test_scales_and_numbers() -> None:
     assert [number(v) for v in (0.5, -1.5e-7, 12345.0, 1e9, math.nan, -math.inf)] == [
         "0.5", "−1.5×10⁻⁷", "12,340", "10⁹", "–", "−∞"
     ]  # fmt: skip
-    assert rounded([1.23456789, math.inf, 3]) == [1.235, None, 3]
+    assert rounded([1.23456789, math.inf, 3]) == [1.2346, None, 3]

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from kymograph.errors import KymographError
 from kymograph.models.blocks import evaluation_mode
+from kymograph.streams import forked_generators
 
 Loss = Callable[[nn.Module, Any], Tensor]
 
@@ -102,12 +103,9 @@ class FixedBatch:
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Runs a block on ``model``, eager and in evaluation mode, then puts back modes, buffers and random generators."""
-    devices = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
-    accelerators = [device for device in devices if device.type not in ("cpu", "meta")]
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     with ExitStack() as stack:
-        kind = accelerators[0].type if accelerators else "cuda"
-        stack.enter_context(torch.random.fork_rng(devices=accelerators, device_type=kind))
+        stack.enter_context(forked_generators((*model.parameters(), *model.buffers())))
         stack.enter_context(evaluation_mode(model))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the others have no second derivative

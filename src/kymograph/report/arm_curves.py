@@ -15,7 +15,7 @@ from kymograph.report.svg import Frame, Scale, axes, band, element, line, pictur
 from kymograph.runs.arrays import LabelledArray
 from kymograph.statistics.intervals import mean_interval
 
-POINTS = 100
+POINTS = 80
 """The most points that a line keeps."""
 MOST_SEEDS = 50
 """The most seeds of an arm whose own lines are on the page, for hovering and its CSV file; all are in the bands."""

@@ -123,13 +123,13 @@ class ChartRequest:
 
 
 def rounded(values: Any) -> Any:
-    """Returns nested lists of numbers with 4 significant digits; what is not finite becomes None."""
+    """Returns nested lists of numbers with 5 significant digits; what is not finite becomes None."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, list | tuple):
         return [rounded(value) for value in values]
     if isinstance(values, float):
-        return float(f"{values:.4g}") if math.isfinite(values) else None
+        return float(f"{values:.5g}") if math.isfinite(values) else None
     return values
 
 

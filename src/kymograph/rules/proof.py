@@ -23,6 +23,7 @@ from kymograph.rules.base import PlanLine, Rule
 from kymograph.rules.direct import DirectFeedback
 from kymograph.rules.following import FollowedOptimizer
 from kymograph.shapes import Float
+from kymograph.streams import forked_generators
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-6}
 """Gradients are taken for equal if their difference is at most this share of the length."""
@@ -181,7 +182,7 @@ def relative_difference(found: Float[Tensor, " n"], expected: Float[Tensor, " n"
 def _plan(rule: Rule, x: Any, y: Any) -> list[PlanLine]:
     """Returns the plan; a rule that reads it from a forward pass has had one with this very batch."""
     twin = copy.deepcopy(rule)
-    with torch.random.fork_rng():
+    with forked_generators(rule.net.parameters()):
         twin.backward(x, y)
     return twin.plan()
 
@@ -194,7 +195,7 @@ def _from_one_state(
     work: Callable[[Rule, Any, Any], dict[str, Tensor]], rule: Rule, x: Any, y: Any
 ) -> dict[str, Tensor]:
     """Returns what ``work`` gives from the state that torch's generators are in, and keeps: dropout drops the same."""
-    with torch.random.fork_rng():
+    with forked_generators(rule.net.parameters()):
         return work(rule, x, y)
 
 

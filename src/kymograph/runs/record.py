@@ -36,7 +36,10 @@ from kymograph.runs.typed_record import RunSeries as RunSeries
 
 @dataclass(frozen=True)
 class RunResult:
-    """What computing a run gives: its series by name and its summary, one number (or None: missing) per key."""
+    """What computing a run gives: its series by name and its summary, one number (or None: missing) per key.
+
+    >>> RunResult({"loss": RunSeries(step, loss)}, {"final_loss": loss[-1], "steps_to_half": None})
+    """
 
     series: Mapping[str, RunSeries]
     summary: Mapping[str, float | int | str | bool | None]
