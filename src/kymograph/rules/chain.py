@@ -19,5 +19,5 @@ def chain_of_one_sample(net: BlockNetwork, x: Tensor) -> list[Tensor] | None:
         outputs = net.readout(points[-1])
         if outputs.dim() != 2 or any(point.dim() != 2 for point in points):
             return None
-        rows = [torch.autograd.grad(output, points, retain_graph=True) for output in outputs[0]]
+        rows = [torch.autograd.grad(outputs[0, n], points, retain_graph=True) for n in range(outputs.shape[1])]
     return [torch.stack([row[number][0] for row in rows], 1) for number in range(len(points))]
