@@ -47,6 +47,7 @@ def test_a_study_runs_and_is_drawn(name: str, tmp_path: Path) -> None:
     assert (tmp_path / f"{figure}.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_is_recorded_and_drawn(name: str, tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")

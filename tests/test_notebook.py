@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NOTEBOOK = '''
 import asyncio, builtins, sys, types, warnings
 
@@ -62,12 +64,14 @@ def run_cell(directory: Path, engine: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.slow
 def test_a_stock_notebook_shows_no_warning(tmp_path: Path) -> None:
     done = run_cell(tmp_path, "serial")
     assert done.returncode == 0, done.stderr
     assert "arning" not in done.stderr
 
 
+@pytest.mark.slow
 def test_nor_with_worker_processes(tmp_path: Path) -> None:
     done = run_cell(tmp_path, "processes")
     assert done.returncode == 0, done.stderr

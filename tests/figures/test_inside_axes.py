@@ -63,6 +63,7 @@ def points_outside(drawn: Any) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("growth", [0.2, 8.0, 1000.0])
 @pytest.mark.parametrize("style", ["notebook", "paper"])
 def test_every_point_of_every_automatic_figure_is_inside_its_axes(tmp_path: Path, growth: float, style: str) -> None:

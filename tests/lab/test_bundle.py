@@ -114,6 +114,7 @@ def test_the_report_is_that_of_the_runs_in_the_bundle(runs: Path, tmp_path: Path
     assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}, "nothing was changed"
 
 
+@pytest.mark.slow
 def test_one_changed_byte_does_not_verify(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """Bytes that mean nothing in a zip archive, dates and attributes, used to be changed without a trace."""
     content = bundle.read_bytes()
@@ -199,6 +200,7 @@ def test_a_study_that_was_edited_since_or_has_no_run_is_refused(
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["tossing.py"]
 
 
+@pytest.mark.slow
 def test_a_script_in_a_package_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was packed under the name of its import, where its hash was another."""
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -259,6 +261,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_users_parts_go_with_the_runs(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     bundle = tmp_path / "runs.zip"
     write_bundle(tmp_path / "runs", bundle)

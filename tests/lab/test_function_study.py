@@ -64,6 +64,7 @@ def test_what_ran_before_does_not_matter(tmp_path: Path) -> None:
     assert torch.equal(torch.get_rng_state(), state), "the global generators are given back as they were"
 
 
+@pytest.mark.slow
 def test_every_way_to_run_it_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmup_study.run([3], out=tmp_path / "here", quiet=True)
     assert call("run", str(FILE), "--seeds", "3", "--out", str(tmp_path / "file")) == 0
@@ -76,6 +77,7 @@ def test_every_way_to_run_it_gives_the_same_bits(tmp_path: Path, monkeypatch: py
             assert all(np.array_equal(mine.series[name].value, other.series[name].value) for name in mine.series)
 
 
+@pytest.mark.slow
 def test_a_program_that_runs_its_own_study_needs_no_main_guard(tmp_path: Path) -> None:
     program = tmp_path / "mine.py"
     text = (

@@ -32,6 +32,7 @@ def test_every_line_of_every_plan_holds(model: str, capsys: pytest.CaptureFixtur
     assert ("exactly zero" in text) == (model == "resmlp")
 
 
+@pytest.mark.slow
 def test_what_is_proved_is_the_code_that_trains() -> None:
     """The accelerators, on the residual MLP: their gradients differ from autograd's in the last bits."""
     proofs = {one.name: one for one in proof.prove_arms("resmlp")}
@@ -45,6 +46,7 @@ def test_what_is_proved_is_the_code_that_trains() -> None:
     assert all("autograd's" in proofs[f"resmlp/{name}"].identities[0].what for name in ("fa", "usf", "kp", "wm"))
 
 
+@pytest.mark.slow
 def test_backpropagation_in_disguise_is_found_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

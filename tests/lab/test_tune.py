@@ -99,6 +99,7 @@ def test_more_arms_and_seeds_can_follow(tmp_path: Path) -> None:
     assert (found.outcome, found.n, found.registration) == ("SUPPORTED", 10, "registered") and wrong(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["processes"])
 def test_the_tuning_runs_of_all_arms_are_one_sweep_on_every_engine(tmp_path: Path, tuned: Path, engine: str) -> None:
     run(tmp_path, ALL, engine=engine, workers=2)

@@ -192,6 +192,7 @@ def until(root: Path, wanted: Callable[[RunCounts], bool], seconds: float = 30) 
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_seen_running_missing_running_and_done(tmp_path: Path) -> None:
     gate, out = tmp_path / "gate", tmp_path / "runs"
     gate.mkdir()

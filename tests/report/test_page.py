@@ -205,6 +205,7 @@ def test_two_hundred_runs_of_a_hundred_epochs_and_ten_sites_fit(tmp_path: Path) 
     assert len(page.encode()) < 10e6
 
 
+@pytest.mark.slow
 def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
     make_runs(tmp_path, study="antigravity:nothing")
     code = (

@@ -139,6 +139,7 @@ def test_the_identity_is_solved_by_a_zero_branch_before_training_and_the_rotatio
         assert flags == {"residual/zero": solved, "plain": False}
 
 
+@pytest.mark.slow
 def test_the_scripts_headline_is_false_in_its_own_set_up(tmp_path: Path, golden: Path) -> None:
     arms = ["plain", "residual", "residual/scaled"]
     store = kymograph.run("depth", seeds=[42], arms=arms, out=tmp_path, quiet=True)

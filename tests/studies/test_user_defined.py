@@ -101,6 +101,7 @@ def test_what_it_declares_is_stored_beside_its_runs(place: Path) -> None:
     assert {run.spec.source for run in kymograph.Store.open(place / "runs")} == {declared.source}
 
 
+@pytest.mark.slow
 def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(place: Path, tmp_path: Path) -> None:
     runs = str(place / "runs")
     verdicts = json.loads(_judged(runs, tmp_path))
@@ -129,12 +130,14 @@ def _judged(runs: str, out: Path) -> str:
     return (out / "verdicts.json").read_text()
 
 
+@pytest.mark.slow
 def test_its_own_figures_are_drawn_when_the_user_names_its_code(place: Path, tmp_path: Path) -> None:
     words = ["figure", "--from", str(place / "runs"), "--study", str(place / "decay_study.py"), "--out", str(tmp_path)]
     command(*words, cwd=place)
     assert (tmp_path / "decay-own.png").exists()
 
 
+@pytest.mark.slow
 def test_stored_files_import_nothing(place: Path, tmp_path: Path) -> None:
     """The study's directory is importable here, and still no command imports the module that stored runs come from."""
     (place / "decay_study.py").rename(tmp_path / "kept.py")

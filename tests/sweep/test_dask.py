@@ -60,6 +60,7 @@ def wait_for(condition: Any, seconds: float = 120.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_main_guard_and_dask_is_silent(study: Path, tmp_path: Path) -> None:
     said, complaints = start(study, tmp_path / "out", 0.0).communicate()
     assert (said, complaints) == ("4\n", "")

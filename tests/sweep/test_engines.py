@@ -31,6 +31,7 @@ def options(out: Path, engine: str) -> SweepOptions:
     return SweepOptions(out, engine, 2, "cpu", quiet=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
 def test_every_engine_gives_the_same_bytes(tmp_path: Path, study: str, fields: dict) -> None:
     stores = [
@@ -44,6 +45,7 @@ def test_every_engine_gives_the_same_bytes(tmp_path: Path, study: str, fields: d
                 assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()
 
 
+@pytest.mark.slow
 @every_engine
 def test_a_failing_run_is_recorded_with_its_traceback_and_the_others_go_on(tmp_path: Path, engine: str) -> None:
     done = sweep(FAILING, (1, 2, 3), options(tmp_path, engine))

@@ -137,6 +137,7 @@ def test_a_setting_with_the_name_of_an_option_is_one_sentence(tmp_path: Path, ca
     assert error.count("\n") == 1 and "the setting 'workers' has the name of an option; rename the setting" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_debug_prints_the_traceback_of_a_failing_run(
     tmp_path: Path, engine: str, capsys: pytest.CaptureFixture
