@@ -143,7 +143,7 @@ class Desk:
 @contextlib.contextmanager
 def quick() -> Iterator[None]:
     """Leaves out the drawing of pictures that follows a calibration, which reads nothing."""
-    with mock.patch("kymograph.figures.save.save_figure", lambda figure, directory, name: []):
+    with mock.patch("kymograph.figures.save.save_figure", lambda figure, directory, name, **options: []):
         yield
 
 

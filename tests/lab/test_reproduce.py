@@ -102,7 +102,8 @@ def test_its_page_works_in_a_browser(reproduced: tuple[Path, str], width: int, t
         assert page.locator(".evidence:visible").count() == 1
         page.select_option("#by-study", "")
         page.select_option("#by-verdict", "")
-        for chart, words in (("curves", "n = 6"), ("kymograph", "h_")):
+        page.get_by_role("button", name="Open all studies").click()
+        for chart, words in (("curves", "n = 6"), ("kymograph", "h")):
             page.locator(f"figure[id$={chart}] .plot, [id$={chart}] .plot").first.hover()
             assert words in page.locator("#tip").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -107,7 +107,7 @@ def letter_panels(figure: Figure) -> None:
     panels = [axes for axes in panels if axes.get_label() != "<colorbar>"]
     for index, axes in enumerate(panels if len(panels) > 1 else ()):
         letter = chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}"
-        axes.annotate(letter, (0, 1), (-3, 4), "axes fraction", "offset points", ha="right", va="bottom",
+        axes.annotate(letter, (0, 1), (-5, 4), "axes fraction", "offset points", ha="right", va="bottom",
                       fontweight="bold", fontsize="medium")  # fmt: skip
 
 

@@ -35,10 +35,10 @@ def write(store: Store, path: Path) -> None:
     A database that is new takes its place when it is whole: MLflow cannot go on with tables that were cut off.
     """
     _check(path)
+    sweep_once(path.parent)
     if path.exists():
         _write_all(store, path, path)
         return
-    sweep_once(path.parent)
     place = temporary_name(path.parent, path.name[:100], "new")
     try:
         try:
