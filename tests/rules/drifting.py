@@ -25,7 +25,7 @@ class Drifting(DirectFeedback):
 
     def after_update(self, step: int) -> None:
         """Rotates the matrices."""
-        self.following.told()
+        self.following.note_update()
         self.updates += 1
         for matrix in self.matrices():
             matrix.copy_(matrix.roll(1, dims=1))

@@ -74,7 +74,7 @@ def _end_of_a_thread(facts: threading.ExceptHookArgs) -> None:
 def run_verb(words: list[str], debug: bool = False) -> int:
     """Runs the verb that the first word names, with the other words; returns its exit code.
 
-    A verb that trains (``"debug": True`` in its ``PART``) is told of ``debug``, and prints the tracebacks of its runs.
+    A verb that trains (``"debug": True`` in its ``PART``) is given ``--debug``, and prints the tracebacks of its runs.
     """
     if not words or words[0] in ("-h", "--help"):
         print(usage(), end="")

@@ -13,7 +13,7 @@ SILENT = 2.0
 
 @contextlib.contextmanager
 def progress(total: int | None) -> Iterator[Callable[[str], None]]:
-    """Yields a function that is told what begins now; after two seconds a bar says so, and how long the rest takes.
+    """Yields a function to call with what starts next; after two seconds a bar shows it, and the time remaining.
 
     ``total`` is how often it will be called, if that is known.
     """

@@ -40,7 +40,7 @@ def save_figure(
 ) -> list[Path]:
     """Writes ``name``.png, .pdf, .svg and .csv into ``directory``; returns the paths.
 
-    ``follow`` is told before the figure is laid out and before every picture is written, for a progress bar.
+    ``follow`` is called before the figure is laid out and before each file is written, to drive a progress bar.
     """
     look = figure.look if isinstance(figure, LabFigure) else NOTEBOOK
     title = getattr(figure, "caption", "") or name

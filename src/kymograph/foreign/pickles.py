@@ -8,6 +8,7 @@ every text and number comes from the file itself, and keys of dictionaries are t
 from __future__ import annotations
 
 import pickletools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,12 +26,12 @@ class PickledName:
         self.key = (module, name)
 
 
-class Buildable:
+class Buildable(ABC):
     """What a file may give a state to: `build` takes it."""
 
+    @abstractmethod
     def build(self, state: Any) -> None:
         """Takes the state; raises ValueError if it cannot be."""
-        raise NotImplementedError
 
 
 def read_pickle(content: bytes, makers: Mapping[tuple[str, str], Make], persistent: Make | None = None) -> Any:

@@ -157,7 +157,7 @@ class Rule(nn.Module, ABC):
             self.following.attach(self, optimizer)
 
     def check_followed(self) -> None:
-        """Raises if the feedback should have changed with the updates, and nobody told the rule of them."""
+        """Raises if the feedback should have changed with the updates, and nobody reported them to the rule."""
         if self.follows:
             self.following.check(self.net, self.title)
 

@@ -64,7 +64,7 @@ class DirectKolenPollack(DirectFeedback):
     @torch.no_grad()
     def after_update(self, step: int) -> None:
         """Takes the step of every matrix."""
-        self.following.told()
+        self.following.note_update()
         rates = self.following.rates(next(own for own in self.net.parameters() if own.requires_grad), self.title)
         if rates is None:
             raise KymographError("dkp follows an optimizer that does not train its network; attach the one that does")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kymograph.rules.base import Rule
 
 MISSED = 3
-"""After so many updates that a rule was not told of, it says so: one may be a user who has loaded other weights."""
+"""Unreported updates before a rule raises: a single one may be a user who has loaded other weights."""
 
 
 class Rates(NamedTuple):
@@ -60,8 +60,8 @@ class FollowedOptimizer:
                 return Rates(float(group["lr"]), float(group.get("weight_decay", 0.0)))
         return None
 
-    def told(self) -> None:
-        """Notes that the rule was told of an update."""
+    def note_update(self) -> None:
+        """Notes that an update was reported to the rule."""
         self._missed = 0
 
     def check(self, net: nn.Module, title: str) -> None:

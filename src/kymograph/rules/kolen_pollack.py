@@ -48,7 +48,7 @@ class KolenPollack(HeldFeedback):
     def after_update(self, step: int) -> None:
         """Moves every B by the step that its weight took, and lets it decay."""
         before = self._before
-        self.following.told()
+        self.following.note_update()
         decays = []
         for name, weight in self.carrying_weights().items():
             rates = self.following.rates(weight, self.title)

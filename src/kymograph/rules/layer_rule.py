@@ -142,7 +142,7 @@ class LayerRule(Rule):
         self._above = layers_above(self.net, outputs, self.weights(), self.title)
 
     def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
-        """Returns every layer's gradient by plain autograd, from products whose value and gradient are told apart."""
+        """Returns every layer's gradient by plain autograd, with the value and gradient of each product kept apart."""
         twin = copy.deepcopy(self)
         parts = {part: own for part, own in twin.parts().items() if own}
         flat = [own for parameters in parts.values() for own in parameters]

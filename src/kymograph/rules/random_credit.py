@@ -59,7 +59,7 @@ class RandomCredit(BlockRule):
 
     def after_update(self, step: int) -> None:
         """Moves on to the next noise."""
-        self.following.told()
+        self.following.note_update()
         self.stream.advance()
 
     def plan(self) -> list[PlanLine]:

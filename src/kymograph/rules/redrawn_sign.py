@@ -32,7 +32,7 @@ class RedrawnSign(SignRule):
 
     def after_update(self, step: int) -> None:
         """Moves on to the next magnitudes."""
-        self.following.told()
+        self.following.note_update()
         self.stream.advance()
 
 

@@ -54,7 +54,7 @@ class WeightMirror(HeldFeedback):
     @torch.no_grad()
     def after_update(self, step: int) -> None:
         """Moves every B towards the correlation of its layer's responses with the noise that was put in."""
-        self.following.told()
+        self.following.note_update()
         for name, weight in self.carrying_weights().items():
             rows = weight.detach().flatten(1)  # of a kernel: all that one output reads, or one input writes
             noise = self.stream.normal(name, weight, self.samples, rows.shape[1])
