@@ -12,6 +12,8 @@ from kymograph.runs.spec import canonical_json
 from tests.fuzz.mutations import dump, replace_value
 
 SIGNED = ("config.json", "summary.json", "arrays.safetensors", "checkpoint.safetensors", "traceback.txt")
+DIGEST = 64
+"""Characters of the checksum at the end of a state."""
 
 
 def forge_record(run: Path, name: str, draw: random.Random) -> Path:
@@ -50,7 +52,7 @@ def sign(run: Path) -> None:
 
 
 def forge_tensors(content: bytes, draw: random.Random) -> bytes:
-    """Replaces a value in the header of a safetensors file, or in the facts inside it."""
+    """Replaces a value in the header of a safetensors file, or in the facts inside it; signs what was signed."""
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     facts = json.loads(header["__metadata__"]["kymograph"])
@@ -60,7 +62,10 @@ def forge_tensors(content: bytes, draw: random.Random) -> bytes:
     else:
         header = replace_value(header, draw)
     text = dump(header)
-    return len(text).to_bytes(8, "little") + text + content[start:]
+    forged = len(text).to_bytes(8, "little") + text + content[start:]
+    if hashlib.sha256(content[:-DIGEST]).hexdigest().encode() == content[-DIGEST:]:  # the state of an unfinished run
+        return forged[:-DIGEST] + hashlib.sha256(forged[:-DIGEST]).hexdigest().encode()
+    return forged
 
 
 def forge_log(content: bytes, draw: random.Random) -> bytes:

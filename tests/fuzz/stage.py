@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import torch
 
 from kymograph.lab.run import SweepOptions, sweep
 from kymograph.models.initialise import initialise
 from kymograph.models.resmlp import ResidualMLP
-from kymograph.runs.spec import slug
+from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.compute import Workplace
+from kymograph.sweep.heartbeat import Heartbeat
+from kymograph.sweep.plan import Stack
 from kymograph.sweep.progress import Progress
 from tests.cli.command import call
 from tests.data import archive
@@ -70,6 +74,30 @@ class Coin(Study[CoinConfig]):
     def claims(self):
         return [replace(Claim.compare("heads", "bent", ">", "fair", scale="difference"), study=self.name)]
 '''
+LOOP = '''
+import os
+
+import torch
+
+import kymograph as ky
+
+
+@ky.study(question="Does it fall?", arms={"slow": {}, "fast": {"lr": 0.3}})
+def loop(run: ky.ActiveRun, *, lr: float = 0.1):
+    """Descends a parabola; stopped on request."""
+    x = torch.nn.Parameter(torch.randn(3, generator=run.generator("init")))
+    optimizer = torch.optim.SGD([x], lr, momentum=0.9)
+    run.resumable(x=torch.nn.ParameterList([x]), optimizer=optimizer, every=5)
+    for step in run.steps(20):
+        optimizer.zero_grad()
+        loss = (x**2).sum()
+        loss.backward()
+        optimizer.step()
+        run.log(loss=loss)
+        if step == int(os.environ.get("STOP_AT", "-1")):
+            raise KeyboardInterrupt
+    return {"loss": loss.item()}
+'''
 CLAIMS = """[[claim]]
 name = "the bent coin lands heads"
 study = "coin"
@@ -93,6 +121,8 @@ def build(root: Path) -> Path:
     """Makes the samples that need no training below ``root``; returns it.
 
     coin.py, runs/     a user-defined study and seven of its runs, one of which failed, with their log
+    beating/           the same runs, and the heartbeat of a process that computes more of them
+    loop.py, stopped/  a study in one function, and the state of a run of it that was interrupted
     ours/, theirs/     CSV files for ``judge --csv``
     claims.toml, settings.toml, log.json, runs.zip
     """
@@ -105,6 +135,19 @@ def build(root: Path) -> Path:
     assert call("run", coin, "--seeds", *map(str, RUNNING_COIN), "--out", str(root / "runs"), *serial) == 0
     assert call("run", coin, "--seeds", "1", "--arms", "cursed", "--out", str(root / "runs"), *serial) == 1
     assert call("bundle", str(root / "runs"), "-o", str(root / "runs.zip"), "--study", coin) == 0
+    shutil.copytree(root / "runs", root / "beating")
+    spec = RunSpec("coin", "fair", 9, {"tosses": 4}, 1)
+    with Heartbeat(root / "beating", Stack((spec,), (True,), 4), Progress("", 1, 1, quiet=True)) as heart:
+        heart.tick(2)
+        (beat,) = (root / "beating/coin/.running").iterdir()
+        content = beat.read_bytes()
+    beat.parent.mkdir()
+    beat.write_bytes(content)
+    (root / "loop.py").write_text(LOOP)
+    with mock.patch.dict(os.environ, {"STOP_AT": "12"}):
+        interrupted = call("run", str(root / "loop.py"), "--seeds", "1", "--arms", "slow", "--out",
+                           str(root / "stopped"), *serial)  # fmt: skip
+    assert interrupted == 130 and len(list(root.glob("stopped/loop/*.part/state.safetensors"))) == 1
     row = {"hidden_norms": [1.0, 2.0, 3.0], "bp_grad_norms_per_sample_med": [0.1, 0.2, 0.3]}
     rows = [{"epoch": epoch, **row} for epoch in range(3)]
     (root / "log.json").write_text(json.dumps({"config": {"seed": 42}, "bp_log": rows, "dfa_log": rows}))

@@ -53,7 +53,7 @@ class Target:
     """How a value in it is replaced and signed anew: ``record``, ``log``, ``json`` or ``tensors``."""
     sealed: bool = False
     """Whether a checksum covers it, so that no changed byte may pass."""
-    writable: tuple[str, ...] = ("runs", "half")
+    writable: tuple[str, ...] = ("runs", "half", "beating", "stopped")
     """Samples that the commands write to, because they are asked to."""
 
     @property
@@ -89,6 +89,16 @@ TARGETS = (
     Target("script log", "log.json", ("log.json",), {
         ("figure", "snapshot-resmlp", "--from", "log.json", "--out", f"{OUT}/f"): 1,
     }, 0.7, "json"),
+    Target("heartbeat", "beating/coin/.running/*.json", ("beating", "coin.py"), {
+        ("watch", "beating", "--once"): 4,
+        ("runs", "beating"): 1,
+        ("judge", "beating"): 1,
+        ("verify", "beating"): 1,
+        ("run", "coin.py", "--seeds", "1", "4", "--out", "beating", "--engine", "serial", "--quiet"): 2,
+    }, 1, "json"),
+    Target("state", "stopped/loop/*.part/state.safetensors", ("stopped", "loop.py"), {
+        ("run", "loop.py", "--seeds", "1", "--arms", "slow", "--out", "stopped", "--engine", "serial", "--quiet"): 1,
+    }, 1, "tensors"),
     Target("bundle", "runs.zip", ("runs.zip",), {("verify", "runs.zip"): 1}, 2, sealed=True),
     Target("checkpoint", "image/snapshot/*/checkpoint.safetensors", ("image", "cifar"), {
         ("calibrate", "image/snapshot/RUN", "--draws", "19", *_NETWORK, "--out", f"{OUT}/c"): 1,

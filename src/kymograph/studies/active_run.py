@@ -111,10 +111,12 @@ class ActiveRun:
         self._ticks, self._ticked_at = 0, time.monotonic()
         if self._path is not None:
             self._state, why = read_state(self._path, identity)
+            if self._state is not None and type(self._state.get("step")) is not int:
+                self._state, why = None, "its state on disk does not say how far it was"
             if why:
                 self.notes.append(f"the run started over, because {why}")
             if self._state is not None:
-                self._first = int(self._state["step"])
+                self._first = self._state["step"]
 
     def seeded(self, *names: str) -> contextlib.AbstractContextManager[None]:
         """Sets the global generators of torch, numpy and Python for a ``with`` block, by the run's seed and a name.
@@ -253,6 +255,14 @@ class ActiveRun:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Puts back what was saved, right before the first step that was not."""
+        try:
+            self._put_back(state)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise KymographError(
+                f"the state on disk does not fit what is resumable; delete {self._path} to start over"
+            ) from error
+
+    def _put_back(self, state: Mapping[str, Any]) -> None:
         missing = sorted(set(self._resumable) ^ set(state["objects"]))
         if missing:
             raise KymographError(

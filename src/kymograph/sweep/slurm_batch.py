@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import read_bytes, read_text
 from kymograph.runs.files import make_directory, write_atomically
+from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.follow_beats import missing_runs
 from kymograph.sweep.orders import Order
 from kymograph.sweep.worker import SILENT
@@ -30,7 +32,15 @@ SLURM = ".slurm"
 _JOB, _FOLLOWED = "job", "followed"
 _UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
 """Seconds after which the files of an array that was not submitted, or is not followed, belong to nobody."""
-_MAX_TEXT = 64 * 2**20
+_MAX_TEXT, _MAX_JOB = 64 * 2**20, 1024
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a task says of one order: how its runs ended, or why it could not be carried out."""
+
+    outcomes: tuple[RunOutcome, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,11 +56,15 @@ class Batch:
 
     @property
     def job(self) -> str | None:
-        """The number of the job; None if the sweep that submitted it was killed before it wrote that down."""
+        """The number of the job; None if the sweep that submitted it was killed before it wrote that down.
+
+        Anything but a number counts as none: it would reach Slurm's commands, where it might be an option.
+        """
         try:
-            return read_text(self.directory / _JOB, _MAX_TEXT, follow=False)
+            text = read_text(self.directory / _JOB, _MAX_JOB, follow=False).strip()
         except KymographError:
             return None
+        return text if re.fullmatch(r"[0-9]{1,20}", text) else None
 
     def submitted(self, job: str) -> None:
         """Writes the number of the job down."""
@@ -66,21 +80,18 @@ class Batch:
                 continue  # removed meanwhile, by another sweep that saw the array end
         return found
 
-    def answers(self, index: int) -> list[dict[str, Any]]:
+    def answers(self, index: int) -> list[Answer]:
         """Returns what a task answered, an entry per order that it carried out."""
         try:
             lines = read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines()
         except KymographError:
             return []
-        found: list[dict[str, Any]] = []
+        found: list[Answer] = []
         for line in lines:
             try:
-                answer = parse_json(line)
+                found.append(_answer(parse_json(line)))
             except ValueError:
-                break  # the task was killed while it wrote this
-            if not isinstance(answer, dict):
-                break
-            found.append(answer)
+                break  # the task was killed while it wrote this, or it is nothing that a task writes
         return found
 
     def last_words(self, index: int) -> str:
@@ -155,9 +166,30 @@ def batches_in(study: Path) -> Iterator[Batch]:
     yield from (Batch(study / SLURM / name) for name in names if name.startswith("kymograph-"))
 
 
-def error_in(answers: Sequence[Mapping[str, Any]]) -> str | None:
+def error_in(answers: Sequence[Answer]) -> str | None:
     """Returns what a task said is wrong; None if nothing is."""
-    return next((str(answer["error"]) for answer in answers if "error" in answer), None)
+    return next((answer.error for answer in answers if answer.error is not None), None)
+
+
+def _answer(value: Any) -> Answer:
+    """Returns an answer as JSON holds it; raises if it is none."""
+    if not isinstance(value, dict):
+        raise ValueError("an answer is an object")
+    if "error" in value:
+        return Answer(error=str(value["error"]))
+    outcomes = value.get("outcomes", [])
+    if not isinstance(outcomes, list) or not all(map(_is_outcome, outcomes)):
+        raise ValueError("an answer lists how runs ended")
+    return Answer(tuple(RunOutcome(one["run"], one["status"], one.get("reason")) for one in outcomes))
+
+
+def _is_outcome(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("run"), str)
+        and value.get("status") in ("finished", "failed")
+        and isinstance(value.get("reason"), str | None)
+    )
 
 
 def check_line(option: str) -> str:

@@ -200,7 +200,7 @@ class _Sweep:
         answers = task.batch.answers(task.index)
         if problem := error_in(answers):
             raise KymographError(problem)
-        told = {one["run"]: RunOutcome(**one) for answer in answers for one in answer.get("outcomes", ())}
+        told = {one.run: one for answer in answers for one in answer.outcomes}
         left = [number for number in task.orders if not self._is_told(number, told)]
         end = slurm_queue.job_end(task.batch.job or "", task.index) if left else None
         if end is not None and end.state == "COMPLETED":
@@ -227,10 +227,14 @@ class _Sweep:
         return f"its Slurm job ended{times} as {end}{last}; run again to retry"
 
     def _is_told(self, number: int, told: dict[str, RunOutcome]) -> bool:
-        """Says whether it is known how every run of an order ended, by the answers or by the records."""
+        """Says whether it is known how every run of an order ended: it failed, or its record is here.
+
+        That a run finished is believed of its record only: an answer may be to be seen before it, or be forged.
+        """
         order = self.orders[number]
+        failed = {run for run, outcome in told.items() if outcome.status == "failed"}
         pairs = zip(order.stack.specs, order.stack.missing, strict=True)
-        return all(spec.id in told or is_finished(Path(order.directory), spec) for spec, missing in pairs if missing)
+        return all(spec.id in failed or is_finished(Path(order.directory), spec) for spec, missing in pairs if missing)
 
     def cancel(self) -> None:
         """Cancels the jobs that this sweep submitted and that have not ended."""
