@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kymograph import streams
+from kymograph.errors import KymographError
 
 
 def test_a_stream_does_not_depend_on_what_else_was_drawn() -> None:
@@ -52,3 +54,11 @@ def test_fixed_seeds_start_alike_and_never_repeat(count: int) -> None:
     assert seeds[:3] == (42, 123, 456)[:count]
     assert len(set(seeds)) == count
     assert streams.fixed_seeds(count + 5)[:count] == seeds
+
+
+@pytest.mark.parametrize("fixed", [streams.fixed_seeds, streams.fixed_tuning_seeds])
+def test_the_fixed_lists_end(fixed: Callable[[int], tuple[int, ...]]) -> None:
+    """There are 100,000 numbers to draw from: asked for more seeds, it used to draw for ever."""
+    assert len(set(fixed(streams.MOST_SEEDS))) == streams.MOST_SEEDS
+    with pytest.raises(KymographError, match=r"has 10,000 seeds, not 100001; list the seeds yourself"):
+        fixed(100_001)

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
+
+from kymograph.errors import KymographError
 
 if TYPE_CHECKING:
     import torch
 
 MAX_SEED = 2**63 - 1
+MOST_SEEDS = 10_000
+"""How many seeds the fixed lists have."""
 _FIRST_SEEDS = (42, 123, 456)
 _FIRST_TUNING_SEED = 100_000  # the fixed seeds are smaller
 
@@ -75,14 +79,7 @@ def fixed_seeds(count: int) -> tuple[int, ...]:
     >>> fixed_seeds(3)
     (42, 123, 456)
     """
-    seeds = list(_FIRST_SEEDS)
-    draw = 0
-    while len(seeds) < count:
-        candidate = stream_seed(0, "fixed seeds", str(draw)) % 100_000
-        draw += 1
-        if candidate not in seeds:
-            seeds.append(candidate)
-    return tuple(seeds[:count])
+    return _drawn(count, _FIRST_SEEDS, "fixed seeds", 0, 100_000)
 
 
 def fixed_tuning_seeds(count: int) -> tuple[int, ...]:
@@ -91,11 +88,16 @@ def fixed_tuning_seeds(count: int) -> tuple[int, ...]:
     >>> fixed_tuning_seeds(2)
     (282185, 373887)
     """
-    seeds: list[int] = []
+    return _drawn(count, (), "tuning seeds", _FIRST_TUNING_SEED, 900_000)
+
+
+def _drawn(count: int, first: Sequence[int], stream: str, start: int, among: int) -> tuple[int, ...]:
+    """Returns ``first`` and as many more different seeds of a stream as make ``count``."""
+    if count > MOST_SEEDS:
+        raise KymographError(f"the fixed list has {MOST_SEEDS:,} seeds, not {count}; list the seeds yourself")
+    seeds = dict.fromkeys(first)
     draw = 0
     while len(seeds) < count:
-        candidate = _FIRST_TUNING_SEED + stream_seed(0, "tuning seeds", str(draw)) % 900_000
+        seeds[start + stream_seed(0, stream, str(draw)) % among] = None
         draw += 1
-        if candidate not in seeds:
-            seeds.append(candidate)
-    return tuple(seeds)
+    return tuple(seeds)[:count]

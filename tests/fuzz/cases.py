@@ -17,7 +17,9 @@ from tests.fuzz import forged, mutations, stage
 from tests.fuzz.targets import TARGETS, Target
 from tests.fuzz.watched import Watched, watch
 
-NAMED = re.compile(r"damaged|cut off|edited|changed|left out|INVALID|missing|WRONG|not one of|cannot be|not read|gone")
+NAMED = re.compile(
+    r"damaged|cut off|edited|changed|left out|INVALID|missing|WRONG|not one of|cannot be|not read|gone|will not verify"
+)
 """What a command says of a record that it does not use."""
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?( UTC|Z)?|\d+\.\d+ s\b")
 

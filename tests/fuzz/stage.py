@@ -177,11 +177,17 @@ def build_networks(root: Path) -> None:
     study.train([study.typed(spec)], Workplace("cpu", Progress("", 1, 1, quiet=True), half, root / "cifar"))
     (part,) = half.glob("*/*.part")
     assert [path.name for path in part.iterdir()] == ["resume.safetensors"]
+    script_network(root)
+
+
+def script_network(root: Path) -> Path:
+    """Writes ``net.pt``, a network as the calibration script stores it, into ``root``."""
     net = ResidualMLP(3072, 10, depth=2, width=8)
     initialise(net, torch.Generator().manual_seed(4))
     state = {_scripts_name(name): tensor for name, tensor in net.state_dict().items()}
     matrices = [torch.randn(8, 10, generator=torch.Generator().manual_seed(n)) for n in range(2)]
     torch.save({"state_dict": state, "Bs": matrices, "test_acc": 0.36}, root / "net.pt")
+    return root / "net.pt"
 
 
 def _scripts_name(name: str) -> str:

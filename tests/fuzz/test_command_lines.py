@@ -58,6 +58,18 @@ def test_every_option_and_setting(verb: str, desk: Desk) -> None:
     typed()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["1000000000000", "-1", "0", "nan"])
+@pytest.mark.parametrize("verb", VERB_NAMES)
+def test_every_option_with_extreme_numbers(verb: str, value: str, desk: Desk) -> None:
+    """Each option by itself: those that count something used to be drawn with a number of the worst size seldom."""
+    set_out(desk)
+    for words in POSITIONAL.get(verb, ((),)):
+        study = words[0] if verb in ("run", "variance") and words else None
+        for name in option_names(verb, study):
+            check(desk, (verb, *words, name, value, *(["--once"] if verb == "watch" else [])))
+
+
 def toml(base: str) -> st.SearchStrategy[str]:
     """Draws TOML in which lines of ``base`` are replaced, repeated or left out."""
     value = st.one_of(

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from kymograph.cli.main import main
 from kymograph.errors import KymographError
 from kymograph.lab import bundle as bundling
 from kymograph.lab.bundle import MANIFEST, REPORT, unpacked, write_bundle
-from kymograph.lab.verify import all_hold, verify_bundle
+from kymograph.lab.verify import all_hold, verify, verify_bundle
 from kymograph.studies.loading import load_with_reference
 from kymograph.sweep import code_reference, part_hash
 from tests.studies.tossing import REFERENCE
@@ -176,6 +177,21 @@ def test_what_is_no_bundle_is_one_sentence(tmp_path: Path) -> None:
             verify_bundle(tmp_path / "x.zip")
     with pytest.raises(KymographError, match="no directory or bundle"):
         verify_bundle(tmp_path / "absent.zip")
+
+
+def test_gigabytes_of_nothing_are_no_bundle_at_once(tmp_path: Path) -> None:
+    """They used to be hashed before anybody asked whether they are an archive, which took half a minute."""
+    with (tmp_path / "x.zip").open("wb") as file:
+        file.truncate(60 * 2**30)
+    started = time.monotonic()
+    with pytest.raises(KymographError, match="not a bundle"):
+        verify_bundle(tmp_path / "x.zip")
+    assert time.monotonic() - started < 5
+
+
+def test_a_negative_number_of_runs_to_compute_again_is_one_sentence(runs: Path) -> None:
+    with pytest.raises(KymographError, match="must be at least 0, not -1"):
+        verify(runs, rerun=-1)
 
 
 def test_code_that_did_not_make_the_runs_does_not_verify(bundle: Path, tmp_path: Path) -> None:
@@ -431,10 +447,11 @@ def test_damage_is_pointed_out_while_packing(runs: Path, tmp_path: Path, capsys:
     assert not all_hold(verify_bundle(tmp_path / "x.zip"))
 
 
-def test_a_record_of_gigabytes_is_not_packed(runs: Path, tmp_path: Path) -> None:
-    status = next(runs.glob("tossing/*/status.json"))
-    with status.open("wb") as file:
+@pytest.mark.parametrize("name", ["status.json", "arrays.safetensors"])
+def test_a_record_of_gigabytes_is_not_packed(runs: Path, tmp_path: Path, name: str) -> None:
+    path = next(runs.glob(f"tossing/*/{name}"))
+    with path.open("wb") as file:
         file.truncate(8 * 2**30)
-    with pytest.raises(KymographError, match=r"status\.json is larger than any record of ours"):
+    with pytest.raises(KymographError, match=rf"{name} is larger than any record of ours"):
         write_bundle(runs, tmp_path / "x.zip", code())
     assert not list(tmp_path.glob("*.zip"))

@@ -150,6 +150,17 @@ def test_a_failed_run_shows_why_and_where(tmp_path: Path) -> None:
     assert "it &lt;broke&gt;" in page and "<pre>Traceback: line &lt;3&gt;</pre>" in page and ">lr<" in page
 
 
+def test_a_changed_traceback_is_noticed(tmp_path: Path) -> None:
+    """`verify` used to check the files of finished runs only."""
+    write_failure(tmp_path, RunSpec("broken", "bad", 1, {"lr": 0.1}, 1), "it broke", {}, "Traceback: line 3")
+    (run,) = Store.open(tmp_path).failed
+    run.check()
+    path = next(tmp_path.glob("broken/*/traceback.txt"))
+    path.write_text("Traceback: line 4")
+    with pytest.raises(KymographError, match=r"traceback\.txt"):
+        run.check()
+
+
 def test_a_series_without_any_site_has_an_axis_without_labels(tmp_path: Path) -> None:
     """A probe that found no layer for a quantity once stored such a series, and no figure could be drawn."""
     spec = RunSpec("s", "a", 1, {}, 1)

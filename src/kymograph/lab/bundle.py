@@ -23,7 +23,7 @@ from typing import IO, Any
 from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import is_directory, opened
+from kymograph.foreign.files import MAX_TENSORS, is_directory, opened
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
@@ -142,7 +142,7 @@ def _source(path: Path) -> _Source:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
         raise KymographError(f"{path} is not a file; move it away, and bundle again")
-    if path.suffix in (".json", ".jsonl") and facts.st_size > _MOST_MANIFEST:
+    if facts.st_size > (_MOST_MANIFEST if path.suffix in (".json", ".jsonl") else MAX_TENSORS):
         raise KymographError(f"{path} is larger than any record of ours; move it away, and bundle again")
     return _Source(path, facts.st_size, facts.st_mtime_ns)
 
@@ -254,12 +254,12 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
 
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
     """Unpacks what matches the manifest of an open bundle."""
-    sealed = _hash_before_seal(file) == file.read()
     check_listing(file, _MOST_MANIFEST)
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > _MOST_FILES or sum(info.file_size for info in members) > _MOST_BYTES:
             raise KymographError(f"{path} is larger than any bundle of ours; it was not unpacked")
+        sealed = _hash_before_seal(file) == file.read()  # of an archive at least: gigabytes of nothing take long too
         if bundle.getinfo(MANIFEST).file_size > _MOST_MANIFEST:
             raise KymographError(f"the manifest of {path} is larger than any of ours; it was not read")
         content = bundle.read(MANIFEST)

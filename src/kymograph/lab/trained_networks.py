@@ -122,7 +122,7 @@ def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str 
         raise KymographError(
             f"{path} has {len(feedback)} feedback matrices for {config.depth} blocks; calibrate a DFA run"
         )
-    accuracy = facts.get("test_accuracy")
+    accuracy = _accuracy(facts.get("test_accuracy"), path)
     matrices = _fitting(net, feedback, path)
     return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
 
@@ -157,14 +157,16 @@ def _scripts(path: Path) -> Trained:
         matrices = [matrices[key] for key in sorted(matrices, key=str)]
     if not isinstance(matrices, list | tuple) or len(matrices) != len(net.blocks):
         raise KymographError(f"{path} needs one feedback matrix in Bs for each of its {len(net.blocks)} blocks")
-    accuracy = content.get("test_acc")
-    return Trained(
-        net,
-        _fitting(net, list(matrices), path),
-        float(accuracy) if isinstance(accuracy, int | float) else None,
-        None,
-        None,
-    )
+    return Trained(net, _fitting(net, list(matrices), path), _accuracy(content.get("test_acc"), path), None, None)
+
+
+def _accuracy(value: Any, path: Path) -> float | None:
+    """Returns the test accuracy that a file says of its network; None if it says nothing."""
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise KymographError(f"the test accuracy in {path} must be a fraction, not {str(value)[:40]!r}")
+    return float(value)
 
 
 def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:

@@ -46,6 +46,8 @@ def verify(
     findings += [*_declarations(archive, history), *_designs(archive, history)]
     if anchor is not None:
         findings.append(_anchored(archive, anchor))
+    if rerun < 0:
+        raise KymographError(f"the number of runs to compute again must be at least 0, not {rerun}")
     if rerun:
         findings += computed_again(archive, rerun, {study.name: study for study in studies}, seed)
     return findings

@@ -124,6 +124,8 @@ class StoredRun:
     def check(self, keep: bool = True, series: bool = True) -> None:
         """Reads configuration, summary and series to the last byte; raises unless they match their checksums.
 
+        Of a failed run, that is the configuration and the traceback.
+
         ``keep``: whether the bytes of the series, which may be megabytes, are kept until somebody asks for numbers.
         ``series``: whether they are read at all.
         """
@@ -134,6 +136,8 @@ class StoredRun:
                 content = typed_record.read_file(self._path, typed_record.ARRAYS, self._status)
                 typed_record.check_arrays(content, f"{self._path}/{typed_record.ARRAYS}")
                 self._arrays = content if keep else None
+        else:
+            _ = self.traceback
 
     def check_network(self) -> None:
         """Reads the trained network that the run kept, if any; raises unless it matches its checksum."""

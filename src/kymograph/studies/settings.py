@@ -15,7 +15,13 @@ from kymograph.errors import KymographError, did_you_mean
 
 def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> Any:
     """Returns a study's configuration with ``fields`` set, each checked for its name and type."""
-    return config_type(**fit_settings(config_type, fields, study))
+    config = config_type(**fit_settings(config_type, fields, study))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, float) and not math.isfinite(one):  # which JSON cannot hold, and so no record
+                raise KymographError(f"{field.name} must be a finite number, not {one}; let None mean none")
+    return config
 
 
 def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> dict[str, Any]:
