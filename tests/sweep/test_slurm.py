@@ -13,7 +13,7 @@ from kymograph.errors import KymographError
 from kymograph.sweep import slurm_queue
 from kymograph.sweep.engines.slurm import Engine, Options
 from kymograph.sweep.progress import Progress
-from kymograph.sweep.slurm_batch import Answer, Batch, batches_in, check_line, write_batch
+from kymograph.sweep.slurm_batch import Batch, TaskAnswer, batches_in, check_line, write_batch
 from tests.sweep.one_node_slurm import LARGEST_ARRAY, one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
 
@@ -136,7 +136,7 @@ def test_what_a_job_wrote_before_it_was_killed_counts(tmp_path: Path) -> None:
     (tmp_path / "0.answers").write_text('{"outcomes": []}\n{"outco')
     (tmp_path / "0.log").write_text("first\nlast words\n")
     batch = Batch(tmp_path)
-    assert batch.answers(0) == [Answer()] and batch.answers(1) == []
+    assert batch.answers(0) == [TaskAnswer()] and batch.answers(1) == []
     assert batch.last_words(0) == "last words" and batch.last_words(1) == ""
     assert batch.is_followed(), "it may be about to be submitted"
     batch.submitted("7")

@@ -36,7 +36,7 @@ _MAX_TEXT, _MAX_JOB = 64 * 2**20, 1024
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskAnswer:
     """What a task says of one order: how its runs ended, or why it could not be carried out."""
 
     outcomes: tuple[RunOutcome, ...] = ()
@@ -80,13 +80,13 @@ class Batch:
                 continue  # removed meanwhile, by another sweep that saw the array end
         return found
 
-    def answers(self, index: int) -> list[Answer]:
+    def answers(self, index: int) -> list[TaskAnswer]:
         """Returns what a task answered, an entry per order that it carried out."""
         try:
             lines = read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines()
         except KymographError:
             return []
-        found: list[Answer] = []
+        found: list[TaskAnswer] = []
         for line in lines:
             try:
                 found.append(_answer(parse_json(line)))
@@ -166,21 +166,21 @@ def batches_in(study: Path) -> Iterator[Batch]:
     yield from (Batch(study / SLURM / name) for name in names if name.startswith("kymograph-"))
 
 
-def error_in(answers: Sequence[Answer]) -> str | None:
+def error_in(answers: Sequence[TaskAnswer]) -> str | None:
     """Returns what a task said is wrong; None if nothing is."""
     return next((answer.error for answer in answers if answer.error is not None), None)
 
 
-def _answer(value: Any) -> Answer:
+def _answer(value: Any) -> TaskAnswer:
     """Returns an answer as JSON holds it; raises if it is none."""
     if not isinstance(value, dict):
         raise ValueError("an answer is an object")
     if "error" in value:
-        return Answer(error=str(value["error"]))
+        return TaskAnswer(error=str(value["error"]))
     outcomes = value.get("outcomes", [])
     if not isinstance(outcomes, list) or not all(map(_is_outcome, outcomes)):
         raise ValueError("an answer lists how runs ended")
-    return Answer(tuple(RunOutcome(one["run"], one["status"], one.get("reason")) for one in outcomes))
+    return TaskAnswer(tuple(RunOutcome(one["run"], one["status"], one.get("reason")) for one in outcomes))
 
 
 def _is_outcome(value: Any) -> bool:
