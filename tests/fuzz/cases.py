@@ -157,7 +157,7 @@ def _contents(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): _TIME.sub(b"", path.read_bytes())
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.is_symlink() and path.suffix != ".zip"
+        if path.is_file() and not path.is_symlink() and path.suffix not in (".zip", ".db")  # which hold when it was
     }
 
 
