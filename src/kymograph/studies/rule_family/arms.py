@@ -1,0 +1,142 @@
+"""The arms: which rules train which networks, with the sizes that each network has and the rates that each may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kymograph.runs.declaration import Arm
+from kymograph.runs.tuned import Tuned
+
+TOKENS = "marked-sums"
+"""The generated data of the Transformer on tokens."""
+HEAD_ONLY, EXACT = "shallow", "bp"
+"""The rules that every table compares with."""
+TUNING_SEEDS = 2
+RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+GRIDS: Mapping[str, tuple[float, ...]] = {
+    # A read-out alone, and blocks that are driven by signs, take steps that would destroy any other network.
+    HEAD_ONLY: (1.0, 0.3, *RATES[:-1]),
+    "sdfa": (10.0, 3.0, 1.0, 0.3, *RATES),
+    # A signal that never goes away drives the weights for ever, so that only small steps leave them usable.
+    "drtp": (*RATES, 0.00003, 0.00001),
+    "random-credit": (*RATES, 0.00003, 0.00001),
+}
+"""The rates that are tried where they are not `RATES`, by rule."""
+SMALL_RATES = RATES[1:]
+"""What Transformers get where others get `RATES`: none of theirs learns at 0.1."""
+DECAYS = {"mlp/kp/decay": (0.1, 590), "mlp/kp/strong-decay": (1.0, 60)}
+"""The arms with which the theory of Kolen-Pollack is tested: weight decay, and the epochs that its time asks for."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the study: what it is called, its settings, and whether every rule or only some train it."""
+
+    label: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    treatment: Mapping[str, Any] = field(default_factory=dict)
+    every_rule: bool = False
+    transformer: bool = False
+
+
+NETWORKS: Mapping[str, Network] = {
+    "mlp": Network("MLP", {"depth": 2, "width": 128}, every_rule=True),
+    "resmlp": Network("Residual MLP", {"depth": 2, "width": 64}),
+    "conv": Network("Convolution", {"depth": 2, "width": 16}),
+    "conv-bn": Network("Convolution, batch norm", {"depth": 2, "width": 16}),
+    "vit": Network("ViT-Mini", {"depth": 2, "width": 32}, transformer=True),
+    "transformer": Network(
+        "Transformer on tokens", {"depth": 2, "width": 32}, {"data": TOKENS}, transformer=True
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FamilyRule:
+    """A rule of the study: what figures call it, how they draw it, and whether every network is trained with it."""
+
+    label: str
+    colour: str
+    dash: str = "solid"
+    every_network: bool = False
+
+
+RULES: Mapping[str, FamilyRule] = {
+    "bp": FamilyRule("BP", "blue", every_network=True),
+    "fa": FamilyRule("FA", "green", every_network=True),
+    "usf": FamilyRule("uSF", "purple", every_network=True),
+    "brsf": FamilyRule("brSF", "purple", "dashed"),
+    "frsf": FamilyRule("frSF", "purple", "dotted"),
+    "kp": FamilyRule("Kolen-Pollack", "orange", every_network=True),
+    "wm": FamilyRule("weight mirror", "orange", "dashed"),
+    "dfa": FamilyRule("DFA", "vermilion", every_network=True),
+    "sdfa": FamilyRule("sDFA", "vermilion", "dashed"),
+    "drtp": FamilyRule("DRTP", "sky", every_network=True),
+    "dkp": FamilyRule("DKP", "vermilion", "dotted"),
+    "penalised-dfa": FamilyRule("penalised DFA", "vermilion", "dash-dot"),
+    "shallow": FamilyRule("head only", "black", every_network=True),
+    "frozen": FamilyRule("frozen blocks", "black", "dashed"),
+    "random-credit": FamilyRule("random credit", "black", "dotted"),
+    "normalised-bp": FamilyRule("normalised BP", "blue", "dashed"),
+}
+_LAYERWISE = ("bp", "normalised-bp", "fa", "usf", "brsf", "frsf", "kp", "wm")
+"""The rules of the first of two panels, where a network has so many that one panel cannot show them."""
+
+
+def family_arms() -> list[Arm]:
+    """Returns an arm for every network and rule that are put together, and those for the theory of Kolen-Pollack."""
+    return [*_pairs(), *_theory_arms()]
+
+
+def family_grids() -> dict[str, Tuned]:
+    """Returns how the rate of every arm is chosen, by arm; that of the theory's arms is part of their claims."""
+    return {
+        arm.name: Tuned(
+            "lr", _grid(**arm.treatment), by="validation_accuracy", best="highest", seeds=TUNING_SEEDS
+        )
+        for arm in _pairs()
+    }
+
+
+def _grid(network: str, rule: str, **_: Any) -> tuple[float, ...]:
+    """Returns the rates that are tried for a rule on a network, the largest first."""
+    rates = GRIDS.get(rule, RATES)
+    if not NETWORKS[network].transformer or rule == HEAD_ONLY:
+        return rates
+    return tuple(rate for rate in rates if rate <= SMALL_RATES[0])
+
+
+def _pairs() -> Iterator[Arm]:
+    for network, about in NETWORKS.items():
+        for rule, looks in RULES.items():
+            if not (about.every_rule or looks.every_network):
+                continue
+            group = "" if not about.every_rule else ", layer by layer" if rule in _LAYERWISE else ", direct and none"
+            yield Arm(
+                f"{network}/{rule}",
+                f"{about.label}, {looks.label}",
+                {"network": network, "rule": rule, **about.treatment},
+                about.settings,
+                default=True,
+                panel=about.label + group,
+                label=f"{about.label}, {looks.label}",
+                colour=looks.colour,
+                dash=looks.dash,
+            )
+
+
+def _theory_arms() -> Iterator[Arm]:
+    """Yields Kolen-Pollack with decays for which B should turn into W within the run."""
+    for name, (decay, epochs) in DECAYS.items():
+        yield Arm(
+            name,
+            f"Kolen-Pollack at a decay of {decay:g}, until B should have turned into W",
+            {"network": "mlp", "rule": "kp", "lr": 0.003, "wd": decay},
+            {**NETWORKS["mlp"].settings, "epochs": epochs},
+            default=True,
+            panel="Kolen-Pollack's theory",
+            label=f"MLP, Kolen-Pollack, decay {decay:g}",
+            colour="orange",
+        )
