@@ -97,7 +97,7 @@ class RuleFamily(Study[RuleFamilyConfig]):
     config_type = RuleFamilyConfig
     qualifying = ("data", "epochs")
     threads = 1
-    tune = family_grids()  # noqa: RUF012
+    tune = family_grids()
     contrasts = {"to head only": HEAD_ONLY, "to BP": EXACT}  # noqa: RUF012
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
@@ -134,7 +134,9 @@ class RuleFamily(Study[RuleFamilyConfig]):
     )  # fmt: skip
     drawings = {  # noqa: RUF012
         "rule-family-accuracy": Drawing("accuracies", "test accuracy of every rule, a panel per network"),
-        "rule-family-alignment": Drawing("alignments", "alignment of FA and DFA over training, with that of fresh feedback"),
+        "rule-family-alignment": Drawing(
+            "alignments", "alignment of FA and DFA over training, with that of fresh feedback"
+        ),
     }
 
     def arms(self) -> Sequence[Arm]:

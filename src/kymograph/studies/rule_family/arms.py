@@ -17,7 +17,7 @@ TUNING_SEEDS = 2
 RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 GRIDS: Mapping[str, tuple[float, ...]] = {
     # A read-out alone, and blocks that are driven by signs, take steps that would destroy any other network.
-    HEAD_ONLY: (1.0, 0.3, *RATES[:-1]),
+    HEAD_ONLY: (30.0, 10.0, 3.0, 1.0, 0.3, *RATES[:-2]),
     "sdfa": (10.0, 3.0, 1.0, 0.3, *RATES),
     # A signal that never goes away drives the weights for ever, so that only small steps leave them usable.
     "drtp": (*RATES, 0.00003, 0.00001),
@@ -47,9 +47,7 @@ NETWORKS: Mapping[str, Network] = {
     "conv": Network("Convolution", {"depth": 2, "width": 16}),
     "conv-bn": Network("Convolution, batch norm", {"depth": 2, "width": 16}),
     "vit": Network("ViT-Mini", {"depth": 2, "width": 32}, transformer=True),
-    "transformer": Network(
-        "Transformer on tokens", {"depth": 2, "width": 32}, {"data": TOKENS}, transformer=True
-    ),
+    "transformer": Network("Transformer on tokens", {"depth": 2, "width": 32}, {"data": TOKENS}, transformer=True),
 }
 
 
@@ -93,9 +91,7 @@ def family_arms() -> list[Arm]:
 def family_grids() -> dict[str, Tuned]:
     """Returns how the rate of every arm is chosen, by arm; that of the theory's arms is part of their claims."""
     return {
-        arm.name: Tuned(
-            "lr", _grid(**arm.treatment), by="validation_accuracy", best="highest", seeds=TUNING_SEEDS
-        )
+        arm.name: Tuned("lr", _grid(**arm.treatment), by="validation_accuracy", best="highest", seeds=TUNING_SEEDS)
         for arm in _pairs()
     }
 

@@ -75,18 +75,22 @@ class Observer:
         return found
 
     def null(self, draws: int, seed: int) -> tuple[dict[str, Any], dict[str, RunSeries]]:
-        """Returns what fresh feedback gives now: numbers over all parts, and the mean of every part."""
+        """Returns what fresh feedback gives now: numbers over all parts, and every part's mean and largest cosine."""
         drawn = fresh_alignments(self.name, self.rule, *self.probe, draws, seed)
         last = self.rows[-1]
         means = np.array([mean_known({part: float(values[number]) for part, values in drawn.items()})
                           for number in range(draws)])  # fmt: skip
-        by_part = np.array([[float(values.mean()) for values in drawn.values()]])
+        step, parts = np.array([last["step"]]), tuple(drawn)
+        by_part = {
+            "alignment_null": [float(values.mean()) for values in drawn.values()],
+            "alignment_null_largest": [float(values.max()) for values in drawn.values()],
+        }
         numbers = {
             "alignment_null": float(means.mean()),
             "alignment_null_sd": float(means.std(ddof=1)) if draws > 1 else None,
             "alignment_p": monte_carlo_p(last["mean_alignment"], means),
         }
-        return numbers, {"alignment_null": RunSeries(np.array([last["step"]]), by_part, tuple(drawn))}
+        return numbers, {name: RunSeries(step, np.array([values]), parts) for name, values in by_part.items()}
 
     def numbers(self) -> dict[str, Any]:
         """Returns what the rows come to at the end."""
