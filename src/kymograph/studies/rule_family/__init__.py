@@ -29,7 +29,7 @@ PART: dict[str, Any] = {
     "about": "Which learning rules train which networks, each at its own rate, and do their updates align?",
     "order": 6,
 }
-EPOCHS = {"digits": 30, TOKENS: 30, "cifar10": 5}
+EPOCHS = {"digits": 20, TOKENS: 20, "cifar10": 5}
 TRAINING = {"digits": 720, TOKENS: 1024, "cifar10": 45_000}
 VALIDATION = {"digits": 360, TOKENS: 1024, "cifar10": 5_000}
 """What a seed trains on and is tuned on; all other images, or as many sequences again, are the test set."""
@@ -44,9 +44,9 @@ class RuleFamilyConfig:
     rule: str = "bp"
     """How parameters get their direction: a registered rule. [set by the arm]"""
     data: str = "digits"
-    """scikit-learn's digits (embedded), cifar10 (see --data-dir), or another data set. [arms transformer: marked-sums]"""
+    """scikit-learn's digits (embedded), cifar10 (see --data-dir), or another one. [arms transformer: marked-sums]"""
     epochs: int = 0
-    """Passes over the training data. (0: 30, or 5 on cifar10) [arms mlp/kp/decay: 590, mlp/kp/strong-decay: 60]"""
+    """Passes over the training data. (0: 20, or 5 on cifar10) [arms mlp/kp/decay: 175, mlp/kp/strong-decay: 18]"""
     lr: float = 1e-3
     """Learning rate of AdamW, constant. [chosen for each arm]"""
     wd: float = 1e-3
@@ -54,7 +54,7 @@ class RuleFamilyConfig:
     batch_size: int = 64
     """Samples per step."""
     depth: int = 2
-    """Blocks."""
+    """Blocks. [arms vit and transformer: 1]"""
     width: int = 128
     """Features of the stream. [arms: resmlp 64, conv and conv-bn 16, vit and transformer 32]"""
     training_samples: int = 0
@@ -62,7 +62,7 @@ class RuleFamilyConfig:
     validation_samples: int = 0
     """Samples by which the rate is chosen. (0: 360 digits, 1,024 sequences, 5,000 images of cifar10)"""
     measurements: int = 16
-    """How often a run is measured, at equal ratios of steps."""
+    """How often a run is measured, at equal ratios of steps. [arms but mlp: 6]"""
     draws: int = 19
     """Fresh feedback that the alignment at the end is compared with."""
 

@@ -15,18 +15,20 @@ HEAD_ONLY, EXACT = "shallow", "bp"
 """The rules that every table compares with."""
 TUNING_SEEDS = 2
 RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+FEW_RATES = RATES[:5]
+"""The rates of the convolutions, of which none learns with smaller ones in so few steps."""
+SMALL_RATES = RATES[1:6]
+"""The rates of the Transformers, of which none learns at 0.1."""
 GRIDS: Mapping[str, tuple[float, ...]] = {
     # A read-out alone, and blocks that are driven by signs, take steps that would destroy any other network.
-    HEAD_ONLY: (30.0, 10.0, 3.0, 1.0, 0.3, *RATES[:-2]),
+    HEAD_ONLY: (10.0, 3.0, 1.0, 0.3, *RATES[:4]),
     "sdfa": (10.0, 3.0, 1.0, 0.3, *RATES),
     # A signal that never goes away drives the weights for ever, so that only small steps leave them usable.
     "drtp": (*RATES, 0.00003, 0.00001),
     "random-credit": (*RATES, 0.00003, 0.00001),
 }
-"""The rates that are tried where they are not `RATES`, by rule."""
-SMALL_RATES = RATES[1:]
-"""What Transformers get where others get `RATES`: none of theirs learns at 0.1."""
-DECAYS = {"mlp/kp/decay": (0.1, 590), "mlp/kp/strong-decay": (1.0, 60)}
+"""The rates that are tried for a rule, whatever the network; for other rules the network says which."""
+DECAYS = {"mlp/kp/decay": (0.1, 175), "mlp/kp/strong-decay": (1.0, 18)}
 """The arms with which the theory of Kolen-Pollack is tested: weight decay, and the epochs that its time asks for."""
 
 
@@ -35,19 +37,20 @@ class Network:
     """A network of the study: what it is called, its settings, and whether every rule or only some train it."""
 
     label: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any]
+    rates: tuple[float, ...] = RATES
     treatment: Mapping[str, Any] = field(default_factory=dict)
     every_rule: bool = False
-    transformer: bool = False
 
 
+_FEW = {"measurements": 6}
 NETWORKS: Mapping[str, Network] = {
     "mlp": Network("MLP", {"depth": 2, "width": 128}, every_rule=True),
-    "resmlp": Network("Residual MLP", {"depth": 2, "width": 64}),
-    "conv": Network("Convolution", {"depth": 2, "width": 16}),
-    "conv-bn": Network("Convolution, batch norm", {"depth": 2, "width": 16}),
-    "vit": Network("ViT-Mini", {"depth": 2, "width": 32}, transformer=True),
-    "transformer": Network("Transformer on tokens", {"depth": 2, "width": 32}, {"data": TOKENS}, transformer=True),
+    "resmlp": Network("Residual MLP", {"depth": 2, "width": 64, **_FEW}),
+    "conv": Network("Convolution", {"depth": 2, "width": 16, **_FEW}, FEW_RATES),
+    "conv-bn": Network("Convolution, batch norm", {"depth": 2, "width": 16, **_FEW}, FEW_RATES),
+    "vit": Network("ViT-Mini", {"depth": 1, "width": 32, **_FEW}, SMALL_RATES),
+    "transformer": Network("Transformer on tokens", {"depth": 1, "width": 32, **_FEW}, SMALL_RATES, {"data": TOKENS}),
 }
 
 
@@ -98,10 +101,7 @@ def family_grids() -> dict[str, Tuned]:
 
 def _grid(network: str, rule: str, **_: Any) -> tuple[float, ...]:
     """Returns the rates that are tried for a rule on a network, the largest first."""
-    rates = GRIDS.get(rule, RATES)
-    if not NETWORKS[network].transformer or rule == HEAD_ONLY:
-        return rates
-    return tuple(rate for rate in rates if rate <= SMALL_RATES[0])
+    return GRIDS.get(rule, NETWORKS[network].rates)
 
 
 def _pairs() -> Iterator[Arm]:
@@ -129,7 +129,7 @@ def _theory_arms() -> Iterator[Arm]:
         yield Arm(
             name,
             f"Kolen-Pollack at a decay of {decay:g}, until B should have turned into W",
-            {"network": "mlp", "rule": "kp", "lr": 0.003, "wd": decay},
+            {"network": "mlp", "rule": "kp", "lr": 0.01, "wd": decay},
             {**NETWORKS["mlp"].settings, "epochs": epochs},
             default=True,
             panel="Kolen-Pollack's theory",

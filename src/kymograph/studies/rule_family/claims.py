@@ -1,12 +1,11 @@
 """What is known, or said, of the rule family, as claims; registered before the runs.
 
-Margins. An accuracy differs by a point (0.01): the margin within which sign symmetry was called as good as BP
-(arXiv:1510.05067 reports differences of about that size), and the smallest gain over head only worth a rule. An update
-counts as aligned from a cosine of 0.1 over that of fresh feedback: to first order, it then does a tenth of what the
-gradient does. A difference of two differences of accuracy counts from two points, a point for each of them. Times
-differ if they differ by a factor of 1.5, the largest ratio of neighbouring measurements once a run is under way.
-Alignment is given up from a cosine of 0.05, half of what counts as aligned. Kolen-Pollack's angle is compared with the
-10 degrees that its theory was asked for, so its margin is 0.
+Margins. An accuracy differs by a point (0.01): less than what two seeds of one arm usually differ by is no difference
+between rules, and no gain over head only. An update counts as aligned from a cosine of 0.1 over that of fresh feedback:
+to first order, it then does a tenth of what the gradient does. A difference of two differences of accuracy counts from
+two points, a point for each of them. Times differ if they differ by a factor of 1.5, the largest ratio of neighbouring
+measurements once a run is under way. Alignment is given up from a cosine of 0.05, half of what counts as aligned.
+Kolen-Pollack's angle is compared with the 10 degrees that its theory was asked for, so its margin is 0.
 """
 
 from __future__ import annotations
