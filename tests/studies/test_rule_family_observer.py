@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -12,7 +13,7 @@ from kymograph.studies.rule_family.observer import measured_steps, phases
 def test_steps_are_measured_at_equal_ratios_from_before_training_to_the_end() -> None:
     steps = measured_steps(360, 16)
     assert steps[0] == 0 and steps[1] == 1 and steps[-1] == 360
-    late = [b / a for a, b in zip(steps, steps[1:], strict=False) if a >= 16]
+    late = [b / a for a, b in itertools.pairwise(steps) if a >= 16]
     assert max(late) <= 1.5
     assert measured_steps(1, 5) == (0, 1)
 

@@ -28,7 +28,9 @@ def test_half_the_decay_takes_twice_the_time() -> None:
     fast, slow = steps_to_angle(0.01, 0.1), steps_to_angle(0.005, 0.1)
     assert fast is not None and slow is not None
     assert slow / fast == pytest.approx(2, rel=0.01)
-    assert math.sqrt(2) * (1 - 0.001) ** fast <= math.sin(math.radians(DEGREES)) < math.sqrt(2) * (1 - 0.001) ** (fast - 1)
+    assert (
+        math.sqrt(2) * (1 - 0.001) ** fast <= math.sin(math.radians(DEGREES)) < math.sqrt(2) * (1 - 0.001) ** (fast - 1)
+    )
 
 
 @pytest.mark.parametrize(("lr", "wd"), [(0.1, 0.0), (2.0, 1.0)])

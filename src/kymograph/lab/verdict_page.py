@@ -26,7 +26,13 @@ KNOWN_COPIES: Mapping[str, str] = {
 
 
 def verdict_page(
-    verdicts: Verdicts, archive: Archive, studies: Collection[Study], ids: set[str], data: str, command: str
+    verdicts: Verdicts,
+    archive: Archive,
+    studies: Collection[Study],
+    ids: set[str],
+    data: str,
+    command: str,
+    about: str = "",
 ) -> str:
     """Returns a page in Markdown: every verdict with its reasons, published values next to ours, provenance.
 
@@ -37,12 +43,13 @@ def verdict_page(
         ids: the runs that were judged.
         data: the data set that the image studies used.
         command: what was typed to make it.
+        about: the one study that the page is about; empty: those of the scripts.
     """
     runs = [run for run in archive.store.finished if run.id in ids]
     seeds = len({run.seed for run in runs})
     name = {"digits": "embedded data", "cifar10": "CIFAR-10"}.get(data, data)
     parts = [
-        f"# Verdicts on {name}",
+        f"# Verdicts{f' of {about}' if about else ''} on {name}",
         f"Written by `{command}`: {count_text(verdicts)}; {counted(len(runs), 'run')}, {counted(seeds, 'seed')}.",
         verdicts.markdown().strip(),
     ]

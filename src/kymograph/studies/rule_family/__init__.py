@@ -54,7 +54,7 @@ class RuleFamilyConfig:
     batch_size: int = 64
     """Samples per step."""
     depth: int = 2
-    """Blocks. [arms vit and transformer: 1]"""
+    """Blocks."""
     width: int = 128
     """Features of the stream. [arms: resmlp 64, conv and conv-bn 16, vit and transformer 32]"""
     training_samples: int = 0

@@ -20,8 +20,9 @@ def family_network(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> Blo
     """Returns the network with the first weights of its seed; all rules start from the same ones."""
     draw = streams.generator(seed, "weights")
     if config.network == "transformer":
+        vocab, length = task.shape
         with torch.random.fork_rng(devices=[]):  # torch's own first weights are redrawn
-            net = TokenTransformer(*task.shape, task.classes, config.depth, config.width)
+            net = TokenTransformer(vocab, length, task.classes, config.depth, config.width)
         initialise(net, draw)
         return net
     channels, size, _ = task.shape
