@@ -11,23 +11,36 @@ import torch
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
+from kymograph.runs.tuned import Tuned
 from kymograph.studies.loading import load_study
 from kymograph.studies.rule_family import RuleFamily, RuleFamilyConfig
 from kymograph.studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS, RULES
 from kymograph.studies.rule_family.networks import family_network
 from kymograph.studies.rule_family.tasks import family_task
 from kymograph.studies.rule_family.theory import steps_to_angle
+from kymograph.sweep.compute import Workplace
 
 TINY = {"epochs": 1, "training_samples": 64, "validation_samples": 32, "measurements": 3, "draws": 3}
 ARMS = ["mlp/fa", "mlp/shallow", "mlp/bp", "mlp/kp/strong-decay", "transformer/dfa"]
 
 
+class Nobody:
+    """Follows nothing."""
+
+    def tick(self, steps: int) -> None:
+        """Ignores it."""
+
+    def say(self, text: str) -> None:
+        """Ignores it."""
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seeds of a few arms on few samples, each arm with two rates only."""
+    """Two seeds of a few arms on few samples, one of them tuned."""
     out = tmp_path_factory.mktemp("family")
+    rule = Tuned("lr", (0.01, 0.001, 0.0001), by="validation_accuracy", best="highest", seeds=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kymograph.studies.rule_family.arms.RATES", (0.01, 0.001, 0.0001))
+        patch.setattr(RuleFamily, "tune", {"mlp/fa": rule})
         kymograph.run("rule-family", seeds=[1, 2], arms=ARMS, out=out, engine="serial", quiet=True, **TINY)
     return out
 
@@ -117,16 +130,10 @@ def test_a_run_holds_accuracy_alignment_its_null_and_angles(store: Store) -> Non
 def test_tuning_runs_are_not_measured_on_the_way(root: Path) -> None:
     tuning = [run for run in Store.open(root) if run.study == "rule-family.tuning"]
     assert tuning and all(not run.series and run.summary["validation_accuracy"] is not None for run in tuning)
-    assert {run.arm for run in tuning} == set(ARMS) - set(DECAYS)
+    assert {run.arm for run in tuning} == {"mlp/fa"} and len(tuning) == 3
 
 
 def test_a_run_is_the_same_bits_again(store: Store) -> None:
-    from kymograph.sweep.compute import Workplace
-
-    class Nobody:
-        def tick(self, steps: int) -> None: ...
-        def say(self, text: str) -> None: ...
-
     study = load_study("rule-family")
     run = next(run for run in store if run.arm == "mlp/fa")
     (result,) = study.train([study.typed(run.spec)], Workplace("cpu", Nobody()))
@@ -135,16 +142,9 @@ def test_a_run_is_the_same_bits_again(store: Store) -> None:
     assert result.summary["feedback_hash"] == run.summary["feedback_hash"]
 
 
-def test_a_run_that_diverges_says_so_and_cannot_be_chosen(tmp_path: Path) -> None:
+def test_a_run_that_diverges_says_so_and_cannot_be_chosen() -> None:
     study = RuleFamily()
-    spec = study.specs([1], ["resmlp/dfa"], {**TINY, "lr": 1e30})[0]
-
-    class Nobody:
-        def tick(self, steps: int) -> None: ...
-        def say(self, text: str) -> None: ...
-
-    from kymograph.sweep.compute import Workplace
-
+    spec = study.specs([1], ["resmlp/dfa"], {**TINY, "epochs": 4, "lr": 1e30})[0]
     (result,) = study.train([spec], Workplace("cpu", Nobody()))
     assert result.summary["finite"] is False and result.summary["validation_accuracy"] is None
     assert result.summary["alignment_null"] is None
