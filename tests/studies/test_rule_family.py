@@ -19,6 +19,7 @@ from kymograph.studies.rule_family.networks import family_network
 from kymograph.studies.rule_family.tasks import family_task
 from kymograph.studies.rule_family.theory import steps_to_angle
 from kymograph.sweep.compute import Workplace
+from tests.data import archive
 
 TINY = {"epochs": 1, "training_samples": 64, "validation_samples": 32, "measurements": 3, "draws": 3}
 ARMS = ["mlp/fa", "mlp/shallow", "mlp/bp", "mlp/kp/strong-decay", "transformer/dfa"]
@@ -148,6 +149,16 @@ def test_a_run_that_diverges_says_so_and_cannot_be_chosen() -> None:
     (result,) = study.train([spec], Workplace("cpu", Nobody()))
     assert result.summary["finite"] is False and result.summary["validation_accuracy"] is None
     assert result.summary["alignment_null"] is None
+
+
+def test_images_from_files_are_trained_on_too(tmp_path: Path) -> None:
+    study = RuleFamily()
+    config = {**TINY, "data": "cifar10", "training_samples": 40, "validation_samples": 10}
+    archive.make(tmp_path)
+    for arm in ("mlp/fa", "conv/dfa"):
+        spec = study.specs([1], [arm], config)[0]
+        (result,) = study.train([spec], Workplace("cpu", Nobody(), data_dir=tmp_path))
+        assert result.summary["finite"] and result.summary["classes"] == 10
 
 
 @pytest.mark.parametrize("name", ["rule-family-accuracy", "rule-family-alignment"])

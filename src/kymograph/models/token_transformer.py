@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from kymograph.models.blocks import BlockNetwork
-from kymograph.models.vit import AttentionBlock
+from kymograph.models.vit import AttentionBlock, TokenNetwork
 
 
 class TokenEmbed(nn.Module):
@@ -23,7 +22,7 @@ class TokenEmbed(nn.Module):
         return torch.cat([self.table(x), self.token.expand(len(x), -1, -1)], 1) + self.positions
 
 
-class TokenTransformer(BlockNetwork):
+class TokenTransformer(TokenNetwork):
     """Pre-LayerNorm attention blocks over tokens; the head reads the class token."""
 
     def __init__(
@@ -38,11 +37,3 @@ class TokenTransformer(BlockNetwork):
     def pooled(self, h: Tensor) -> Tensor:
         """Returns the class token."""
         return h[:, -1]
-
-    def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Credit is as wide as a token and spread over all of them."""
-        return h.shape[-1], h.shape[1]
-
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Gives every token the same credit, divided by the root of their number."""
-        return (credit / h.shape[1] ** 0.5)[:, None].expand_as(h)
