@@ -9,6 +9,7 @@ from kymograph.figures.arm_looks import arm_looks
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.headlines import headline_number
+from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
 from kymograph.studies.rule_family import RuleFamily
 from kymograph.studies.rule_family.arms import HEAD_ONLY, NETWORKS, RULES
@@ -35,7 +36,7 @@ def accuracies(store: Store) -> LabFigure:
         rules = [rule for rule in RULES if f"{network}/{rule}" in runs.arms]
         for place, rule in enumerate(rules):
             mine = runs.select(arms=[f"{network}/{rule}"])
-            number = headline_number([run.summary.get("test_accuracy") for run in mine])
+            number = headline_number([run.summary.get("test_accuracy") for run in mine], bounds=(0.0, 1.0))
             known = [value for value in number.values if value is not None]
             colour = looks[f"{network}/{rule}"].hex
             axes.plot([place] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
@@ -48,7 +49,7 @@ def accuracies(store: Store) -> LabFigure:
         axes.set_xticks(range(len(rules)), [RULES[rule].label for rule in rules], rotation=60, ha="right")
         axes.set_title(f"{NETWORKS[network].label} (n = {len({run.seed for run in runs})})")
         axes.set_ylabel("test accuracy")
-    figure.entitle("Test accuracy by rule at its own rate (dashed: head only)")
+    figure.entitle("Test accuracy of every rule at its own rate (bars: 95 % intervals of the mean; dashed: head only)")
     return figure
 
 
@@ -69,7 +70,7 @@ def alignments(store: Store) -> LabFigure:
             steps = mine[0].series["mean_alignment"].step
             values = np.array([_on(run.series["mean_alignment"], steps) for run in mine])
             rule = RULES[arm.split("/")[1]]
-            seed_curves(figure, axes, network, rule.label, steps + 1, values, seeds, looks[arm].hex, False)
+            seed_curves(figure, axes, network, rule.label, steps + 1, values, seeds, looks[arm].hex, bounds=(-1.0, 1.0))
             null = headline_number([run.summary.get("alignment_null") for run in mine])
             axes.axhline(null.mean, color=looks[arm].hex, linewidth=0.5 * stroke(), linestyle="--",
                          label=f"{rule.label}, fresh feedback at the end")  # fmt: skip
@@ -81,7 +82,7 @@ def alignments(store: Store) -> LabFigure:
     return figure
 
 
-def _on(series: object, steps: np.ndarray) -> np.ndarray:
+def _on(series: RunSeries, steps: np.ndarray) -> np.ndarray:
     """Returns a series at ``steps``, NaN where a run that diverged has ended."""
-    found = dict(zip(series.step.tolist(), series.value.tolist(), strict=True))  # type: ignore[attr-defined]
+    found = dict(zip(series.step.tolist(), series.value.tolist(), strict=True))
     return np.array([found.get(step, np.nan) for step in steps.tolist()], dtype=np.float64)
