@@ -34,11 +34,14 @@ def accuracies(store: Store) -> LabFigure:
     looks = arm_looks(RuleFamily().declaration())
     for axes, network in zip(grid, networks, strict=True):
         rules = [rule for rule in RULES if f"{network}/{rule}" in runs.arms]
+        labels = []
         for place, rule in enumerate(rules):
             mine = runs.select(arms=[f"{network}/{rule}"])
             number = headline_number([run.summary.get("test_accuracy") for run in mine], bounds=(0.0, 1.0))
             known = [value for value in number.values if value is not None]
             colour = looks[f"{network}/{rule}"].hex
+            lost = f" ({number.missing} diverged)" if number.missing else ""
+            labels.append(RULES[rule].label + lost)
             axes.plot([place] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
             axes.errorbar([place], [number.mean], [[number.mean - number.low], [number.high - number.mean]], fmt="o",
                           color=colour, markersize=1.5 * dot(), elinewidth=stroke(), capsize=2)  # fmt: skip
@@ -46,7 +49,7 @@ def accuracies(store: Store) -> LabFigure:
             figure.note(COLUMNS, [(network, rule, seed, value) for seed, value in values])
             if rule == HEAD_ONLY:
                 axes.axhline(number.mean, color=colour, linewidth=0.5 * stroke(), linestyle="--")
-        axes.set_xticks(range(len(rules)), [RULES[rule].label for rule in rules], rotation=60, ha="right")
+        axes.set_xticks(range(len(rules)), labels, rotation=60, ha="right")
         axes.set_title(f"{NETWORKS[network].label} (n = {len({run.seed for run in runs})})")
         axes.set_ylabel("test accuracy")
     figure.entitle("Test accuracy of every rule at its own rate (bars: 95 % intervals of the mean; dashed: head only)")
