@@ -38,7 +38,10 @@ SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and
     "calibration": {"epochs": 1, "width": 16, "draws": 19},
     "top_block_study.py": {"epochs": 1, "width": 16},
     "audit": {"epochs": 1, "width": 16},
-}
+    "rule-family": {
+        "epochs": 1, "training_samples": 64, "validation_samples": 32, "measurements": 3, "draws": 3, "width": 8,
+    },
+}  # fmt: skip
 OPTIONS = {"audit": ["--images", "64", "--quiet"], "calibrate": ["--images", "64", "--draws", "19"]}
 
 Block = tuple[str, str]  # language and content
@@ -242,11 +245,15 @@ def test_every_study_has_a_page_with_its_question_and_its_verdicts(monkeypatch: 
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
     pages = pytest.importorskip("sphinx") and importlib.import_module("study_pages")
     table = (ROOT / "docs" / "verdicts.md").read_text()
+    assert pages.verdict_rows("depth", "") == []
     for study in built_in_studies():
         page = (ROOT / "docs" / "studies" / f"{study.name}.md").read_text()
         assert f"**{study.question}**" in page and f"\n{study.name}\n" in (ROOT / "docs/studies/index.md").read_text()
-        rows = pages.verdict_rows(study.name, table)
+        there = [path for name in pages.verdict_pages(study.name) if (path := ROOT / "docs" / name).exists()]
+        rows = [row for path in there for row in pages.verdict_rows(study.name, path.read_text())]
         assert bool(rows) == bool(study.claims()) and all(len(row) == len(pages.COLUMNS) for row in rows)
+        numbers = "".join(pages.number_table(study.name, path.read_text()) for path in there)
+        assert ("95 % intervals" in numbers) == bool(study.tuning())
         assert "default" not in pages.arm_table(study.name) and "| `" in pages.arm_table(study.name)
     assert pages.verdict_rows("depth", table)[0][0] == "gradients of the plain stack vanish with depth"
 

@@ -5,6 +5,9 @@
 
 ```{study-verdicts} depth
 ```
+
+```{study-numbers} rule-family
+```
 """
 
 from __future__ import annotations
@@ -35,10 +38,24 @@ def arm_table(study: str) -> str:
 def verdict_rows(study: str, page: str) -> list[list[str]]:
     """Returns the verdicts about a study that a page of verdicts has, in the columns above."""
     lines = [line for line in page.splitlines() if line.startswith("| ")]
+    if not lines:
+        return []
     header, *rows = [[cell.strip() for cell in line.replace("\\|", "\0").split("|")[1:-1]] for line in lines]
     places = [header.index(name) for name in COLUMNS]
     mine = [row for row in rows if len(row) == len(header) and row[header.index("set-up")].split(",")[0] == study]
     return [[row[place].replace("\0", "\\|").removeprefix(f"{study}, ") for place in places] for row in mine]
+
+
+def verdict_pages(study: str) -> dict[str, str]:
+    """Returns the pages that may have verdicts about a study, with the data that they are about."""
+    own = f"verdicts-{study}.md"  # of a study that is no part of a plain `kymograph reproduce`
+    return {"verdicts-cifar10.md": "CIFAR-10", "verdicts.md": "embedded data", own: "embedded data"}
+
+
+def number_table(study: str, page: str) -> str:
+    """Returns the numbers of a study's arms that a page of verdicts has, with what is said of them."""
+    _, _, after = page.partition(f"## Numbers of {study}\n")
+    return after.partition("\n## ")[0].strip()
 
 
 class _Table(SphinxDirective):
@@ -46,6 +63,12 @@ class _Table(SphinxDirective):
 
     def text(self, study: str) -> str:
         raise NotImplementedError
+
+    def page(self, name: str) -> str:
+        """Returns a page of the documentation; empty if it is not there."""
+        path = Path(self.env.srcdir) / name
+        self.env.note_dependency(str(path))
+        return path.read_text() if path.exists() else ""
 
     def run(self) -> list[nodes.Node]:
         holder = nodes.container()
@@ -65,17 +88,22 @@ class StudyVerdicts(_Table):
 
     def text(self, study: str) -> str:
         found = []
-        for name in ("verdicts-cifar10.md", "verdicts.md"):
-            path = Path(self.env.srcdir) / name
-            self.env.note_dependency(str(path))
-            rows = verdict_rows(study, path.read_text()) if path.exists() else []
+        for name, where in verdict_pages(study).items():
+            rows = verdict_rows(study, self.page(name))
             if rows:
-                where = "CIFAR-10" if "cifar10" in name else "embedded data"
                 found.append(f"On {where} ([all verdicts](../{name})):\n\n{markdown_table(COLUMNS, rows).strip()}")
         return "\n\n".join(found) or "No claim of this study is in the tables of verdicts."
+
+
+class StudyNumbers(_Table):
+    """The numbers of a tuned study's arms."""
+
+    def text(self, study: str) -> str:
+        return "\n\n".join(filter(None, (number_table(study, self.page(name)) for name in verdict_pages(study))))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("study-arms", StudyArms)
     app.add_directive("study-verdicts", StudyVerdicts)
+    app.add_directive("study-numbers", StudyNumbers)
     return {"parallel_read_safe": True}

@@ -45,6 +45,10 @@ SMALL: dict[str, tuple[Sequence[str] | None, dict[str, Any]]] = {
     ),
     "calibration": (["vanilla", "penalised"], {**NETWORK, "draws": 19}),
     "audit": (["*/last[0-2]"], NETWORK),
+    "rule-family": (
+        ["mlp/kp/*", "conv-bn/dfa", "transformer/fa"],
+        {**NETWORK, "training_samples": 48, "validation_samples": 20, "measurements": 2, "draws": 2},
+    ),
 }
 """Arms and settings that take no time; a study that is not listed runs as it is."""
 
@@ -82,7 +86,7 @@ def test_numbers_are_those_of_the_cpu(study: str, tmp_path: Path) -> None:
         assert_same_numbers(mine, other)
 
 
-@pytest.mark.parametrize("study", ["clipping", "depth", "calibration"])
+@pytest.mark.parametrize("study", ["clipping", "depth", "calibration", "rule-family"])
 def test_studies_run_where_there_is_no_float64(study: str, tmp_path: Path) -> None:
     with pretended_device("mps"):
         found = run(study, tmp_path, "mps")

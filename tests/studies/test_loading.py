@@ -159,7 +159,8 @@ def test_a_stored_name_never_imports_installed_code(place: Path) -> None:
 
 def test_a_study_that_cannot_be_loaded_is_left_out_of_the_list(place: Path, capsys: pytest.CaptureFixture) -> None:
     install(place, study=STUDY + PART + "1 / 0\n")
-    assert [study.name for study in list_studies()] == ["clipping", "depth", "snapshot", "calibration", "audit"]
+    built_in = ["clipping", "depth", "snapshot", "calibration", "audit", "rule-family"]
+    assert [study.name for study in list_studies()] == built_in
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("warning: ") and "division by zero" in lines[0]
 

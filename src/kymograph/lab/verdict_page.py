@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kymograph.claims.verdict import Verdicts
 from kymograph.digits import estimate_text, number_text
+from kymograph.lab.arm_numbers import arm_numbers
 from kymograph.report.verdict_table import count_text
 from kymograph.runs.archive import Archive
-from kymograph.runs.headlines import HeadlineNumber, arm_headlines
+from kymograph.runs.headlines import HeadlineNumber
 from kymograph.runs.log import SHORT
 from kymograph.runs.markdown import markdown_table
 from kymograph.runs.stored import StoredRun
@@ -26,7 +26,13 @@ KNOWN_COPIES: Mapping[str, str] = {
 
 
 def verdict_page(
-    verdicts: Verdicts, archive: Archive, studies: Collection[Study], ids: set[str], data: str, command: str
+    verdicts: Verdicts,
+    archive: Archive,
+    studies: Collection[Study],
+    ids: set[str],
+    data: str,
+    command: str,
+    about: str = "",
 ) -> str:
     """Returns a page in Markdown: every verdict with its reasons, published values next to ours, provenance.
 
@@ -37,18 +43,19 @@ def verdict_page(
         ids: the runs that were judged.
         data: the data set that the image studies used.
         command: what was typed to make it.
+        about: the one study that the page is about; empty: those of the scripts.
     """
     runs = [run for run in archive.store.finished if run.id in ids]
     seeds = len({run.seed for run in runs})
     name = {"digits": "embedded data", "cifar10": "CIFAR-10"}.get(data, data)
     parts = [
-        f"# Verdicts on {name}",
+        f"# Verdicts{f' of {about}' if about else ''} on {name}",
         f"Written by `{command}`: {count_text(verdicts)}; {counted(len(runs), 'run')}, {counted(seeds, 'seed')}.",
         verdicts.markdown().strip(),
     ]
     for study in studies:
         if (mine := [run for run in runs if run.study == study.name]) and study.tuning():
-            parts += [f"## Numbers of {study.name}", _numbers(study, mine)]
+            parts += [f"## Numbers of {study.name}", arm_numbers(study, mine)]
     compared = [
         one for study in studies for one in compare(study.published, [r for r in runs if r.study == study.name])
     ]
@@ -56,22 +63,6 @@ def verdict_page(
         parts += ["## Published values", _published(compared)]
     parts += ["## Provenance", _provenance(runs, archive)]
     return "\n\n".join(parts) + "\n"
-
-
-def _numbers(study: Study, runs: Sequence[StoredRun]) -> str:
-    """Returns every arm's headline numbers, and how long a run took next to the others on the same machine."""
-    header = ["arm", "n", *study.headlines.values(), "seconds a run, median"]
-    rows = []
-    for arm in dict.fromkeys(run.arm for run in runs):
-        mine = [run for run in runs if run.arm == arm]
-        found = arm_headlines([run.summary for run in mine], study.headlines, study.bounds)
-        diverged = f" ({found.diverged} diverged)" if found.diverged else ""
-        times = [run.seconds for run in mine if run.seconds is not None]
-        seconds = f"{statistics.median(times):.1f}" if times else ""
-        cells = [_mean(number) if number.n else "" for number in found.numbers.values()]
-        rows.append([arm, f"{len(mine)}{diverged}", *cells, seconds])
-    text = "Means over seeds and their 95 % intervals; every arm at the value that was chosen for it on other seeds."
-    return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
 
 def _published(compared: Sequence[PublishedComparison]) -> str:

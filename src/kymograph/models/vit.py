@@ -59,7 +59,19 @@ class AttentionBlock(nn.Module):
         return attention + self.down(nn.functional.gelu(self.up(self.norm2(h + attention))))
 
 
-class ViTMini(BlockNetwork):
+class TokenNetwork(BlockNetwork):
+    """A network whose stream is tokens, (B, T, width)."""
+
+    def credit_shape(self, h: Tensor) -> tuple[int, int]:
+        """Credit is as wide as a token and spread over all of them."""
+        return h.shape[-1], h.shape[1]
+
+    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
+        """Gives every token the same credit, divided by the root of their number."""
+        return (credit / h.shape[1] ** 0.5)[:, None].expand_as(h)
+
+
+class ViTMini(TokenNetwork):
     """A small vision Transformer that reads out its class token."""
 
     def __init__(
@@ -88,11 +100,3 @@ class ViTMini(BlockNetwork):
     def measured(self, h: Tensor) -> Tensor:
         """Returns the class token: the point at which the published logs measure."""
         return h[:, 0]
-
-    def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Credit is as wide as a token and spread over all of them."""
-        return h.shape[-1], h.shape[1]
-
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Gives every token the same credit, divided by the root of their number."""
-        return (credit / h.shape[1] ** 0.5)[:, None].expand_as(h)

@@ -193,7 +193,7 @@ LAW = "N(0, rms(W)^2), W the weight that it stands for, before training"
 
 def first_rms(weight: Tensor) -> float:
     """Returns the root mean square of a weight, which is the standard deviation of its law if that has mean zero."""
-    return float(weight.detach().double().square().mean().sqrt())
+    return float(weight.detach().cpu().double().square().mean().sqrt())  # not every device has float64
 
 
 def drawn_like(net: nn.Module, setup: Setup, title: str) -> dict[str, Tensor]:

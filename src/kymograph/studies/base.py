@@ -90,6 +90,9 @@ class Study(ABC, Generic[Config]):
     ``tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")``, or
     ``tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}``.
     """
+    contrasts: ClassVar[Mapping[str, str]] = {}
+    """Arms that the page of numbers sets the others against: what to call the difference, and the end of the arm's
+    name; ``{"to BP": "bp"}`` compares ``mlp/dfa`` with ``mlp/bp``, by seed, in the first headline number."""
     published: ClassVar[Sequence[PublishedValue]] = ()
     """What a paper states of such runs, to be shown next to ours."""
     drawings: ClassVar[Mapping[str, Drawing]] = {}

@@ -1,0 +1,115 @@
+"""Does a rule's update of each part point where the gradient points, more than random feedback would make it?
+
+For every part of a network (embed, blocks) the statistic is the cosine between what the rule puts into ``.grad`` on one
+batch and the gradient. To first order, a step in a direction of cosine c lowers the loss c times as much as a step of
+the same length along the gradient. The null is what fresh feedback, which had no part in training, gives on the same
+network and batch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from kymograph import streams
+from kymograph.models.blocks import parameter_names
+from kymograph.probes.measures.cosine import cosine
+from kymograph.probes.vectors import as_float64, norms
+from kymograph.rules import RULES, make
+from kymograph.rules.base import Rule
+from kymograph.shapes import Float
+
+FRESH = {"layers": "fa", "network": "fa", "blocks": "dfa"}
+"""The rule whose fresh feedback is the null, by what a rule acts on."""
+READOUT = "readout"
+
+
+class Alignment(NamedTuple):
+    """A rule's updates of the hidden parts next to the gradient's, by part."""
+
+    cosines: dict[str, float]
+    """NaN for a part that gets nothing."""
+    sizes: dict[str, float]
+    """The norm of the rule's update over that of the gradient."""
+
+    @property
+    def mean(self) -> float:
+        """The mean cosine over the parts that get something; NaN if none does."""
+        return mean_known(self.cosines)
+
+
+def part_gradients(rule: Rule, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Returns what ``rule`` puts into ``.grad`` on one batch, a vector per part; leaves no trace.
+
+    It is computed on a copy: a pass in training mode moves the statistics of batch norm, and some rules learn from it.
+    """
+    twin = copy.deepcopy(rule)
+    twin.net.zero_grad(set_to_none=True)
+    twin.backward(x, y)
+    return _by_part(twin.net)
+
+
+def alignment(rule: Rule, x: Tensor, y: Tensor, exact: Mapping[str, Tensor] | None = None) -> Alignment:
+    """Returns the cosine and the relative size of the rule's updates at every part but the read-out.
+
+    ``exact`` are the gradients, if they are known: see `exact_gradients`.
+    """
+    own = part_gradients(rule, x, y)
+    true = exact_gradients(rule, x, y) if exact is None else exact
+    hidden = [part for part in own if part != READOUT]
+    return Alignment(
+        {part: float(cosine(own[part], true[part])) for part in hidden},
+        {part: float(norms(own[part]) / norms(true[part])) for part in hidden},
+    )
+
+
+def exact_gradients(rule: Rule, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Returns the gradient of the rule's loss on one batch by autograd, a vector per part; leaves no trace."""
+    net = copy.deepcopy(rule.net)
+    net.zero_grad(set_to_none=True)
+    rule.loss(net(x), y).sum().backward()
+    return _by_part(net)
+
+
+def fresh_alignments(
+    name: str, rule: Rule, x: Tensor, y: Tensor, draws: int, seed: int
+) -> dict[str, Float[Tensor, " draws"]]:
+    """Returns the cosines that feedback drawn anew gives at every hidden part, on the rule's network as it is.
+
+    Args:
+        name: what the rule is called, which says whether its feedback stands for weights or for chains of them.
+        rule: the rule, trained.
+        x: inputs.
+        y: their targets.
+        draws: how many times feedback is drawn.
+        seed: of the draws.
+    """
+    fresh = FRESH[RULES.part(name).facts.get("acts_on", "network")]
+    exact = exact_gradients(rule, x, y)
+    net = copy.deepcopy(rule.net)
+    rows = []
+    for number in range(draws):
+        draw = streams.generator(seed, "null", "fresh feedback", str(number))
+        rows.append(alignment(make(fresh, net, loss=rule.loss, generator=draw, example=x[:2]), x, y, exact).cosines)
+    return {part: torch.tensor([row[part] for row in rows], dtype=torch.float64) for part in rows[0]}
+
+
+def mean_known(values: Mapping[str, float]) -> float:
+    """Returns the mean of the values that are numbers; NaN if none is."""
+    return float(torch.tensor(list(values.values()), dtype=torch.float64).nanmean())
+
+
+def _by_part(net: nn.Module) -> dict[str, Tensor]:
+    named: dict[str, Any] = dict(net.named_parameters())
+    return {
+        part: torch.cat([as_float64(_gradient(named[name])).flatten() for name in names])
+        for part, names in parameter_names(net).items()
+    }
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

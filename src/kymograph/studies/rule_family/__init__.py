@@ -1,0 +1,167 @@
+"""Which learning rules train which networks, at the learning rate that suits each, and do their updates align?
+
+Every rule on every network has its own rate, chosen from a declared grid on seeds that take no further part and on
+images that are neither trained on nor tested on: the size of a feedback matrix acts as a rate, so that a comparison at
+one rate would be one of rates. Head only, the network whose read-out alone learns, is part of every comparison.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kymograph.data import DATA_SETS, check_files
+from kymograph.errors import KymographError
+from kymograph.models import MODELS
+from kymograph.registry import Registry
+from kymograph.rules import RULES
+from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.base import SEEDED, Study
+from kymograph.studies.drawing import Drawing
+from kymograph.studies.rule_family.arms import EXACT, HEAD_ONLY, TOKENS, family_arms, family_grids
+from kymograph.studies.settings import above_zero, at_least
+
+PART: dict[str, Any] = {
+    "about": "Which learning rules train which networks, each at its own rate, and do their updates align?",
+    "order": 6,
+}
+EPOCHS = {"digits": 20, TOKENS: 20, "cifar10": 5}
+TRAINING = {"digits": 720, TOKENS: 1024, "cifar10": 45_000}
+VALIDATION = {"digits": 360, TOKENS: 1024, "cifar10": 5_000}
+"""What a seed trains on and is tuned on; all other images, or as many sequences again, are the test set."""
+
+
+@dataclass(frozen=True)
+class RuleFamilyConfig:
+    """Every setting of a `rule-family` run; an arm sets the network and the learning rule."""
+
+    network: Literal["mlp", "resmlp", "conv", "conv-bn", "vit", "transformer"] = "mlp"
+    """The network. [set by the arm]"""
+    rule: str = "bp"
+    """How parameters get their direction: a registered rule. [set by the arm]"""
+    data: str = "digits"
+    """scikit-learn's digits (embedded), cifar10 (see --data-dir), or another one. [arms transformer: marked-sums]"""
+    epochs: int = 0
+    """Passes over the training data. (0: 20, or 5 on cifar10) [arms mlp/kp/decay: 175, mlp/kp/strong-decay: 18]"""
+    lr: float = 1e-3
+    """Learning rate of AdamW, constant. [chosen for each arm]"""
+    wd: float = 1e-3
+    """Weight decay. [arms mlp/kp/decay: 0.1, mlp/kp/strong-decay: 1]"""
+    batch_size: int = 64
+    """Samples per step."""
+    depth: int = 2
+    """Blocks."""
+    width: int = 128
+    """Features of the stream. [arms: resmlp 64, conv and conv-bn 16, vit and transformer 32]"""
+    training_samples: int = 0
+    """Samples to train on. (0: 720 digits, 1,024 sequences, 45,000 images of cifar10)"""
+    validation_samples: int = 0
+    """Samples by which the rate is chosen. (0: 360 digits, 1,024 sequences, 5,000 images of cifar10)"""
+    measurements: int = 16
+    """How often a run is measured, at equal ratios of steps. [arms but mlp: 6]"""
+    draws: int = 19
+    """Fresh feedback that the alignment at the end is compared with."""
+
+    def __post_init__(self) -> None:
+        if self.data != TOKENS:
+            DATA_SETS.part(self.data)
+        if (self.network == "transformer") != (self.data == TOKENS):
+            raise KymographError(f"the transformer reads {TOKENS} and the other networks read images; choose --arms")
+        RULES.part(self.rule)
+        for name, usual in (("epochs", EPOCHS), ("training_samples", TRAINING), ("validation_samples", VALIDATION)):
+            if getattr(self, name) == 0:
+                object.__setattr__(self, name, usual.get(self.data, usual["digits"]))
+        for name in ("epochs", "batch_size", "depth", "width", "training_samples", "validation_samples", "draws"):
+            at_least(name, getattr(self, name), 1)
+        at_least("measurements", self.measurements, 2)
+        at_least("wd", self.wd, 0)
+        above_zero("lr", self.lr)
+
+    @property
+    def steps(self) -> int:
+        """How many steps a run takes."""
+        return self.epochs * -(-self.training_samples // self.batch_size)
+
+
+class RuleFamily(Study[RuleFamilyConfig]):
+    """Accuracy, alignment and feedback of every rule on every network."""
+
+    name = "rule-family"
+    question = PART["about"]
+    order = PART["order"]
+    methods = SEEDED
+    config_type = RuleFamilyConfig
+    qualifying = ("data", "epochs")
+    threads = 1
+    tune = family_grids()
+    contrasts = {"to head only": HEAD_ONLY, "to BP": EXACT}  # noqa: RUF012
+    headlines = {  # noqa: RUF012
+        "test_accuracy": "test accuracy",
+        "alignment": "alignment",
+        "alignment_null": "alignment of fresh feedback",
+        "largest_angle": "largest angle of W and B",
+    }
+    tables = {  # noqa: RUF012
+        "Scale and reference": {
+            "growth_per_block": "largest growth per block",
+            "gradient_per_error": "‖g_L‖ / ‖e‖",
+            "training_loss": "training loss",
+        }
+    }
+    bounds = {"alignment": (-1.0, 1.0), "alignment_null": (-1.0, 1.0), "largest_angle": (0.0, 180.0)}  # noqa: RUF012
+    series = (
+        SeriesDisplay("test_accuracy", "Test accuracy", "fraction correct", log=False),
+        SeriesDisplay("training_loss", "Training loss", "cross-entropy, nats", log=True),
+        SeriesDisplay("mean_alignment", "Alignment of updates with the gradient", "cosine, mean over parts", log=False),
+        SeriesDisplay(
+            "alignment", "Alignment by part", "cosine", log=False, forms=OVER_DEPTH, facts={"sites": "part"}
+        ),
+        SeriesDisplay(
+            "feedback_angle", "Angle of W and B", "degrees", log=False, forms=OVER_DEPTH, facts={"sites": "weight"}
+        ),
+        SeriesDisplay(
+            "update_size", "Size of updates", "‖update‖ / ‖gradient‖", log=True, forms=OVER_DEPTH,
+            facts={"sites": "part"},
+        ),
+        SeriesDisplay(
+            "stream_norm", "The stream", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH,
+            facts={"sites": "point of the stream"},
+        ),
+    )  # fmt: skip
+    drawings = {  # noqa: RUF012
+        "rule-family-accuracy": Drawing("accuracies", "test accuracy of every rule, a panel per network"),
+        "rule-family-alignment": Drawing(
+            "alignments", "alignment of FA and DFA over training, with that of fresh feedback"
+        ),
+    }
+
+    def arms(self) -> Sequence[Arm]:
+        """Returns an arm for each network and rule."""
+        return family_arms()
+
+    def stack_key(self, config: RuleFamilyConfig) -> tuple:
+        """Every run trains on its own."""
+        return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
+
+    def steps(self, config: RuleFamilyConfig) -> int:
+        """Returns epochs times batches per epoch."""
+        return config.steps
+
+    def parts(self, config: RuleFamilyConfig) -> Sequence[tuple[Registry, str]]:
+        """Returns the rule, and the data set and the model where they are registered ones."""
+        images = [] if config.data == TOKENS else [(DATA_SETS, config.data)]
+        models = [(MODELS, model)] if (model := config.network.removesuffix("-bn")) in MODELS.names() else []
+        return [(RULES, config.rule), *images, *models]
+
+    def prepare(self, specs: Sequence[RunSpec[RuleFamilyConfig]], data_dir: Path | None) -> None:
+        """Raises if a data set's files are not there; notes what a user should know of them."""
+        for name in dict.fromkeys(spec.config.data for spec in specs if spec.config.data != TOKENS):
+            if note := check_files(name, data_dir):
+                print(f"note: {note}", file=sys.stderr)
+
+
+STUDY = RuleFamily

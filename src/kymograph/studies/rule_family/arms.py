@@ -1,0 +1,139 @@
+"""The arms: which rules train which networks, with the sizes that each network has and the rates that each may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kymograph.runs.declaration import Arm
+from kymograph.runs.tuned import Tuned
+
+TOKENS = "marked-sums"
+"""The generated data of the Transformer on tokens."""
+HEAD_ONLY, EXACT = "shallow", "bp"
+"""The rules that every table compares with."""
+TUNING_SEEDS = 3
+RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+LARGE_RATES = (1.0, 0.3, *RATES[:5])
+"""The rates of the convolutions, which take large steps, and with small ones learn nothing in so few of them."""
+SMALL_RATES = RATES[1:6]
+"""The rates of the Transformers, of which none learns at 0.1."""
+EVERY_RATE = (10.0, 3.0, 1.0, 0.3, *RATES, 0.00003, 0.00001, 0.000003)
+GRIDS: Mapping[str, tuple[float, ...]] = {
+    HEAD_ONLY: EVERY_RATE[:8],  # a read-out alone bears large steps
+    # A signal that never goes away drives the weights for ever. What then is best may be so small a step that the
+    # blocks stay as they are, or so large a one that they are lost and only the read-out counts.
+    "sdfa": EVERY_RATE,
+    "drtp": EVERY_RATE,
+    "random-credit": EVERY_RATE,
+}
+"""The rates that are tried for a rule, whatever the network; for other rules the network says which."""
+DECAYS = {"mlp/kp/decay": (0.1, 175), "mlp/kp/strong-decay": (1.0, 18)}
+"""The arms with which the theory of Kolen-Pollack is tested: weight decay, and the epochs that its time asks for."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the study: what it is called, its settings, and whether every rule or only some train it."""
+
+    label: str
+    settings: Mapping[str, Any]
+    rates: tuple[float, ...] = RATES
+    treatment: Mapping[str, Any] = field(default_factory=dict)
+    every_rule: bool = False
+
+
+_FEW = {"measurements": 6}
+NETWORKS: Mapping[str, Network] = {
+    "mlp": Network("MLP", {"depth": 2, "width": 128}, every_rule=True),
+    "resmlp": Network("Residual MLP", {"depth": 2, "width": 64, **_FEW}),
+    "conv": Network("Convolution", {"depth": 2, "width": 16, **_FEW}, LARGE_RATES),
+    "conv-bn": Network("Convolution, batch norm", {"depth": 2, "width": 16, **_FEW}, LARGE_RATES),
+    "vit": Network("ViT-Mini", {"depth": 2, "width": 32, **_FEW}, SMALL_RATES),
+    "transformer": Network("Transformer on tokens", {"depth": 2, "width": 32, **_FEW}, SMALL_RATES, {"data": TOKENS}),
+}
+
+
+@dataclass(frozen=True)
+class FamilyRule:
+    """A rule of the study: what figures call it, how they draw it, and whether every network is trained with it."""
+
+    label: str
+    colour: str
+    dash: str = "solid"
+    every_network: bool = False
+
+
+RULES: Mapping[str, FamilyRule] = {
+    "bp": FamilyRule("BP", "blue", every_network=True),
+    "fa": FamilyRule("FA", "green", every_network=True),
+    "usf": FamilyRule("uSF", "purple", every_network=True),
+    "brsf": FamilyRule("brSF", "purple", "dashed"),
+    "frsf": FamilyRule("frSF", "purple", "dotted"),
+    "kp": FamilyRule("Kolen-Pollack", "orange", every_network=True),
+    "wm": FamilyRule("weight mirror", "orange", "dashed"),
+    "dfa": FamilyRule("DFA", "vermilion", every_network=True),
+    "sdfa": FamilyRule("sDFA", "vermilion", "dashed"),
+    "drtp": FamilyRule("DRTP", "sky", every_network=True),
+    "dkp": FamilyRule("DKP", "vermilion", "dotted"),
+    "penalised-dfa": FamilyRule("penalised DFA", "vermilion", "dash-dot"),
+    "shallow": FamilyRule("head only", "black", every_network=True),
+    "frozen": FamilyRule("frozen blocks", "black", "dashed"),
+    "random-credit": FamilyRule("random credit", "black", "dotted"),
+    "normalised-bp": FamilyRule("normalised BP", "blue", "dashed"),
+}
+_LAYERWISE = ("bp", "normalised-bp", "fa", "usf", "brsf", "frsf", "kp", "wm")
+"""The rules of the first of two panels, where a network has so many that one panel cannot show them."""
+
+
+def family_arms() -> list[Arm]:
+    """Returns an arm for every network and rule that are put together, and those for the theory of Kolen-Pollack."""
+    return [*_pairs(), *_theory_arms()]
+
+
+def family_grids() -> dict[str, Tuned]:
+    """Returns how the rate of every arm is chosen, by arm; that of the theory's arms is part of their claims."""
+    return {
+        arm.name: Tuned("lr", _grid(**arm.treatment), by="validation_accuracy", best="highest", seeds=TUNING_SEEDS)
+        for arm in _pairs()
+    }
+
+
+def _grid(network: str, rule: str, **_: Any) -> tuple[float, ...]:
+    """Returns the rates that are tried for a rule on a network, the largest first."""
+    return GRIDS.get(rule, NETWORKS[network].rates)
+
+
+def _pairs() -> Iterator[Arm]:
+    for network, about in NETWORKS.items():
+        for rule, looks in RULES.items():
+            if not (about.every_rule or looks.every_network):
+                continue
+            group = "" if not about.every_rule else ", layer by layer" if rule in _LAYERWISE else ", direct and none"
+            yield Arm(
+                f"{network}/{rule}",
+                f"{about.label}, {looks.label}",
+                {"network": network, "rule": rule, **about.treatment},
+                about.settings,
+                default=True,
+                panel=about.label + group,
+                label=f"{about.label}, {looks.label}",
+                colour=looks.colour,
+                dash=looks.dash,
+            )
+
+
+def _theory_arms() -> Iterator[Arm]:
+    """Yields Kolen-Pollack with decays for which B should turn into W within the run."""
+    for name, (decay, epochs) in DECAYS.items():
+        yield Arm(
+            name,
+            f"Kolen-Pollack at a decay of {decay:g}, until B should have turned into W",
+            {"network": "mlp", "rule": "kp", "lr": 0.01, "wd": decay},
+            {**NETWORKS["mlp"].settings, "epochs": epochs},
+            default=True,
+            panel="Kolen-Pollack's theory",
+            label=f"MLP, Kolen-Pollack, decay {decay:g}",
+            colour="orange",
+        )
