@@ -21,7 +21,7 @@ def test_a_text_that_a_spreadsheet_would_compute_stays_a_text(text: str) -> None
     assert cell == f"'{text}"
 
 
-@pytest.mark.parametrize("value", ["-0.5", "+1e-3", -2, -0.5, "a=1", "", 'a, "b"\nc'])
+@pytest.mark.parametrize("value", ["-0.5", "+1e-3", -2, -0.5, "a=1", "two\nlines", "a\rb", 'a, "b"'])
 def test_numbers_and_plain_texts_stay_as_they_are(value: object) -> None:
     ((cell,),) = csv.reader(io.StringIO(csv_line([value]), newline=""))
     assert cell == str(value)
