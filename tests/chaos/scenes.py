@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kymograph.lab.run import SweepOptions, sweep
 from kymograph.runs.log import SHORT
 from tests.chaos.points import Ended, forked, kill
+from tests.cli.command import call
 from tests.data import archive
 from tests.fuzz import stage as samples
 
@@ -138,9 +138,8 @@ def build(root: Path) -> Path:
     samples.build(root)
     for name in ("bowl.py", "varying.py"):
         shutil.copyfile(Path(__file__).parent.parent / "studies" / name, root / name)
-    options = SweepOptions(root / "image", "serial", 1, "cpu", None, True)
-    fields = {"data": "digits", "depth": 2, "width": 8, "batch_size": 256, "epochs": 2}
-    assert not sweep("snapshot", (1,), options, arms=["resmlp/dfa", "resmlp/bp"], fields=fields).failures
+    both = ("--arms", "resmlp/dfa", "resmlp/bp", "--seeds", "1")
+    assert call("run", "snapshot", *both, *TINY, *COIN[1:], "--out", str(root / "image")) == 0
     archive.make(root / "cifar", per_batch=8)
     with tarfile.open(root / "cifar.tar.gz", "w:gz") as packed:
         packed.add(root / "cifar" / "cifar-10-batches-bin", "cifar-10-batches-bin")
