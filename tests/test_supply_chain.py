@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import re
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 WITHOUT = {"torch"}
@@ -18,7 +20,12 @@ WITHOUT = {"torch"}
 def pinned(path: Path) -> dict[str, str]:
     """Returns the versions that a file pins, by the one spelling of each name."""
     found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", path.read_text(), re.MULTILINE)
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
+    return {spelled(name): version for name, version in found}
+
+
+def spelled(name: str) -> str:
+    """Returns the one spelling of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_the_lock_file_is_the_tested_set_and_every_package_has_its_hashes() -> None:
@@ -29,6 +36,20 @@ def test_the_lock_file_is_the_tested_set_and_every_package_has_its_hashes() -> N
     assert pinned(lock) == expected, "constraints.txt changed: `make lock` writes requirements.lock anew"
     for entry in re.split(r"\n(?=[A-Za-z])", re.sub(r"^#.*\n", "", lock.read_text(), flags=re.MULTILINE).strip()):
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry.splitlines()[0]
+
+
+def test_whatever_a_pinned_package_needs_is_pinned() -> None:
+    """The lock file is installed without looking for dependencies: a package that it lacks is missing."""
+    constraints = pinned(ROOT / "constraints.txt")
+    looked_at = 0
+    for name in constraints:
+        with contextlib.suppress(PackageNotFoundError):  # what only some platforms or extras need may not be here
+            wanted = [Requirement(text) for text in distribution(name).requires or ()]
+            here = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+            lacking = [one.name for one in here if spelled(one.name) not in constraints]
+            assert not lacking, f"{name} needs {', '.join(lacking)}: pin it in constraints.txt, then `make lock`"
+            looked_at += 1
+    assert looked_at > 100
 
 
 def test_the_lock_file_names_no_index_and_no_machine() -> None:
@@ -51,7 +72,7 @@ def test_the_bill_has_every_package_once_and_refers_to_nothing_else(sbom: Module
     assert bill["bomFormat"] == "CycloneDX" and bill["metadata"]["component"]["name"] == "kymograph"
     references = [one["bom-ref"] for one in (bill["metadata"]["component"], *bill["components"])]
     assert len(set(references)) == len(references)
-    installed = {re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower() for one in distributions()}
+    installed = {spelled(one.metadata["Name"]) for one in distributions()}
     assert {one.split("/")[1].split("@")[0] for one in references} == installed
     assert {one["ref"] for one in bill["dependencies"]} == set(references)
     assert all(set(one["dependsOn"]) <= set(references) for one in bill["dependencies"])

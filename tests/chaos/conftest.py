@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.fuzz import stage as samples
+from tests.chaos import scenes
 
 WARM = (
-    "pandas", "pyarrow.parquet", "tensorboard.plugins.hparams.summary_v2", "mlflow", "alembic", "tyro", "scipy.stats",
-    "kymograph.lab.run", "kymograph.lab.bundle", "kymograph.lab.figures", "kymograph.lab.report",
-    "kymograph.lab.verify", "kymograph.report.page", "kymograph.report.verdict_table",
-    "matplotlib.backends.backend_pdf",
+    "torch._dynamo", "pandas", "pyarrow.parquet", "tensorboard.plugins.hparams.summary_v2", "mlflow", "alembic", "tyro",
+    "scipy.stats", "matplotlib.backends.backend_pdf",
+    "kymograph.analysis.audit", "kymograph.lab.audit", "kymograph.lab.bundle", "kymograph.lab.calibrate",
+    "kymograph.lab.figures", "kymograph.lab.report", "kymograph.lab.reproduce", "kymograph.lab.run",
+    "kymograph.lab.trained_networks", "kymograph.lab.variance", "kymograph.lab.verify", "kymograph.report.page",
+    "kymograph.report.verdict_table",
 )  # fmt: skip
 
 
@@ -24,7 +26,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)  # threads do not survive a fork
     for name in WARM:
         importlib.import_module(name)
-    return samples.build(tmp_path_factory.mktemp("chaos") / "stage")
+    return scenes.build(tmp_path_factory.mktemp("chaos") / "stage")
 
 
 @pytest.fixture

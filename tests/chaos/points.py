@@ -158,7 +158,7 @@ def forked(
         child = os.fork()
         if child == 0:
             if len(roots) > 1:
-                tempfile.tempdir = str(roots[1])
+                tempfile.tempdir = os.environ["TMPDIR"] = str(roots[1])
             _be_the_command(words, directory, out.fileno(), facts.fileno(), Points(roots, at, act, forever), before)
         status = _waited(child)
         out.seek(0)

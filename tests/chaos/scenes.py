@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.points import forked
+from kymograph.runs.log import SHORT
+from tests.chaos.points import Ended, forked, kill
+from tests.cli.command import call
+from tests.data import archive
+from tests.fuzz import stage as samples
 
 COIN = ("coin.py", "--engine", "serial", "--quiet")
-_TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?( UTC|Z)?")
+TINY = ("--data", "digits", "--depth", "2", "--width", "8", "--batch-size", "256", "--epochs", "2")
+"""A network that is trained on embedded images in no time."""
+TRAINED = "image/snapshot/resmlp__dfa-*"
+_TIME = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?( UTC|Z)?"
+_HASH = re.compile(r'"hash": "([0-9a-f]{64})"')
 
 
 @dataclass(frozen=True)
@@ -25,51 +35,122 @@ class Scene:
 
     name: str
     words: tuple[str, ...]
-    stored: bool = True
-    """Whether it starts from stored runs."""
+    """The command line; one with a ``*`` is a name to be looked for, as a shell does."""
+    starts_from: tuple[str, ...] = ("runs",)
+    """What of the stage it needs, besides a user-defined study and claims."""
+    before: Callable[[], None] | None = None
+    """Called in the process before the command."""
+    costly: bool = False
+    """Whether it takes so long that few of its points must do where time is short."""
+
+    def line(self, place: Path) -> list[str]:
+        """Returns the command line in ``place``."""
+        found = ((str(path.relative_to(place)) for path in place.glob(word)) if "*" in word else (word,)
+                 for word in self.words)  # fmt: skip
+        return [word for words in found for word in words]
+
+    def play(
+        self,
+        roots: Sequence[Path],
+        at: int | None = None,
+        act: Callable[[], None] = kill,
+        *,
+        forever: bool = False,
+        before: Callable[[], None] | None = None,
+    ) -> Ended:
+        """Runs the command in the first of ``roots``; ``before`` is called besides its own."""
+
+        def both() -> None:
+            for one in (self.before, before):
+                if one is not None:
+                    one()
+
+        return forked(self.line(roots[0]), roots[0], roots, at, act, forever=forever, before=both)
+
+
+def downloaded() -> None:
+    """Lets the official address of CIFAR-10 answer with the archive that lies here."""
+    from kymograph.data import cifar10_files
+
+    content = Path("cifar.tar.gz").read_bytes()
+    cifar10_files.MD5 = hashlib.md5(content).hexdigest()
+    cifar10_files.urllib.request.urlopen = lambda *_, **__: io.BytesIO(content)  # type: ignore[assignment]
 
 
 SCENES = (
-    Scene("run", ("run", *COIN, "--seeds", "1", "2", "--out", "runs"), stored=False),
+    Scene("run", ("run", *COIN, "--seeds", "1", "2", "--out", "runs"), ()),
     Scene("run more", ("run", *COIN, "--seeds", "1", "2", "3", "--out", "runs", "--tosses", "5")),
-    Scene("register", ("register", "new", "claims.toml"), stored=False),
+    Scene("run tuned", ("run", "bowl.py", *COIN[1:], "--seeds", "1", "2", "--out", "runs"), ("bowl.py",)),
+    Scene("run images", ("run", "snapshot", "--arms", "resmlp/dfa", "--seeds", "1", *TINY, "--checkpoint-every", "1",
+                         *COIN[1:], "--out", "runs"), (), costly=True),
+    Scene("variance", ("variance", "varying.py", *COIN[1:], "--seeds", "1", "2", "--out", "runs"), ("varying.py",)),
+    Scene("reproduce", ("reproduce", "--study", "coin.py", "--n-seeds", "2", "--engine", "serial", "--out", "runs"), (),
+          costly=True),
+    Scene("audit", ("audit", TRAINED, "--images", "64", "--quiet", "-o", "new/audit.json"), ("image",), costly=True),
+    Scene("calibrate", ("calibrate", TRAINED, "--images", "64", "--draws", "19", "--out", "new"), ("image",),
+          costly=True),
+    Scene("fetch", ("fetch", "cifar10", "data"), ("cifar.tar.gz",), downloaded),
+    Scene("selftest", ("selftest", "--worlds", "100"), (), costly=True),
+    Scene("register", ("register", "new", "claims.toml"), ()),
     Scene("abandon", ("abandon", "runs", "--reason", "too dear", "--seeds", "9")),
-    Scene("new", ("new", "study", "mine"), stored=False),
+    Scene("new", ("new", "study", "mine"), ()),
     Scene("judge", ("judge", "runs", "--json", "new/v.json", "--markdown", "new/v.md")),
     Scene("report", ("report", "runs", "-o", "new/report.html")),
     Scene("bundle", ("bundle", "runs", "-o", "new/runs.zip", "--study", "coin.py")),
     Scene("verify", ("verify", "runs", "--rerun", "1", "--study", "coin.py", "--seed", "0")),
+    Scene("verify bundle", ("verify", "runs.zip", "--rerun", "1", "--seed", "0"), ("runs.zip",)),
     Scene("json", ("export", "runs", "--to", "json", "--output", "x.json")),
     Scene("csv", ("export", "runs", "--to", "csv", "--output", "x.csv")),
+    Scene("csv-summary", ("export", "runs", "--to", "csv-summary", "--output", "y.csv")),
     Scene("parquet", ("export", "runs", "--to", "parquet", "--output", "x.parquet")),
+    Scene("script", ("export", "image", "--to", "script", "--output", "x.json"), ("image",)),
     Scene("tensorboard", ("export", "runs", "--to", "tensorboard", "--output", "events")),
-    Scene("mlflow more", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db")),
-    Scene("mlflow", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db")),
-    Scene("figure", ("figure", "coin-curves", "--from", "runs", "--out", "new")),
+    Scene("mlflow more", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db"), ("runs", "mlflow.db"),
+          costly=True),
+    Scene("mlflow", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db"), costly=True),
+    Scene("figure", ("figure", "coin-curves", "--from", "runs", "--out", "new"), costly=True),
+)  # fmt: skip
+PRINTING = (
+    ("completion", "bash"),
+    ("list",),
+    ("power", "claims.toml", "--n", "6"),
+    ("rules",),
+    ("runs", "runs"),
+    ("watch", "runs", "--once"),
 )
+"""Commands that write nothing."""
+NOT_PLAYED = {"bench": "times for minutes, then writes one table by rename"}
 
 
 def set_out(scene: Scene, stage: Path, place: Path) -> None:
     """Puts what a scene starts from into ``place``, which is empty then but for that."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    for name in ("coin.py", "claims.toml"):
-        shutil.copyfile(stage / name, place / name)
-    if scene.stored:
-        shutil.copytree(stage / "runs", place / "runs")
+    if "mlflow.db" in scene.starts_from:
+        half_exported(stage)
+    samples.copy(stage, ("coin.py", "claims.toml", *scene.starts_from), place)
     if scene.name == "abandon":
         plan_one_more(place)
-    if scene.name == "mlflow more":
-        shutil.copyfile(database(stage), place / "mlflow.db")
 
 
-def database(stage: Path) -> Path:
-    """Returns an MLflow database that holds some of the stored runs, made if there is none yet."""
-    path = stage / "mlflow.db"
-    if not path.exists():
-        words = ("export", "runs", "--to", "mlflow", "--output", path.name, "--arms", "fair")
+def build(root: Path) -> Path:
+    """Makes everything that a scene starts from below ``root``; returns it."""
+    samples.build(root)
+    for name in ("bowl.py", "varying.py"):
+        shutil.copyfile(Path(__file__).parent.parent / "studies" / name, root / name)
+    both = ("--arms", "resmlp/dfa", "resmlp/bp", "--seeds", "1")
+    assert call("run", "snapshot", *both, *TINY, *COIN[1:], "--out", str(root / "image")) == 0
+    archive.make(root / "cifar", per_batch=8)
+    with tarfile.open(root / "cifar.tar.gz", "w:gz") as packed:
+        packed.add(root / "cifar" / "cifar-10-batches-bin", "cifar-10-batches-bin")
+    return root
+
+
+def half_exported(stage: Path) -> None:
+    """Makes an MLflow database that holds some of the stored runs, if there is none yet."""
+    if not (stage / "mlflow.db").exists():
+        words = ("export", "runs", "--to", "mlflow", "--output", "mlflow.db", "--arms", "fair")
         assert forked(words, stage).code == 0
-    return path
 
 
 def plan_one_more(place: Path) -> None:
@@ -82,9 +163,14 @@ def plan_one_more(place: Path) -> None:
 
 
 def fingerprint(place: Path) -> dict[str, Any]:
-    """Returns what must not depend on how often a command was killed: every byte, but for times and process names."""
+    """Returns what must not depend on how often a command was killed: every byte, but for times and process names.
+
+    The hash of an entry of the log is one over its time and its process.
+    """
     found: dict[str, Any] = {}
     entries: set[str] = set()
+    hashes = [name.encode() for path in place.rglob("*.jsonl") for name in _HASH.findall(path.read_text())]
+    passing = re.compile(b"|".join([_TIME, *(b"%s(%s)?" % (name[:SHORT], name[SHORT:]) for name in hashes)]))
     for path in sorted(place.rglob("*")):
         name = str(path.relative_to(place))
         if path.is_symlink():
@@ -98,7 +184,7 @@ def fingerprint(place: Path) -> dict[str, Any]:
         elif path.name in ("config.json", "status.json"):
             found[name] = _record(json.loads(path.read_bytes()))
         else:
-            found[name] = hashlib.sha256(_TIME.sub(b"", path.read_bytes())).hexdigest()
+            found[name] = hashlib.sha256(passing.sub(b"", path.read_bytes())).hexdigest()
     if entries:
         found["the log"] = sorted(entries)
     return found
@@ -143,6 +229,6 @@ def _database(path: Path) -> list[Any]:
 def whole(scene: Scene, stage: Path, roots: tuple[Path, Path]) -> tuple[dict[str, Any], int]:
     """Runs a scene without any harm; returns its fingerprint and how many write points it has."""
     set_out(scene, stage, roots[0])
-    ended = forked(scene.words, roots[0], roots)
+    ended = scene.play(roots)
     assert ended.code == 0, (scene.name, ended.out)
     return fingerprint(roots[0]), ended.points

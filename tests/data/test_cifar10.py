@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import io
@@ -190,6 +191,31 @@ def test_a_downloaded_archive_is_checked_and_only_its_batches_are_written(archiv
         f"{n}.bin" for n in (*cifar10_files.TRAIN, "test_batch")
     )
     assert not (tmp_path / "escape").exists()
+    assert cifar10(root).digest() == cifar10(archive).digest()
+
+
+def test_a_fetch_that_is_interrupted_leaves_no_half_batch_and_nothing_to_be_found(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, root = packed(archive), tmp_path / "fetched"
+    root.mkdir()
+    replaced: list[str] = []
+
+    def full(source: Path, target: Path) -> None:
+        replaced.append(target.name)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cifar10_files.os, "replace", full)
+        with pytest.raises(KymographError, match=r"^cannot write CIFAR-10 to .*: No space left on device; choose"):
+            cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
+    place = root / "cifar-10-batches-bin"
+    assert replaced == ["data_batch_1.bin"] and list(place.iterdir()) == []
+    (place / ".data_batch_1.bin.new").write_bytes(b"half")  # what a kill leaves
+    with pytest.raises(KymographError, match="holds neither"):
+        cifar10_files.find(root)
+    cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
+    assert len(list(place.iterdir())) == 6
     assert cifar10(root).digest() == cifar10(archive).digest()
 
 

@@ -99,6 +99,26 @@ def test_figures_are_not_drawn_again_unless_runs_or_code_change(depth_store: Sto
     assert save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "other code")[1] == 0
 
 
+def test_a_figure_whose_drawing_was_killed_is_not_taken_for_the_one_before(
+    depth_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A PNG of other runs next to a PDF of these, with a stamp that says that both are of these."""
+    draws = {"depth-loss": load_study("depth").figures()["depth-loss"]}
+    save_stale(depth_store, draws, tmp_path, "code", ("png", "pdf"))
+    before = (tmp_path / "depth-loss.png").read_bytes()
+
+    def killed(*_: object) -> None:
+        (tmp_path / "depth-loss.png").write_bytes(b"that of other runs")
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kymograph.figures.save.save_figure", killed)
+        with pytest.raises(SystemExit):
+            save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "code", ("png", "pdf"))
+    assert save_stale(depth_store, draws, tmp_path, "code", ("png", "pdf"))[1] == 0
+    assert (tmp_path / "depth-loss.png").read_bytes() == before
+
+
 def test_figures_show_themselves_in_notebooks_and_leave_settings_alone(depth_store: Store) -> None:
     import matplotlib
 

@@ -19,6 +19,7 @@ from kymograph.errors import KymographError
 from kymograph.lab.abandon import abandon_runs
 from kymograph.lab.register import register_claims, register_file, registered_seeds
 from kymograph.lab.verify import all_hold, verify
+from kymograph.runs import log
 from kymograph.runs.log import DIRECTORY
 from tests.studies.tossing import REFERENCE, Tossing, claim
 
@@ -174,6 +175,24 @@ def test_an_edited_entry_of_the_log_shows_everywhere(tmp_path: Path) -> None:
     segment.write_text(segment.read_text().replace('"margin": 0.0', '"margin": 1.0'))
     assert verdict(tmp_path).outcome == "INVALID" and "edited" in verdict(tmp_path).reason
     assert "the log" in wrong(tmp_path)
+
+
+@pytest.mark.parametrize("entry", [
+    ("sweep", {"study": "tossing", "version": 1, "source": None, "declaration": None, "runs": "none"}),
+    ("sweep", {"study": "tossing", "version": 1, "source": None, "declaration": None,
+               "runs": [{"arm": "tails", "config": {}, "seeds": ["1"]}]}),
+    ("abandoned", {"runs": "all of them", "reason": "they were bad"}),
+    ("choice", {"study": "tossing", "choices": [{"arm": "tails"}]}),
+    ("registration", {"study": ["tossing"], "claims": 5}),
+    ("sweeping", {}),
+], ids=["sweep without runs", "sweep of no seed", "abandoned", "choice", "registration", "unknown kind"])  # fmt: skip
+def test_a_forged_entry_that_says_nothing_is_named(tmp_path: Path, entry: tuple[str, dict]) -> None:
+    """Its hash fits, and nothing that reads the log uses it: it used to be left out without a word."""
+    run(tmp_path, shift=3.0)
+    forged = log.append(tmp_path, *entry).hash[:16]
+    (found,) = [finding for finding in verify(tmp_path) if finding.what == "the log"]
+    assert not found.holds and forged in found.detail
+    assert verdict(tmp_path).outcome == "INVALID" and forged in verdict(tmp_path).reason
 
 
 def test_abandoning_runs_is_logged_and_makes_the_claim_post_hoc(tmp_path: Path) -> None:

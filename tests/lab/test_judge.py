@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from kymograph.claims import registration
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.lab.judge import judge
 from kymograph.lab.register import register_file
+from kymograph.runs import finding
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import claims as clipping_claims
 from kymograph.studies.loading import list_studies
@@ -192,6 +195,21 @@ def test_every_finding_has_a_claim_in_the_scripts_own_set_up_and_in_the_repaired
     for claim in claims:
         origins = ("script 00", "scripts 00") if claim.setup in ("script", "repaired") else ("arXiv:",)
         assert claim.left.arm in arms[claim.study] and any(origin in claim.origin for origin in origins)
+
+
+def test_a_study_that_cannot_be_read_has_no_verdict_but_invalid(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs used to vanish from the verdicts without a word; root, whom no permission stops, may run the tests."""
+    real = os.scandir
+
+    def denied(path: Any = ".") -> Any:
+        if str(path) == str(runs / "clipping"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(finding.os, "scandir", denied)
+    verdicts = judge(runs)
+    assert len(verdicts) > 0 and {verdict.outcome for verdict in verdicts} == {Outcome.INVALID}
+    assert all("cannot read clipping: Permission denied" in verdict.reason for verdict in verdicts)
 
 
 def test_a_damaged_registration_from_before_the_log_is_named(runs: Path) -> None:

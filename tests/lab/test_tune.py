@@ -18,7 +18,9 @@ from kymograph.lab.run import SweepOptions, sweep
 from kymograph.lab.verify import verify
 from kymograph.runs import log
 from kymograph.runs.log import Log
+from kymograph.sweep.heartbeat import RUNNING
 from tests.cli.command import call
+from tests.live.stage import beat, dead_process
 from tests.studies.bowl import REFERENCE, RULE, Bowl
 
 ALL = ["slow", "fast", "edge", "broken"]
@@ -121,6 +123,17 @@ def test_another_value_than_the_tuning_runs_say_is_noticed(tmp_path: Path, monke
     found = verdicts(tmp_path)["fast"]
     assert found.outcome == "INVALID" and found.reason == "rate 0.01 was chosen for slow, and its tuning runs say 0.03"
     assert any("the rate chosen for slow in bowl" in text for text in wrong(tmp_path))
+
+
+def test_what_a_killed_tuning_left_is_removed_though_nothing_is_left_to_tune(copy: Path) -> None:
+    """The beat of a sweep that was killed after its last tuning run used to stay."""
+    tuning = ky.Store.open(copy).select("bowl.tuning")
+    beat(copy, [tuning[0].spec], pid=dead_process())
+    part = tuning[0].directory.with_name(f"{tuning[0].directory.name}.part")
+    part.mkdir()
+    assert list(copy.rglob(RUNNING))
+    run(copy, ALL)
+    assert not list(copy.rglob(RUNNING)) and not part.exists()
 
 
 def test_deleting_the_tuning_run_that_won_is_noticed(copy: Path) -> None:

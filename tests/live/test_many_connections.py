@@ -40,6 +40,16 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.slow
+def test_it_answers_next_to_1400_that_never_finish_their_request(directory: Path, many_files: None) -> None:
+    with commanded(directory) as address, contextlib.ExitStack() as idlers:
+        port = int(address.rsplit(":", 1)[1].strip("/"))
+        for number in range(CONNECTIONS):
+            link = idlers.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            link.sendall((b"", b"GET /sta", b"GET / HTTP/1.1\r\nHost: local")[number % 3])
+        assert ask(port, "/state.json")[0] == 200 and ask(port, "/")[0] == 200
+
+
+@pytest.mark.slow
 def test_it_answers_next_to_1400_listeners_and_goes_on_when_they_leave(directory: Path, many_files: None) -> None:
     with commanded(directory) as address, contextlib.ExitStack() as listeners:
         port = int(address.rsplit(":", 1)[1].strip("/"))

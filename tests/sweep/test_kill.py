@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -64,3 +65,35 @@ def test_twenty_kills_lose_nothing_and_change_no_bit(tmp_path: Path) -> None:
         assert contents(out) == expected
     assert at_work >= 5, "the kills must hit sweeps that are at work"
     assert partial >= 1, "some kills must leave a sweep half done"
+
+
+def workers_of(pid: int) -> set[int]:
+    """Returns the worker processes that a sweep, in any of its threads, has started."""
+    found = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found |= {int(word) for word in path.read_text().split() if is_worker(int(word))}
+    return found
+
+
+def is_worker(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"kymograph.sweep.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are listed as Linux lists them")
+def test_workers_that_start_while_their_sweep_is_killed_compute_nothing(tmp_path: Path) -> None:
+    """They take a second to start, and found their first order in the pipe after that: it was computed for nobody."""
+    process = start(tmp_path, "processes")
+    while not (workers := workers_of(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.001)
+    time.sleep(0.02)  # the order is in the pipe
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 60
+    while any(map(is_worker, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_worker, workers)) and not stored(tmp_path)

@@ -73,6 +73,8 @@ class Design:
     @staticmethod
     def from_json(content: Mapping[str, Any], seeds: Sequence[int]) -> Design:
         """Returns the design of a registration of ``seeds``; raises ValueError if it is none that is known here."""
+        if not isinstance(content, Mapping):
+            raise ValueError("the design is no object")
         if content.get("kind") == "fixed":
             return Design((len(seeds),))
         if content.get("kind") != "sequential":

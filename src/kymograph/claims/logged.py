@@ -20,7 +20,7 @@ from kymograph.claims.registration import CHANGED, POST_HOC, REGISTERED, changed
 from kymograph.errors import KymographError
 from kymograph.runs import log
 from kymograph.runs.history import SWEEP, History, occasion
-from kymograph.runs.log import SHORT, Log
+from kymograph.runs.log import SHORT, Entry, Log
 from kymograph.runs.spec import RunSpec, canonical_json
 from kymograph.runs.tuned import tuning_study
 
@@ -63,16 +63,28 @@ def registrations(history: Log, study: str) -> list[Registration]:
     """Returns the registrations of a study's claims, earlier ones first; raises if one states no plan known here."""
     found = []
     for entry in history.of_kind(REGISTRATION):
-        content = entry.content
-        if content.get("study") == study and isinstance(content.get("claims"), dict):
+        if entry.content.get("study") == study:
             try:
-                if not all(isinstance(claim, dict) for claim in content["claims"].values()):
-                    raise ValueError("its claims must be objects")
-                plan = Plan.from_json(content)
+                found.append(_registration(entry))
             except ValueError as error:
                 raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None
-            found.append(Registration(entry.hash, study, content["claims"], plan))
     return found
+
+
+def _registration(entry: Entry) -> Registration:
+    """Returns what an entry registers; raises ValueError if it is no registration that is known here."""
+    study, claims = entry.content.get("study"), entry.content.get("claims")
+    if not isinstance(study, str):
+        raise ValueError("it names no study")
+    if not isinstance(claims, dict) or not all(isinstance(claim, dict) for claim in claims.values()):
+        raise ValueError("its claims must be objects")
+    return Registration(entry.hash, study, claims, Plan.from_json(entry.content))
+
+
+def check_registration(entry: Entry) -> None:
+    """Raises ValueError if an entry is no registration that is known here, or one of its claims no claim."""
+    for claim in _registration(entry).claims.values():
+        Claim.of(claim)
 
 
 def registered_contents(history: Log, root: Path | None, study: str) -> dict[str, Mapping[str, Any]]:

@@ -7,6 +7,7 @@ losing the others. A run that has not ended makes no choice possible.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from kymograph.claims.estimands import measure
 from kymograph.errors import KymographError
 from kymograph.runs import log
 from kymograph.runs.files import plain
-from kymograph.runs.log import Log
+from kymograph.runs.log import Entry, Log
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.tuned import LOWEST, Tuned
@@ -123,18 +124,24 @@ def log_choices(root: Path, study: str, choices: Sequence[Choice]) -> list[Choic
 
 
 def logged_choices(history: Log, study: str) -> list[Choice]:
-    """Returns the choices that the log holds for a study, earlier ones first."""
-    found = []
+    """Returns the choices that the log holds for a study, earlier ones first; an entry that holds none has none."""
+    found: list[Choice] = []
     for entry in history.of_kind(CHOICE):
-        if entry.content.get("study") != study:
-            continue
-        choices = entry.content.get("choices")
-        for content in choices if isinstance(choices, list) else ():
-            try:
-                tuned = Tuned.from_json(content["tuned"])
-                value = content["value"]
-                found.append(Choice(str(content["arm"]), tuned, value, tuple(content["means"]),
-                                    tuple(map(str, content["runs"])), entry.hash))  # fmt: skip
-            except (KeyError, TypeError, ValueError):
-                continue  # nothing that is known here: the arm then has no choice
+        with contextlib.suppress(ValueError):  # a problem of the log: the arm then has no choice
+            found += choices_of(entry) if entry.content.get("study") == study else ()
     return found
+
+
+def choices_of(entry: Entry) -> list[Choice]:
+    """Returns the choices of an entry of the log; raises ValueError if it holds none that are known here."""
+    study, choices = entry.content.get("study"), entry.content.get("choices")
+    if not isinstance(study, str) or not isinstance(choices, list):
+        raise ValueError("it lists no choices for a study")
+    try:
+        return [
+            Choice(str(one["arm"]), Tuned.from_json(one["tuned"]), one["value"], tuple(one["means"]),
+                   tuple(map(str, one["runs"])), entry.hash)
+            for one in choices
+        ]  # fmt: skip
+    except (KeyError, TypeError):
+        raise ValueError("a choice lacks its arm, its rule, its value, its means or its runs") from None

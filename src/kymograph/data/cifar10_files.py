@@ -92,20 +92,38 @@ def fetch(directory: str | Path) -> Path:
 
 
 def unpack(content: bytes, root: Path, checksum: str) -> Path:
-    """Unpacks the binary archive ``content`` below ``root`` if its MD5 is ``checksum``; returns the directory."""
+    """Unpacks the binary archive ``content`` below ``root`` if its MD5 is ``checksum``; returns the directory.
+
+    A kill leaves every batch whole or not there, and what `find` looks for is written last.
+    """
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != checksum:
         raise KymographError(f"the downloaded CIFAR-10 has checksum {found}, not {checksum}; nothing was unpacked")
     target = root / "cifar-10-batches-bin"
-    wanted = {f"cifar-10-batches-bin/{name}.bin": f"{name}.bin" for name in (*TRAIN, TEST)}
+    wanted = {f"{target.name}/{name}.bin": f"{name}.bin" for name in (*TRAIN, TEST)}  # no name is the archive's own
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        for member in archive:
-            if member.name in wanted and member.isfile() and member.size <= _MAX_FILE:
-                stream = archive.extractfile(member)
-                target.mkdir(exist_ok=True)
-                # The name comes from our own list, never from the archive.
-                (target / wanted[member.name]).write_bytes(stream.read() if stream else b"")
+        files = [member for member in archive if member.isfile() and member.size <= _MAX_FILE]
+        streams = {member.name: archive.extractfile(member) for member in files if member.name in wanted}
+        batches = {wanted[name]: stream.read() for name, stream in streams.items() if stream is not None}
+    try:
+        target.mkdir(exist_ok=True)
+        for name in filter(batches.__contains__, wanted.values()):
+            _write_whole(target / name, batches[name])
+    except OSError as error:
+        raise KymographError(f"cannot write CIFAR-10 to {target}: {error.strerror}; choose another directory") from None
     return target
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Writes a file by rename; what a kill leaves is hidden, and replaced by the next try."""
+    hidden = path.with_name(f".{path.name}.new")
+    try:
+        with open(hidden, "wb") as file:
+            file.write(content)
+        os.replace(hidden, path)
+    except OSError:
+        hidden.unlink(missing_ok=True)
+        raise
 
 
 def _bytes(path: Path) -> bytes:

@@ -114,6 +114,8 @@ def save_stale(
             continue
         if known.get(name) == f"{origin}, not drawn":
             continue
+        if known.pop(name, None) is not None:  # a kill while it is drawn anew must not leave it as good
+            write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
         try:
             written += save_figure(draw(store), directory, name, kinds)
             known[name] = origin

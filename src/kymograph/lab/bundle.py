@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from kymograph.claims.log_problems import log_problems
 from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
@@ -81,7 +82,7 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     with temporary_directory("bundle") as place:
         stage = Path(place)
         facts, notes = stage_code(stage, archive, codes, studies)
-        wrong = [*(run.reason for run in archive.damaged), *archive.log.problems]
+        wrong = [*(run.reason for run in archive.damaged), *log_problems(archive.log)]
         notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
         write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}

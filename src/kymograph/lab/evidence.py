@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kymograph.claims.log_problems import log_problems
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.declaration import Declaration
@@ -53,6 +54,11 @@ class JudgedRuns:
     def history(self) -> History:
         """What the log says about runs."""
         return History(self.log)
+
+    @functools.cached_property
+    def log_problems(self) -> list[str]:
+        """What is wrong with the log, in words."""
+        return log_problems(self.log)
 
 
 def gather(runs: Archive | Store | str | Path) -> JudgedRuns:

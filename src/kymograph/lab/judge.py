@@ -172,7 +172,7 @@ def _look(world: World, there: set[int]) -> str:
 
 def _changed_records(study: str, evidence: JudgedRuns, known: Sequence[Registration]) -> list[str]:
     """Returns what was deleted or edited since it was logged."""
-    history, found = evidence.log, [*evidence.log.problems, *logged.conflicts(known, study, evidence.log)]
+    history, found = evidence.log, [*evidence.log_problems, *logged.conflicts(known, study, evidence.log)]
     gone = [run for run in evidence.finished if set(run.log_heads or ()) - set(history.entries)]
     if gone:
         found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")

@@ -23,6 +23,7 @@ from kymograph.runs.tuned import Tuned, tuning_study
 from kymograph.studies.base import Study
 from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
+from kymograph.sweep.leftovers import remove_leftovers
 from kymograph.sweep.plan import Stack
 
 
@@ -66,7 +67,9 @@ def tune(
     specs = tuning_specs(study, rules, fields)
     prepare(study, specs, options)
     make_directory(root)
-    stacks = without_settled(stacks_of(study, specs, root), settled_arms(root, study.name, rules, specs))
+    every = stacks_of(study, specs, root)
+    remove_leftovers(root, name, every)
+    stacks = without_settled(every, settled_arms(root, study.name, rules, specs))
     missing = sum(sum(stack.missing) for stack in stacks)
     part_sources = study.part_sources(specs)
     if not options.quiet:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.files import OWN_STUDY
+from kymograph.claims.log_problems import log_problems
 from kymograph.claims.logged import REGISTRATION, Registration, binding, conflicts, family, registrations
 from kymograph.claims.world import differing
 from kymograph.errors import KymographError
@@ -73,14 +74,15 @@ def verify_bundle(
 
 
 def _log(archive: Archive) -> Finding:
-    log = archive.log
-    if not log.entries and not log.problems:
+    log, problems = archive.log, log_problems(archive.log)
+    if not log.entries and not problems:
         return Finding("the log", False, "there is none: these runs are from before the log, or it was deleted")
+    if problems:
+        return Finding("the log", False, "; ".join(problems))
     heads = ", ".join(head[:SHORT] for head in log.heads)
-    claims = {name for entry in log.of_kind(REGISTRATION) for name in entry.content.get("claims") or ()}
+    claims = {name for entry in log.of_kind(REGISTRATION) for name in entry.content["claims"]}
     entries = counted(len(log.entries), "entry", "entries")
-    detail = f"{entries}, {counted(len(claims), 'registered claim')}, head {heads}"
-    return Finding("the log", not log.problems, "; ".join(log.problems) or detail)
+    return Finding("the log", True, f"{entries}, {counted(len(claims), 'registered claim')}, head {heads}")
 
 
 def _records(archive: Archive) -> list[Finding]:

@@ -17,7 +17,7 @@ from kymograph.errors import KymographError
 from kymograph.foreign.files import MAX_DOCUMENT, file_digest
 from kymograph.runs import log
 from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.log import Log
+from kymograph.runs.log import Entry, Log
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.streams import MAX_SEED
 
@@ -130,17 +130,45 @@ def abandoned_runs(history: Log) -> dict[str, str]:
     }
 
 
-def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
-    """Returns the runs of a logged sweep; none if it is not of the types that a sweep has."""
+def sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
+    """Returns the runs of a logged sweep; raises ValueError if it is not of the types that a sweep has."""
+    groups = content.get("runs")
+    if not isinstance(groups, list) or not isinstance(content.get("study"), str):
+        raise ValueError("it lists no runs of a study")
+    if not isinstance(content.get("declaration"), str | None):
+        raise ValueError("its declaration is no digest")
     try:
         found: list[RunSpec] = []
-        for group in _listed(content, "runs"):
+        for group in groups:
             seeds = group["seeds"]
-            if not all(type(seed) is int and abs(seed) <= MAX_SEED for seed in seeds):
-                return []
+            if not isinstance(seeds, list) or not all(type(seed) is int and abs(seed) <= MAX_SEED for seed in seeds):
+                raise ValueError("a seed is no whole number of 64 bits")
             found += RunSpec.from_identity({"source": content["source"], **content, **group, "seed": 0}).at_seeds(seeds)
         return found
-    except (KeyError, TypeError, AttributeError, KymographError):
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("its runs lack an arm, settings, seeds, a version or a source") from None
+    except KymographError as error:
+        raise ValueError(str(error)) from None
+
+
+def check_content(entry: Entry) -> None:
+    """Raises ValueError if an entry about runs does not say what its kind says."""
+    content = entry.content
+    if entry.kind == SWEEP:
+        sweep_runs(content)
+    elif entry.kind == ABANDONED:
+        texts = _listed(content, "runs")
+        if not texts or not all(isinstance(text, str) for text in (*texts, content.get("reason"))):
+            raise ValueError("it names no runs, or no reason")
+    elif entry.kind == REPLACED and not isinstance(content.get("run"), str):
+        raise ValueError("it names no run")
+
+
+def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
+    """Returns the runs of a logged sweep; none if it cannot be read, which is a problem of the log."""
+    try:
+        return sweep_runs(content)
+    except ValueError:
         return []
 
 

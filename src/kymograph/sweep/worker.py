@@ -18,6 +18,7 @@ from kymograph.sweep.orders import Order
 
 SILENT = "--silent"
 """Answers with outcomes only, not with progress: where the answers are a file on a shared disk."""
+_PARENT = "KYMOGRAPH_PARENT"
 
 
 def main() -> None:
@@ -58,13 +59,21 @@ class Silence:
         """Passes nothing on."""
 
 
+def started_by_us() -> dict[str, str]:
+    """Returns the environment of a program that is to `die_with_parent`: it says who started it."""
+    return {**os.environ, _PARENT: str(os.getpid())}
+
+
 def die_with_parent() -> None:
-    """Asks Linux to end this process when its parent ends, so that a killed sweep leaves nothing running."""
-    if sys.platform != "linux":
-        return
-    parent = os.getppid()
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    """Asks Linux to end this process when its parent ends, so that a killed sweep leaves nothing running.
+
+    Its parent may have ended before it came to this, and its first order may be in the pipe nevertheless.
+    """
+    named = os.environ.pop(_PARENT, "")  # not meant for what this process starts
+    parent = int(named) if named.isdecimal() else os.getppid()
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)
 

@@ -38,6 +38,25 @@ def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
     assert {run.config["lr"] for run in store} == {0.05} and {run.config["epochs"] for run in store} == {1}
 
 
+@pytest.mark.parametrize("words", [
+    ONE,
+    ("report", "runs", "-o"),
+    ("bundle", "runs", "-o"),
+    ("export", "runs", "--to", "json", "--output"),
+    ("judge", "runs", "--json"),
+    ("calibrate", "x.pt", "--out"),
+], ids=lambda words: words[0])  # fmt: skip
+def test_an_output_without_a_name_is_one_sentence_and_writes_nothing(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """It used to be the current directory."""
+    monkeypatch.chdir(tmp_path)
+    assert call(*words, "") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"{words[-1]} has an empty value" in error
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unwritable_directory_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     assert call(*ONE, str(tmp_path / "file" / "runs")) == 1

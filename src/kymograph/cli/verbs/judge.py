@@ -48,6 +48,7 @@ def main(words: list[str]) -> int:
     piped = "-" in (options.json, options.markdown)
     if options.json == options.markdown == "-":
         raise KymographError("--json - and --markdown - both print to standard output; choose one")
+    from kymograph.claims.log_problems import log_problems
     from kymograph.lab.judge import judge
     from kymograph.lab.judge_csv import judge_csv
     from kymograph.lab.select_runs import read_archive
@@ -68,9 +69,9 @@ def main(words: list[str]) -> int:
         study = named_study(options.study)
         archive = read_archive(options.directories[0], study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
-        if archive.log.problems and not len(verdicts):
+        if not len(verdicts) and (problems := log_problems(archive.log)):
             raise KymographError(
-                f"{archive.log.problems[0]}, and no claim is left to judge; restore {archive.root}/log from a copy"
+                f"{problems[0]}, and no claim is left to judge; restore {archive.root}/log from a copy"
             )
     if not len(verdicts) and not verdicts.facts.get("not_asked"):
         print("no claims are registered for these runs; state some with --claims FILE", file=sys.stderr)

@@ -13,6 +13,7 @@ import numpy as np
 
 from kymograph.runs.files import write_atomically
 
+_END = "\r\n"  # the writer quotes a cell that holds a character of what ends its lines
 _FORMULA = ("=", "@", "+", "-", "\t", "\r")
 
 
@@ -25,8 +26,8 @@ def csv_line(cells: Iterable[Any]) -> str:
     '"a, b",,0.1,True,\'=1+1,-0.5'
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow([_cell(cell) for cell in cells])
-    return text.getvalue()
+    csv.writer(text, lineterminator=_END).writerow([_cell(cell) for cell in cells])
+    return text.getvalue().removesuffix(_END)
 
 
 def _cell(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from kymograph.sweep.compute import Follower, RunOutcome
 from kymograph.sweep.devices import accelerators
 from kymograph.sweep.engines.base import exit_reason, record_death
 from kymograph.sweep.orders import Order
+from kymograph.sweep.worker import started_by_us
 
 PART = {"about": "several processes on this machine, a core or an accelerator each", "order": 2}
 
@@ -104,7 +104,7 @@ class _Hand(threading.Thread):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+                env={**started_by_us(), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
             )
         process = self._process
         assert process.stdin is not None and process.stdout is not None

@@ -1,0 +1,86 @@
+"""Every value of every entry of a log replaced by a wrong one, with a hash that fits: named, or as it was."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kymograph
+from kymograph.claims.log_problems import log_problems
+from kymograph.claims.logged import REGISTRATION
+from kymograph.claims.tuning import CHOICE
+from kymograph.runs import log
+from kymograph.runs.history import SWEEP, History, abandon, log_replaced
+from kymograph.runs.log import Entry, Log
+from tests.studies.bowl import REFERENCE as TUNED
+from tests.studies.tossing import REFERENCE
+
+WRONG: tuple[Any, ...] = (5, 1.5, True, "x", [5], ["x"], [[]], {}, {"x": 5}, [{}], None)
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    """An entry of every kind that is written."""
+    out = tmp_path_factory.mktemp("log")
+    store = kymograph.run(REFERENCE, n_seeds=6, out=out, quiet=True)
+    kymograph.run(TUNED, n_seeds=6, out=out, quiet=True, depth=1.0)
+    abandon(out, [store[0].spec], "too dear")
+    log_replaced(out, store[1].spec)
+    return list(Log.read(out).entries.values())
+
+
+def changed(content: Any) -> Iterator[Any]:
+    """Returns ``content`` with one value, at any depth, replaced or gone; the top is kept."""
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in list(items):
+        for wrong in WRONG:
+            yield {**content, key: wrong} if isinstance(content, dict) else [*content[:key], wrong, *content[key + 1 :]]
+        for inner in changed(value):
+            whole = copy.copy(content)
+            whole[key] = inner
+            yield whole
+        if isinstance(content, dict):
+            yield {name: one for name, one in content.items() if name != key}
+
+
+def test_what_the_program_writes_has_no_problem(entries: list[Entry]) -> None:
+    assert {entry.kind for entry in entries} == {SWEEP, REGISTRATION, CHOICE, "abandoned", "replaced"}
+    assert log_problems(Log({entry.hash: entry for entry in entries})) == []
+
+
+def test_no_wrong_value_ends_in_anything_but_a_sentence(entries: list[Entry]) -> None:
+    named = tried = 0
+    for kind in dict.fromkeys(entry.kind for entry in entries):
+        entry = next(one for one in entries if one.kind == kind)
+        for content in changed(dict(entry.content)):
+            forged = Entry(kind, content, (), entry.time, entry.writer)
+            found = Log({forged.hash: forged})
+            problems = log_problems(found)
+            assert all(forged.hash[: log.SHORT] in problem for problem in problems)
+            if kind == SWEEP and not problems:  # every run that it lists is planned
+                planned = {(spec.arm, spec.seed) for spec in History(found).planned.values()}
+                assert planned == {(group["arm"], seed) for group in content["runs"] for seed in group["seeds"]}
+            tried, named = tried + 1, named + bool(problems)
+    assert named > tried / 4
+
+
+def test_names_of_what_is_wrong(tmp_path: Path) -> None:
+    for kind, content, words in (
+        (SWEEP, {"study": "s", "runs": 5}, "no sweep that can be read: it lists no runs of a study"),
+        (SWEEP, {"study": "s", "runs": [], "declaration": 5}, "its declaration is no digest"),
+        (SWEEP, {"study": "s", "runs": [{"seeds": [0]}]}, "its runs lack an arm"),
+        (SWEEP, {"study": "s", "runs": [{"seeds": [2**70]}]}, "a seed is no whole number"),
+        ("abandoned", {"runs": ["a"]}, "it names no runs, or no reason"),
+        ("replaced", {}, "it names no run"),
+        (REGISTRATION, {"study": "s", "claims": {}, "seeds": [1], "design": "fixed"}, "the design is no object"),
+        (REGISTRATION, {"study": "s", "claims": {"a": {}}, "seeds": [1], "design": {"kind": "fixed"}}, "'right'"),
+        (CHOICE, {"study": "s", "choices": [{}]}, "a choice lacks its arm"),
+        ("hearsay", {}, "is of a kind that this version does not know"),
+    ):
+        written = log.append(tmp_path, kind, content)
+        (problem,) = [one for one in log_problems(Log.read(tmp_path)) if written.hash[: log.SHORT] in one]
+        assert words in problem
