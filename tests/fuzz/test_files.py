@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import resource
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -63,6 +64,11 @@ def test_whole_files_pass_every_command(desk: Desk, target: Target) -> None:
         assert watched.code == 0, (words, watched.err)
 
 
+def limit_processor() -> None:
+    """Ends a process that computes for more than the twenty seconds, and the ten that starting Python may take."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS) + 10, int(SECONDS) + 10))
+
+
 @pytest.mark.slow
 def test_through_the_real_command_line(desk: Desk, tmp_path: Path) -> None:
     """The same cases in processes of their own: what only shows there is the interpreter's start and end."""
@@ -84,7 +90,8 @@ def test_through_the_real_command_line(desk: Desk, tmp_path: Path) -> None:
                 cwd=desk.work,
                 env=environment,
                 capture_output=True,
-                timeout=3 * SECONDS,  # importing torch on a busy machine takes its time
+                timeout=10 * SECONDS,  # by the clock: a busy machine takes its time
+                preexec_fn=limit_processor,
                 check=False,
             )
         except subprocess.TimeoutExpired:
