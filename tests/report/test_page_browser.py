@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kymograph.digits import number_text
 from kymograph.report.assets import template
 from kymograph.report.page import build_page
+from kymograph.rounding import number_text
 from kymograph.runs.store import Store
 from tests.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts
 

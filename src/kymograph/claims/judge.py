@@ -20,8 +20,8 @@ from kymograph.claims.sequential import stage
 from kymograph.claims.settings import named_settings, setup_label
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.claims.world import World
-from kymograph.digits import number_text
 from kymograph.errors import KymographError
+from kymograph.rounding import number_text
 from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
 from kymograph.statistics.sign_flips import LEAST_SEEDS

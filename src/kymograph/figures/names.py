@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.digits import number_text
+from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration
 
 

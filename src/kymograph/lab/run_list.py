@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kymograph.digits import number_text
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import is_number
 from kymograph.runs.names import STATUSES, NamedRun

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kymograph.digits import number_text
 from kymograph.live.reading import check_directory
 from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.live.watcher import Watcher
+from kymograph.rounding import number_text
 from kymograph.wording import format_duration
 
 if TYPE_CHECKING:
