@@ -137,7 +137,7 @@ def test_a_failed_check_is_the_reason_even_if_the_numbers_fail_too() -> None:
     world = [replace(run, summary={**run.summary, "fired": 0.0}) for run in runs(HIGH, LOW[:7])]
     (verdict,) = told(world, replace(CLAIM, checks=(check,)))
     assert verdict.outcome is Outcome.INVALID
-    assert verdict.reason == "it does not hold that clipping fired: fired (a) is 0 at 8 of 8 seeds"
+    assert verdict.reason == 'the check "clipping fired" failed: fired (a) is 0 at 8 of 8 seeds'
     assert verdict.checks[0].passed is False
     passing = [replace(run, summary={**run.summary, "fired": 0.5}) for run in runs(HIGH, LOW)]
     assert told(passing, replace(CLAIM, checks=(check,)))[0].checks[0].passed

@@ -246,4 +246,5 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         bookkeeping=declaration.bookkeeping,
         abandoned=[run for run in evidence.history.planned.values() if run.study == name and run.id in given_up],
         tuned=tuned,
+        declaration=declaration,
     )

@@ -11,6 +11,7 @@ import math
 from markupsafe import Markup
 
 from kymograph.claims.claim import ABSENCES, Claim
+from kymograph.claims.hypotheses import direction_sign
 from kymograph.claims.verdict import Verdict, effect_text
 from kymograph.report.svg import Frame, element, picture
 
@@ -32,11 +33,6 @@ def in_margins(claim: Claim, value: float) -> float:
     size = math.log(value) if ratio and math.isfinite(value) else value
     margin = math.log(claim.margin) if ratio else claim.margin
     return direction_sign(claim) * size / (margin or 1.0)
-
-
-def direction_sign(claim: Claim) -> int:
-    """Returns -1 for a claim that something is less, or not greater; 1 for the others."""
-    return -1 if claim.direction in ("less", "not greater") else 1
 
 
 def has_margin(claim: Claim) -> bool:

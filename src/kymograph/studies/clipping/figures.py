@@ -15,6 +15,7 @@ from kymograph.figures.mathematics import mathtext
 from kymograph.figures.seed_curves import BINS, Bin, name_bands, seed_curves
 from kymograph.figures.style import LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.statistics.intervals import mean_interval
@@ -160,7 +161,7 @@ def spikes(store: Store) -> LabFigure:
             )
             y = np.arange(len(arms)) + (offset - 0.5) * 0.3
             axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=dot(), alpha=0.4)
-            mean, low, high = mean_interval(values.T, log)
+            mean, low, high = mean_interval(values.T, log, bounds=bounds_of(key, values))
             if values.shape[1] > 1:
                 axes.hlines(y, low, high, color=colour, linewidth=stroke(1.25))
             axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{name} (n = {n})")
