@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kymograph.errors import KymographError
 from kymograph.lab.record import flat_settings
 from kymograph.lab.register import register_file
 from kymograph.lab.verify import verify
+from kymograph.live.reading import read_state
 from tests.cli.command import call
 
 CLAIM = """
@@ -70,6 +72,27 @@ def test_a_run_that_is_abandoned_is_missing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), ky.record("mine", arm="low", seed=2, out=tmp_path):
         raise KeyboardInterrupt
     assert any("1 have not ended" in str(one) for one in verify(tmp_path) if not one.holds)
+
+
+def test_a_recorded_loop_is_watched_step_by_step_with_its_numbers(tmp_path: Path, monkeypatch: Any) -> None:
+    """It used to be shown as one step of one, and without any number, until it had ended."""
+    from kymograph.studies import active_run
+
+    monkeypatch.setattr(active_run, "TICK_EVERY", -1.0)
+    seen = []
+    with ky.record("mine", arm="low", seed=1, out=tmp_path) as run:
+        for step in run.steps(4):
+            run.log(loss=1 / (step + 1), layers={"first": 1.0})
+            run._heart._beat()
+            (process,) = read_state(tmp_path, time.time()).studies[0].processes
+            seen.append((process.done, process.steps, process.message))
+    assert seen == [(0, 4, ""), (1, 4, "loss 1"), (2, 4, "loss 0.5"), (3, 4, "loss 0.333")]
+    with ky.record("mine", arm="low", seed=2, out=tmp_path) as run:
+        for _ in run.steps(iter(range(2))):
+            run.say("in my own words")
+            run._heart._beat()
+            (process,) = read_state(tmp_path, time.time()).studies[0].processes
+    assert (process.done, process.steps, process.message) == (1, 0, "in my own words")
 
 
 def test_a_failing_run_keeps_its_traceback(tmp_path: Path) -> None:

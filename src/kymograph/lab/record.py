@@ -16,7 +16,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -57,7 +57,7 @@ class RecordedRun(ActiveRun):
         self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
         self._started = time.perf_counter()
         self._ended = False
-        self._heart = Heartbeat(root, Stack((spec,), (True,), 1), _Quiet())
+        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), _Quiet())
         directory = root / f"{spec.directory}.part"
         make_directory(directory)
         identity = {"run": spec.id, "program": program}
@@ -74,6 +74,12 @@ class RecordedRun(ActiveRun):
             self.finish()
         else:
             self._fail(error)
+
+    def steps(self, over: Any) -> Iterator[Any]:
+        """Yields as `ActiveRun.steps` does; how many steps there are is shown where the run is watched."""
+        count = over if isinstance(over, int) else len(over) if isinstance(over, Sized) else 0
+        self._heart.expect(self.step + count if count else 0)
+        return super().steps(over)
 
     def finish(self) -> None:
         """Writes the record; for a notebook, where no ``with`` block ends. Nothing can be logged afterwards."""

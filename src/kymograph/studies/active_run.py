@@ -12,6 +12,7 @@ import torch
 
 from kymograph import streams
 from kymograph.errors import KymographError
+from kymograph.rounding import number_text
 from kymograph.runs.record import RunSeries
 from kymograph.runs.resume import FILE, read_state, write_state
 from kymograph.studies import global_randomness
@@ -109,6 +110,7 @@ class ActiveRun:
         self._saved_at = time.monotonic()
         self._save_after = FIRST_SAVE
         self._ticks, self._ticked_at = 0, time.monotonic()
+        self._speaks = False
         if self._path is not None:
             self._state, why = read_state(self._path, identity)
             if why:
@@ -143,7 +145,8 @@ class ActiveRun:
         self._logged.log(step, {**(values or {}), **named})
 
     def say(self, text: str) -> None:
-        """Shows the run's progress in words, where runs are followed."""
+        """Shows the run's progress in words, where runs are followed; default: the numbers that it last logged."""
+        self._speaks = True
         self._follower.say(text)
 
     def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
@@ -191,7 +194,7 @@ class ActiveRun:
                     continue
                 if self._state is not None and self._resumable:
                     self._restore(self._state)
-                    self.say(f"resumed at step {index}")
+                    self._follower.say(f"resumed at step {index}")
                 self._state = None
                 self.step = index
                 for probe in self._probes:
@@ -231,6 +234,8 @@ class ActiveRun:
         now = time.monotonic()
         if self._ticks and (last or now - self._ticked_at > TICK_EVERY):
             self._follower.tick(self._ticks)
+            if not self._speaks and (latest := self._logged.latest()):
+                self._follower.say(", ".join(f"{name} {number_text(value)}" for name, value in latest.items()))
             self._ticks, self._ticked_at = 0, now
 
     def _save_if_due(self) -> None:

@@ -82,6 +82,11 @@ class LoggedSeries:
         """Returns every series."""
         return {name: column.series() for name, column in self._columns.items()}
 
+    def latest(self, most: int = 3) -> dict[str, float]:
+        """Returns the last value of at most so many series that have one number per step, in the order of logging."""
+        plain = [column for column in self._columns.values() if column.sites is None and column.steps][:most]
+        return {column.name: float(column.waiting[-1] if column.waiting else column.blocks[-1][-1]) for column in plain}
+
     def state(self) -> dict[str, Any]:
         """Returns everything logged so far, for a run that may be killed."""
         found = {}
