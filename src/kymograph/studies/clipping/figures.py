@@ -67,7 +67,8 @@ def _title(store: Store, arm: str) -> str:
     """Returns in words what data an arm is trained on."""
     runs = store.select(arms=[arm]).finished
     config = runs.runs[0].config
-    data = Clipping().declaration().label(arm).rpartition(", ")[0]
+    label = next((one.label for one in Clipping().arms() if one.name == arm), arm)
+    data = label.rpartition(", ")[0]
     words = f"{config['n_rare']:,} of {config['n_samples']:,} samples rare"
     return f"{data[:1].upper()}{data[1:]}: {words} (n = {len(runs.seeds)})"
 
@@ -85,6 +86,7 @@ def overview(store: Store) -> LabFigure:
     arrays = {row.series: chosen.series(row.series) for row in ROWS}
     figure, grid = _overview_grid(len(ROWS), len(pairs))
     for column, (setting, arms) in enumerate(pairs.items()):
+        title = _title(store, arms[0])
         for place, row in enumerate(ROWS):
             axes = grid[place, column]
             array = arrays[row.series]
@@ -101,7 +103,7 @@ def overview(store: Store) -> LabFigure:
                 axes.set_ylim(row.bounds[0] - 0.05, row.bounds[1] + 0.05)
             if row.log:
                 set_log_y(axes)
-            head, side = _title(store, arms[0]), row.label
+            head, side = title, row.label
             if figure.look.landscape:
                 head, side = row.label, head.split(":")[0]
             cell = axes.get_subplotspec()
