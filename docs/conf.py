@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "Kymograph"
 author = "Kymograph contributors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study_pages"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study_pages", "gallery"]
 html_theme = "furo"
 html_title = "Kymograph"
 exclude_patterns = ["_build", "_extensions"]
