@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all check bench docs gallery fuzz chaos lock sbom clean
+.PHONY: demo test test-all check bench docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
@@ -43,6 +43,10 @@ docs: .venv/installed-docs
 # Runs the examples with ten seeds each, some minutes, and refreshes their pictures in docs/images.
 gallery: .venv/installed
 	$(BIN)/python docs/_extensions/gallery.py
+
+# Executes the notebooks of the docs and stores their outputs in them.
+notebooks: .venv/installed-test
+	$(BIN)/python docs/_extensions/notebooks.py
 
 # A stamp per set of dependencies: the second `make demo` starts at once.
 .venv/bin/python:
