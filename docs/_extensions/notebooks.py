@@ -28,7 +28,7 @@ def execute(path: Path) -> Any:
     manager.kernel_spec.argv[0] = sys.executable
     with tempfile.TemporaryDirectory() as directory:
         client = NotebookClient(notebook, km=manager, timeout=600, resources={"metadata": {"path": directory}})
-        client.execute(env={**os.environ, "PATH": programs, "OMP_NUM_THREADS": "1"})
+        client.execute(cleanup_kc=True, env={**os.environ, "PATH": programs, "OMP_NUM_THREADS": "1"})
     return notebook
 
 
