@@ -49,6 +49,11 @@ def position(margins: float) -> float:
 def forest_row(verdict: Verdict) -> Markup:
     """Returns one row: what was claimed, shaded; the margin; no effect; the effect with its 95 % interval."""
     claim, middle = verdict.claim, HEIGHT / 2
+    outcome = str(verdict.outcome).lower()
+    label = f"{claim.name}: {verdict.outcome}, effect {effect_text(verdict, typeset=True) or 'unknown'}"
+    if verdict.effect is None or math.isnan(in_margins(claim, verdict.effect)):
+        words = element("text", "no effect computed", class_="absent", x=WIDTH / 2, y=middle + 4, text_anchor="middle")
+        return picture(Frame(width=WIDTH, height=HEIGHT), label, words)
     parts: list[object] = []
     if has_margin(claim):
         low, high = _claimed(claim)
@@ -61,11 +66,6 @@ def forest_row(verdict: Verdict) -> Markup:
             element("rect", class_="claimed", x=position(0.0), y=0, width=WIDTH - position(0.0), height=HEIGHT)
         )
     parts.append(element("line", class_="none", x1=position(0.0), x2=position(0.0), y1=0, y2=HEIGHT))
-    outcome = str(verdict.outcome).lower()
-    label = f"{claim.name}: {verdict.outcome}, effect {effect_text(verdict, typeset=True) or 'unknown'}"
-    if verdict.effect is None or math.isnan(in_margins(claim, verdict.effect)):
-        parts.append(element("text", "no effect could be computed", class_="absent", x=position(0.0) + 8, y=middle + 4))
-        return picture(Frame(width=WIDTH, height=HEIGHT), label, *parts)
     ends = sorted(in_margins(claim, end) for end in verdict.interval or () if not math.isnan(end))
     if len(ends) == 2:
         first, last = map(position, ends)
