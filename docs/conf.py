@@ -7,6 +7,8 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "Kymograph"
 author = "Kymograph contributors"
+copyright = "Kymograph contributors"
+highlight_language = "none"  # blocks without a language are commands
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study_pages", "gallery"]
 nb_execution_mode = "off"  # the notebooks show what they computed when `make notebooks` ran them
 html_theme = "furo"

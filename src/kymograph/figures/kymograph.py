@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
 from kymograph.figures.colour_range import colour_values
@@ -132,6 +133,8 @@ def kymograph(
         axes.set_ylabel(mathtext(sites))
         if len(names) <= MOST_NAMES:
             axes.set_yticks(range(len(names)), [mathtext(str(name)) for name in names])
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # sites are counted
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
         grid[last, column].set_xlabel(time)
