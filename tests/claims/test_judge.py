@@ -369,7 +369,7 @@ def test_a_series_asked_for_wrongly_is_named() -> None:
 
     run = FakeRun("a", 0, {"word": "x", "big": "Infinity", "none": None}, series={"h": SERIES})
     for what, words in ((Measure("h", "last"), "name one of them"), (Measure("h", "last", "h_9"), "no site 'h_9'"),
-                        (Measure("g", "last"), "no series 'g'"), (Measure("word"), "a text")):  # fmt: skip
+                        (Measure("g", "last"), "no series 'g'"), (Measure("word"), "a string")):  # fmt: skip
         with pytest.raises(KymographError, match=words):
             measure(run, what)
     assert measure(run, Measure("big")) == math.inf and math.isnan(measure(run, Measure("none")))

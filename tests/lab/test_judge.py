@@ -263,7 +263,7 @@ def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, 
     assert "not judged: another gradient is larger without clipping" in capsys.readouterr().out
     (tmp_path / "empty").mkdir()
     assert call("judge", str(tmp_path / "empty")) == 1
-    assert "holds no run" in capsys.readouterr().err
+    assert "contains no runs" in capsys.readouterr().err
 
 
 def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -104,7 +104,7 @@ def test_a_failing_run_keeps_its_traceback(tmp_path: Path) -> None:
 
 def test_a_recorded_run_is_not_overwritten_unawares(tmp_path: Path) -> None:
     loop(tmp_path, "low", 1)
-    with pytest.raises(KymographError, match="is recorded already"):
+    with pytest.raises(KymographError, match="is already recorded"):
         loop(tmp_path, "low", 1)
     loop(tmp_path, "low", 1, if_exists="replace")
     loop(tmp_path, "low", 1, if_exists="replace")
@@ -120,7 +120,7 @@ def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:
     for value in (1.0, 2.0, 3.0):
         run.log(x=value)
     run.finish()
-    with pytest.raises(KymographError, match="has ended already"):
+    with pytest.raises(KymographError, match="has already ended"):
         run.finish()
     (stored,) = ky.Store.open(tmp_path).finished
     assert stored.series["x"].value.tolist() == [1.0, 2.0, 3.0] and stored.series["x"].step.tolist() == [0, 1, 2]
@@ -132,7 +132,7 @@ def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:
         ({"net": object()}, "the setting net is a object"),
         ({"a": {"b": {1, 2}}}, r"the setting a\.b is a set"),
         ({"x": math.nan}, "the setting x is nan"),
-        ({"sizes": [[1]]}, "the setting sizes holds"),
+        ({"sizes": [[1]]}, "the setting sizes cannot be stored"),
         ({1: 2}, "the name of a setting"),
     ],
 )

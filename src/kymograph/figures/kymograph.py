@@ -39,7 +39,7 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:
-        raise KymographError(f"no series of {declaration.name} has several sites and steps, as a kymograph needs")
+        raise KymographError(f"no series of {declaration.name} has several sites and steps, which a kymograph needs")
     several = [pair for pair in sited if len(pair[1].labels["site"]) > 1]  # one site is a curve, not a map
     display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)

@@ -261,13 +261,13 @@ class ActiveRun:
         missing = sorted(set(self._resumable) ^ set(state["objects"]))
         if missing:
             raise KymographError(
-                f"{missing[0]} is resumable in the code or on disk only; delete {self._path} to start over"
+                f"{missing[0]} is resumable only in the code or only on disk; delete {self._path} to start over"
             )
         for name, one in self._resumable.items():
             one.load_state_dict(state["objects"][name])
         self._logged.load_state(state["logged"])
         if len(self._probes) != len(state["probes"]):
-            raise KymographError(f"other networks are watched than on disk; delete {self._path} to start over")
+            raise KymographError(f"the watched networks are not those on disk; delete {self._path} to start over")
         for probe, saved in zip(self._probes, state["probes"], strict=True):
             probe.load_state(saved)
         global_randomness.set_state(state["random"])

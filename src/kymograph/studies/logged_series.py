@@ -72,7 +72,7 @@ class LoggedSeries:
             if column is None:
                 column = self._columns[name] = _Column(name, sites)
             if sites != column.sites:
-                raise KymographError(f"{name} was logged with other sites before; log the same ones at every step")
+                raise KymographError(f"{name} was logged with other sites before; log the same sites at every step")
             if column.steps and column.steps[-1] >= step:
                 again = "twice at" if column.steps[-1] == step else "out of order at"
                 raise KymographError(f"{name} was logged {again} step {step}; log a series once per step")

@@ -52,7 +52,7 @@ def check_settings(config_type: type, study: str) -> None:
         if not _is_supported(hints[field.name]):
             raise KymographError(
                 f"the setting {field.name} of {study} cannot be of type {_type_name(hints[field.name])}; settings are "
-                "texts, numbers, booleans, choices (Literal), a union of these, or a tuple of one of them"
+                "strings, numbers, booleans, choices (Literal), a union of these, or a tuple of one of them"
             )
 
 

@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
     every = named_runs(archive)
     if not every:
         raise KymographError(
-            f"{options.directory} holds no run; make some with `kymograph run STUDY --out {options.directory}`"
+            f"{options.directory} contains no runs; make some with `kymograph run STUDY --out {options.directory}`"
         )
     chosen = choose_runs(
         match(every, options.name) if options.name else every,

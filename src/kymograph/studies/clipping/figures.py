@@ -124,7 +124,7 @@ def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarra
     look = current_look()
     most = min(settings, 4) if look.landscape else look.columns(settings, least=1.5)
     if most < settings:
-        raise KymographError(f"{look.name} has room for {most} settings, not {settings}; choose some with --arms")
+        raise KymographError(f"{look.name} fits {most} settings, not {settings}; choose some with --arms")
     if look.landscape:
         figure = sheet((5.2, 5.8), settings, quantities)
         return figure, figure.subplots(settings, quantities, squeeze=False, sharex="row").T
