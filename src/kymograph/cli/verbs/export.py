@@ -19,12 +19,12 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Stored runs for other programs."""
+    """Export stored runs to other programs."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
     to: Annotated[str, choice(FORMATS)]
-    """Format; `script` is the layout that the study's research script wrote, one seed a file."""
+    """Format; `script` is the layout that the study's research script wrote, one seed per file."""
     output: Annotated[str, shown("PATH")]
     """File to write: for mlflow an SQLite database, for tensorboard a directory."""
     seed: Annotated[int | None, shown("SEED", default="the only one")] = None
