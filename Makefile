@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all check bench docs fuzz chaos lock sbom clean
+.PHONY: demo test test-all check bench docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
@@ -39,6 +39,14 @@ sbom: .venv/installed
 
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W -b html docs docs/_build
+
+# Runs the examples with ten seeds each, some minutes, and refreshes their pictures in docs/images.
+gallery: .venv/installed
+	$(BIN)/python docs/_extensions/gallery.py
+
+# Executes the notebooks of the docs and stores their outputs in them.
+notebooks: .venv/installed-test
+	$(BIN)/python docs/_extensions/notebooks.py
 
 # A stamp per set of dependencies: the second `make demo` starts at once.
 .venv/bin/python:

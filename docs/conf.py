@@ -7,7 +7,10 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "Kymograph"
 author = "Kymograph contributors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study_pages"]
+copyright = "Kymograph contributors"
+highlight_language = "none"  # blocks without a language are commands
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "study_pages", "gallery"]
+nb_execution_mode = "off"  # the notebooks show what they computed when `make notebooks` ran them
 html_theme = "furo"
 html_title = "Kymograph"
 exclude_patterns = ["_build", "_extensions"]

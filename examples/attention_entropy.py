@@ -1,10 +1,10 @@
-"""Where does a small Transformer look as it learns to find a token again?
+"""Does attention sharpen as a small Transformer learns its task?
 
-kymograph run examples/attention_entropy.py --n-seeds 3
+kymograph run examples/attention_entropy.py --n-seeds 10
 kymograph figure attention-kymograph --from runs
-"""
 
-from __future__ import annotations
+The entropy of attention, by layer, while the network learns to copy a token, and where there is nothing to learn.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +19,14 @@ class Transformer(nn.Module):
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
-        self.embed, self.place = nn.Embedding(TOKENS, width), nn.Parameter(torch.randn(LENGTH, width) * 0.3)
+        self.embed, self.position = nn.Embedding(TOKENS, width), nn.Parameter(torch.randn(LENGTH, width) * 0.3)
         self.attend = nn.ModuleList(nn.MultiheadAttention(width, 4, batch_first=True) for _ in range(layers))
         self.norm = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
         self.head = nn.Linear(width, TOKENS)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Returns the scores (batch, tokens) at the last position."""
-        h = self.embed(tokens) + self.place
+        """Returns scores of shape (batch, tokens) at the last position."""
+        h = self.embed(tokens) + self.position
         for attend, norm in zip(self.attend, self.norm, strict=True):
             n = norm(h)
             h = h + attend(n, n, n, need_weights=False)[0]

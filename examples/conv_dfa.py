@@ -1,7 +1,10 @@
-"""Does direct feedback alignment train convolutions? Backpropagation and DFA on the same network.
+"""Does direct feedback alignment train convolutions?
 
-kymograph run examples/conv_dfa.py --n-seeds 5
+kymograph run examples/conv_dfa.py --n-seeds 10
+kymograph judge runs --study examples/conv_dfa.py
 kymograph figure conv-dfa-kymograph --from runs
+
+The update of every layer relative to its weights, under backpropagation, DFA and with only the read-out trained.
 """
 
 from __future__ import annotations

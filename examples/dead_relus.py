@@ -1,7 +1,10 @@
 """Do large learning rates kill ReLUs, and in which layers?
 
-kymograph run examples/dead_relus.py --n-seeds 5
+kymograph run examples/dead_relus.py --n-seeds 10
+kymograph judge runs --study examples/dead_relus.py
 kymograph figure dead-relus-kymograph --from runs
+
+The share of units that are 0 for a whole batch, by layer; the layers are named as in the network.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""A plain training loop, recorded: no study, no function. Run it once per arm and seed, or as here in a loop.
+"""How large are the updates of each layer? A plain training loop, recorded: no study, no function.
 
 python examples/recorded_loop.py
 kymograph figure optimizers-kymograph --from runs
 kymograph report runs -o report.html
+
+The update of each layer relative to its weights, under SGD and Adam.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--out", default="runs")
     options.add_argument("--steps", type=int, default=200)
-    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=10)
     given = options.parse_args()
     for one in range(given.seeds):
         for name in OPTIMIZERS:

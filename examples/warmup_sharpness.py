@@ -1,8 +1,10 @@
 """Does warm-up lower the final sharpness? A study in one function.
 
 kymograph run examples/warmup_sharpness.py --n-seeds 10
-kymograph judge --study examples/warmup_sharpness.py
+kymograph judge runs --study examples/warmup_sharpness.py
 kymograph figure warmup-sharpness-curves --from runs
+
+The largest eigenvalue of the Hessian of the loss, and the training loss, with and without warm-up.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from kymograph.studies.loading import STUDIES
 PACKAGE = Path(kymograph.__file__).parent
 # A room may import from itself and from rooms before it.
 ROOMS = [
-    "errors", "digits", "wording", "streams", "foreign", "registry", "shapes", "statistics", "data", "models", "rules",
-    "probes", "training", "analysis", "runs", "sweep", "claims", "figures", "studies", "report", "live", "lab", "bench",
-    "cli", "__main__",
+    "errors", "rounding", "wording", "streams", "foreign", "registry", "shapes", "statistics", "data", "models",
+    "rules", "probes", "training", "analysis", "runs", "sweep", "claims", "figures", "studies", "report", "live", "lab",
+    "bench", "cli", "__main__",
 ]  # fmt: skip
 WITHOUT_TORCH = (
     "statistics", "runs.archive", "runs.export", "sweep.engines.base", "sweep.engines.processes", "sweep.engines.dask",

@@ -164,6 +164,7 @@ def csv_results(desk: Path) -> None:
         "docs/tutorial.md",
         "docs/clusters.md",
         *GUIDES,
+        pytest.param("docs/gallery.md", marks=pytest.mark.slow),
         *(pytest.param(page, marks=pytest.mark.slow) for page in STUDY_PAGES),
     ],
 )
@@ -174,6 +175,8 @@ def test_what_a_page_says_works(name: str, desk: Path) -> None:
         stored_depth(desk)
         script_logs(desk)
         csv_results(desk)
+    if name == "docs/gallery.md":  # what `make demo` makes
+        quickly(kymograph.run, "snapshot", seeds=[42, 123], out=desk / "runs" / "reproduce")
     for language, content in found:
         if language == "toml":
             (desk / (file_name(content) or "my_claims.toml")).write_text(content)

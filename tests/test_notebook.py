@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,3 +80,43 @@ def test_nor_with_worker_processes(tmp_path: Path) -> None:
     done = run_cell(tmp_path, "processes")
     assert done.returncode == 0, done.stderr
     assert "arning" not in done.stderr
+
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+def shown(notebook: dict) -> list[str]:
+    """Returns what the cells of a notebook printed, and the kinds of what they showed."""
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
+    assert not [output for output in outputs if output["output_type"] == "error"]
+    return ["".join(output.get("text", sorted(output.get("data", ())))) for output in outputs]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_of_the_docs_is_stored_with_its_outputs_and_with_no_trace_of_a_machine(path: Path) -> None:
+    notebook = json.loads(path.read_text())
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1)), (
+        "executed once, from top to bottom"
+    )
+    assert not re.search(r"/(home|root|work|tmp|Users)/", path.read_text())
+    text = "".join(shown(notebook))
+    assert "registered" in text and "SUPPORTED" in text and "image/png" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_of_the_docs_shows_what_its_cells_compute(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    executed = importlib.import_module("notebooks").execute(path)
+
+    def words(texts: list[str]) -> list[str]:
+        return [re.sub(r"[\d.]+", "N", text).replace("\r", "") for text in texts]  # rounding differs between machines
+
+    stored = [re.sub(r"[0-9a-f]{16}", "DIGEST", text) for text in shown(json.loads(path.read_text()))]
+    now = [re.sub(r"[0-9a-f]{16}", "DIGEST", text) for text in shown(executed)]
+    assert words(now) == words(stored)

@@ -70,7 +70,7 @@ CLAIMS = [Claim("c", "s", "own", "t", "o", side, 1.0, "less", 0.0)]
     ("change", "words"),
     [
         (("[[claim]]", "[[claim"), "is not TOML"),
-        (("[[claim]]", "[[clam]]"), r"holds no \[\[claim\]\]"),
+        (("[[claim]]", "[[clam]]"), r"contains no \[\[claim\]\]"),
         (('direction = "less"', ""), "lacks 'direction'"),
         (('direction = "less"', 'direction = "down"'), "direction must be one of"),
         (('series = "loss"', ""), "either a series or a summary"),
@@ -168,11 +168,11 @@ def test_csv_files_become_runs(tmp_path: Path) -> None:
     ("text", "words"),
     [("seed,value\n1,2\n", "no column 'step'"), ("seed,step,value\n1,a,2\n", "line 2"),
      ("seed,step,value\n1,1,2\n1,1,3\n", "two values at one step"), ("", "no column 'seed'"),
-     ("seed,step,value\n", "hold no values")],
+     ("seed,step,value\n", "contain no values")],
 )  # fmt: skip
 def test_a_csv_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "loss.csv").write_text(text)
     with pytest.raises(KymographError, match=words):
         read_csv_arm(tmp_path)
-    with pytest.raises(KymographError, match="holds no CSV"):
+    with pytest.raises(KymographError, match="contains no CSV"):
         read_csv_arm(tmp_path / "absent")

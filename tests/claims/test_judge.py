@@ -137,7 +137,7 @@ def test_a_failed_check_is_the_reason_even_if_the_numbers_fail_too() -> None:
     world = [replace(run, summary={**run.summary, "fired": 0.0}) for run in runs(HIGH, LOW[:7])]
     (verdict,) = told(world, replace(CLAIM, checks=(check,)))
     assert verdict.outcome is Outcome.INVALID
-    assert verdict.reason == "it does not hold that clipping fired: fired (a) is 0 at 8 of 8 seeds"
+    assert verdict.reason == 'the check "clipping fired" failed: fired (a) is 0 at 8 of 8 seeds'
     assert verdict.checks[0].passed is False
     passing = [replace(run, summary={**run.summary, "fired": 0.5}) for run in runs(HIGH, LOW)]
     assert told(passing, replace(CLAIM, checks=(check,)))[0].checks[0].passed
@@ -369,7 +369,7 @@ def test_a_series_asked_for_wrongly_is_named() -> None:
 
     run = FakeRun("a", 0, {"word": "x", "big": "Infinity", "none": None}, series={"h": SERIES})
     for what, words in ((Measure("h", "last"), "name one of them"), (Measure("h", "last", "h_9"), "no site 'h_9'"),
-                        (Measure("g", "last"), "no series 'g'"), (Measure("word"), "a text")):  # fmt: skip
+                        (Measure("g", "last"), "no series 'g'"), (Measure("word"), "a string")):  # fmt: skip
         with pytest.raises(KymographError, match=words):
             measure(run, what)
     assert measure(run, Measure("big")) == math.inf and math.isnan(measure(run, Measure("none")))

@@ -77,6 +77,14 @@ def test_a_mistake_is_one_sentence(words: tuple[str, ...], message: str) -> None
     assert "\n" not in str(error.value)
 
 
+def test_a_mistake_has_no_colours_in_it_where_colours_are_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook `!kymograph` used to answer with escape sequences between the words."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with pytest.raises(KymographError) as error:
+        parsed()
+    assert str(error.value).isprintable()
+
+
 def test_the_help_shows_the_names_and_the_defaults_that_the_dataclass_declares(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as exit_:
         parsed("--help")

@@ -34,3 +34,12 @@ def test_relative_values_start_at_one() -> None:
     found = relative_to_start(panel)
     np.testing.assert_array_equal(found[1:, 0], [1.0, 2.0])
     assert np.isnan(found[:, 1]).all(), "there is no ratio to 0"
+
+
+def test_many_sites_are_numbered_with_whole_numbers() -> None:
+    """Eighteen layers used to be numbered 0.0, 2.5, 5.0."""
+    values = np.geomspace(1.0, 10.0, 36).reshape(1, 1, 2, 18)
+    sites = tuple(f"layer {number}" for number in range(18))
+    labels = {"arm": ("a",), "seed": (1,), "step": (0, 1), "site": sites}
+    figure = kymograph(LabelledArray("x", values, ("arm", "seed", "step", "site"), labels), "title", "norm")
+    assert all(float(tick).is_integer() for tick in figure.axes[0].get_yticks())

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.digits import estimate_text
 from kymograph.lab.arm_numbers import _sibling, arm_numbers
 from kymograph.lab.run import SweepOptions, sweep
+from kymograph.rounding import estimate_text
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
 from tests.studies.bowl import REFERENCE

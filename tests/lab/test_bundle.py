@@ -209,9 +209,9 @@ def test_a_study_that_was_edited_since_or_has_no_run_is_refused(
     monkeypatch.chdir(tmp_path)
     source = Path(__file__).parents[1] / "studies" / "tossing.py"
     Path("tossing.py").write_text(source.read_text() + "EDITED = True\n")
-    with pytest.raises(KymographError, match=r"the code of tossing was edited since its runs were made .*bring back"):
+    with pytest.raises(KymographError, match=r"the code of tossing was edited since its runs were made .*restore"):
         write_bundle(runs, "x.zip", {"tossing": load_with_reference("tossing.py")[1]})
-    with pytest.raises(KymographError, match="holds no run of other; drop its --study"):
+    with pytest.raises(KymographError, match="contains no runs of other; drop its --study"):
         write_bundle(runs, "x.zip", {"other": code()["tossing"]})
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["tossing.py"]
 
@@ -364,7 +364,7 @@ def test_what_is_no_file_is_refused_by_name(runs: Path) -> None:
 @pytest.mark.parametrize("name", ["a\\b.txt", os.fsdecode(b"\xff.txt")])
 def test_a_name_that_no_bundle_can_hold_is_refused(runs: Path, name: str) -> None:
     (runs / name).write_text("x")
-    refused(runs, "is no name for a file in a bundle")
+    refused(runs, "is not a valid file name in a bundle")
 
 
 def test_a_file_that_cannot_be_read_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,6 +452,6 @@ def test_a_record_of_gigabytes_is_not_packed(runs: Path, tmp_path: Path, name: s
     path = next(runs.glob(f"tossing/*/{name}"))
     with path.open("wb") as file:
         file.truncate(8 * 2**30)
-    with pytest.raises(KymographError, match=rf"{name} is larger than any record of ours"):
+    with pytest.raises(KymographError, match=rf"{name} is larger than any record that kymograph writes"):
         write_bundle(runs, tmp_path / "x.zip", code())
     assert not list(tmp_path.glob("*.zip"))

@@ -93,7 +93,7 @@ def test_an_edited_record_shows(runs: Path) -> None:
     path.write_text(path.read_text().replace('"rare_grad_norm": ', '"rare_grad_norm": 1'))
     verdict = by_name(judge(runs))[SPIKES]
     assert verdict.outcome is Outcome.INVALID and "seed 42" in verdict.reason and "edited" in verdict.reason
-    assert by_name(judge(runs))[RARE].reason.startswith("it does not hold"), "other arms are judged as before"
+    assert by_name(judge(runs))[RARE].reason.startswith("the check"), "other arms are judged as before"
 
 
 def test_a_margin_changed_after_the_runs_shows(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +282,7 @@ def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, 
     assert "not judged: another gradient is larger without clipping" in capsys.readouterr().out
     (tmp_path / "empty").mkdir()
     assert call("judge", str(tmp_path / "empty")) == 1
-    assert "holds no run" in capsys.readouterr().err
+    assert "contains no runs" in capsys.readouterr().err
 
 
 def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

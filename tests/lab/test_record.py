@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kymograph.errors import KymographError
 from kymograph.lab.record import flat_settings
 from kymograph.lab.register import register_file
 from kymograph.lab.verify import verify
+from kymograph.live.reading import read_state
 from tests.cli.command import call
 
 CLAIM = """
@@ -72,6 +74,27 @@ def test_a_run_that_is_abandoned_is_missing(tmp_path: Path) -> None:
     assert any("1 have not ended" in str(one) for one in verify(tmp_path) if not one.holds)
 
 
+def test_a_recorded_loop_is_watched_step_by_step_with_its_numbers(tmp_path: Path, monkeypatch: Any) -> None:
+    """It used to be shown as one step of one, and without any number, until it had ended."""
+    from kymograph.studies import active_run
+
+    monkeypatch.setattr(active_run, "TICK_EVERY", -1.0)
+    seen = []
+    with ky.record("mine", arm="low", seed=1, out=tmp_path) as run:
+        for step in run.steps(4):
+            run.log(loss=1 / (step + 1), layers={"first": 1.0})
+            run._heart._beat()
+            (process,) = read_state(tmp_path, time.time()).studies[0].processes
+            seen.append((process.done, process.steps, process.message))
+    assert seen == [(0, 4, ""), (1, 4, "loss 1"), (2, 4, "loss 0.5"), (3, 4, "loss 0.333")]
+    with ky.record("mine", arm="low", seed=2, out=tmp_path) as run:
+        for _ in run.steps(iter(range(2))):
+            run.say("in my own words")
+            run._heart._beat()
+            (process,) = read_state(tmp_path, time.time()).studies[0].processes
+    assert (process.done, process.steps, process.message) == (1, 0, "in my own words")
+
+
 def test_a_failing_run_keeps_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), ky.record("mine", arm="low", seed=2, out=tmp_path):
         _ = 1 / 0
@@ -81,7 +104,7 @@ def test_a_failing_run_keeps_its_traceback(tmp_path: Path) -> None:
 
 def test_a_recorded_run_is_not_overwritten_unawares(tmp_path: Path) -> None:
     loop(tmp_path, "low", 1)
-    with pytest.raises(KymographError, match="is recorded already"):
+    with pytest.raises(KymographError, match="is already recorded"):
         loop(tmp_path, "low", 1)
     loop(tmp_path, "low", 1, if_exists="replace")
     loop(tmp_path, "low", 1, if_exists="replace")
@@ -97,7 +120,7 @@ def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:
     for value in (1.0, 2.0, 3.0):
         run.log(x=value)
     run.finish()
-    with pytest.raises(KymographError, match="has ended already"):
+    with pytest.raises(KymographError, match="has already ended"):
         run.finish()
     (stored,) = ky.Store.open(tmp_path).finished
     assert stored.series["x"].value.tolist() == [1.0, 2.0, 3.0] and stored.series["x"].step.tolist() == [0, 1, 2]
@@ -109,7 +132,7 @@ def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:
         ({"net": object()}, "the setting net is a object"),
         ({"a": {"b": {1, 2}}}, r"the setting a\.b is a set"),
         ({"x": math.nan}, "the setting x is nan"),
-        ({"sizes": [[1]]}, "the setting sizes holds"),
+        ({"sizes": [[1]]}, "the setting sizes cannot be stored"),
         ({1: 2}, "the name of a setting"),
     ],
 )

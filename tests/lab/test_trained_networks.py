@@ -25,7 +25,7 @@ def test_images_of_another_size_or_with_more_classes_are_refused_in_one_sentence
     with pytest.raises(KymographError, match="does not take images of few: mat1 and mat2"):
         trained.check_images(images[..., :4], task, "net.pt")
     richer = dataclasses.replace(task, classes=CLASSES + 1)
-    with pytest.raises(KymographError, match="does not take images of few: it knows 7 classes of 8"):
+    with pytest.raises(KymographError, match="does not take images of few: it distinguishes 7 classes, not 8"):
         trained.check_images(images, richer, "net.pt")
 
 

@@ -64,6 +64,18 @@ def test_every_condition_is_distinguished(tmp_path: Path) -> None:
     json.dumps(state.to_json(), allow_nan=False)
 
 
+def test_progress_counts_the_steps_of_running_runs(tmp_path: Path) -> None:
+    """The bar used to stand still until a whole run had ended."""
+    runs = specs(4)
+    plan(tmp_path, runs)
+    finish(tmp_path, runs[0])
+    beat(tmp_path, runs[1:3], done=25, steps=100)
+    assert only(read_state(tmp_path, time.time())).progress == pytest.approx(1 + 2 * 0.25)
+    beat(tmp_path, runs[1:3], done=25, steps=0)
+    study = only(read_state(tmp_path, time.time()))
+    assert study.progress == 1 and study.processes[0].done == 25, "nobody knows how many steps there are"
+
+
 def test_a_run_that_failed_under_this_very_process_has_failed(tmp_path: Path) -> None:
     runs = specs(2)
     plan(tmp_path, runs)

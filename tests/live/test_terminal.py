@@ -70,6 +70,20 @@ def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:
     assert "\x1b" not in text, "no control character of a file reaches the terminal"
 
 
+def test_a_process_says_that_it_is_starting_until_its_first_step(tmp_path: Path) -> None:
+    runs = specs(2)
+    plan(tmp_path, runs)
+    texts = []
+    for facts in ({"done": 0, "words": ""}, {"done": 1200, "steps": 80_000, "words": ""}, {"done": 7, "steps": 0}):
+        beat(tmp_path, runs[:1], **facts)
+        shown, file = console(False)
+        watch(str(tmp_path), once=True, console=shown)
+        texts.append(file.getvalue())
+    assert "starting" in texts[0] and "starting" not in texts[1]
+    assert "1,200/80,000 (1 %)" in texts[1]
+    assert "7/" not in texts[2] and " 7 " in texts[2], "a loop that does not say how long it is has no share"
+
+
 def test_lines_where_there_is_no_terminal_one_per_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = specs(3)
     plan(tmp_path, runs)

@@ -28,7 +28,7 @@ def test_an_output_that_is_no_tensor_is_named() -> None:
     net = nn.LSTM(2, 2)
     with (
         watching({"memory": net}, {"sum": torch.sum}, {}),
-        pytest.raises(KymographError, match="memory puts out a tuple"),
+        pytest.raises(KymographError, match="memory returns a tuple"),
     ):
         net(torch.ones(1, 2))
 

@@ -36,7 +36,7 @@ def test_a_row_shows_effect_interval_margin_and_what_was_claimed() -> None:
     claimed = re.search(r'class="claimed" x="([\d.]+)"', str(forest_row(absence)))
     assert claimed is not None and float(claimed[1]) == pytest.approx(position(-1.0), abs=0.01)
     assert "mark refuted" in str(forest_row(refuted)) and "mark equivalent" in str(forest_row(equivalent))
-    assert "no effect could be computed" in str(forest_row(invalid))
+    assert "no effect computed" in str(forest_row(invalid))
     rows = [str(forest_row(replace(supported, outcome=one))) for one in Outcome]
     shapes = {
         re.sub(r"^M[\d.]+,[\d.]+", "", path) for row in rows for path in re.findall(r'class="mark.*? d="(.*?)"', row)

@@ -75,5 +75,7 @@ def test_what_is_said_of_random_numbers_is_what_the_studies_declare(tmp_path: Pa
 
     assert "andom" not in runs() and "paired" not in runs()
     assert runs(own="Seeds set all.").endswith(" own: Seeds set all.")
-    assert runs(own="Seeds set all.", other="Seeds set all.").endswith("finished runs. Seeds set all.")
+    both = runs(own="Seeds set all.", other="Seeds set all.")
+    assert both.endswith(" 456. Seeds set all.")
+    assert both.count("42, 123, 456") == 1, "seeds that all studies share are listed once"
     assert all("generators" in study.declaration().methods for study in list_studies())

@@ -8,14 +8,16 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kymograph.digits import number_text
+from kymograph.claims.verdict import Verdicts
 from kymograph.report.assets import template
 from kymograph.report.page import build_page
+from kymograph.rounding import number_text
 from kymograph.runs.store import Store
 from tests.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts
 
@@ -371,6 +373,40 @@ def test_on_paper_there_are_the_summary_and_the_studies_that_were_opened(browser
         assert page.locator("#theme:visible").count() == 0
         over = page.evaluate(OVERPRINTED)
         assert over == []
+
+
+# Cells of the table of claims whose content reaches beyond them, and words that reach beyond their picture.
+SPILLED = """(() => {
+  const beyond = (e, frame) => {
+    const inner = e.getBoundingClientRect(), outer = frame.getBoundingClientRect();
+    return inner.width && (inner.right > outer.right + 1 || inner.left < outer.left - 1);
+  };
+  const cells = [...document.querySelectorAll(".verdicts td.number span")].filter((e) => beyond(e, e.parentElement));
+  const words = [...document.querySelectorAll(".forest svg text.absent")].filter((e) => beyond(e, e.closest("svg")));
+  return [...cells, ...words].map((e) => e.textContent);
+})()"""
+
+
+@pytest.mark.parametrize(("width", "media"), [(1280, "screen"), (390, "screen"), (700, "print")])
+def test_effects_and_words_stay_in_their_cells(browser: Any, tmp_path: Path, width: int, media: str) -> None:
+    """On paper a long interval used to be printed over the number of seeds; "no effect" ran into the next column."""
+    make_runs(tmp_path / "runs")
+    long = [
+        replace(one, effect=-0.03177, interval=(-0.07277, 0.009226)) if one.effect is not None else one
+        for one in make_verdicts()
+    ]
+    assert any(one.effect is None for one in long)
+    path = tmp_path / "report.html"
+    path.write_text(build_page(Store.open(tmp_path / "runs"), Verdicts(tuple(long)), now="2030-01-02 03:04 UTC"))
+    with Visit(browser, path.as_uri(), viewport={"width": width, "height": 900}) as visit:
+        visit.page.emulate_media(media=media)
+        assert visit.page.evaluate(SPILLED) == []
+
+
+def test_the_name_of_a_study_is_not_broken_on_a_phone(browser: Any, address: str) -> None:
+    with Visit(browser, address, viewport={"width": 390, "height": 844}) as visit:
+        for title in visit.page.locator("details.study > summary h2").all():
+            assert title.evaluate("(e) => e.getClientRects().length") == 1
 
 
 # Rows and panels that cover each other.

@@ -72,7 +72,7 @@ DIRECT = ("dfa", "sdfa", "drtp", "dkp", "penalised-dfa")
 @pytest.mark.parametrize("name", [name for name in RULES.names() if name not in DIRECT])
 def test_a_rule_that_hands_out_gradients_has_no_credit_of_its_own(name: str) -> None:
     rule = CASES["resmlp"]().rule(name)
-    with pytest.raises(KymographError, match="hands out the gradient itself"):
+    with pytest.raises(KymographError, match="passes on the gradient itself"):
         rule.credit(torch.zeros(2, 5), 0)
     assert rule.matrices() == []
 

@@ -229,5 +229,5 @@ def test_every_line_of_the_plan_is_true(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FACTS if name not in ON_REPLICAS])
 def test_a_rule_that_serves_no_replicas_says_so(name: str) -> None:
-    with pytest.raises(KymographError, match=r"cut into blocks, which LayerStack is not|LayerStack holds replicas"):
+    with pytest.raises(KymographError, match=r"cut into blocks, which LayerStack is not|LayerStack has replicas"):
         CASES["layer stack"]().rule(name)

@@ -15,8 +15,8 @@ def test_intervals_of_bounded_quantities_stay_inside_their_bounds() -> None:
     numbers = arm_headlines(summaries, ["test_accuracy", "loss"]).numbers
     assert numbers["loss"].high > 1.0 and numbers["test_accuracy"].high == 1.0
     assert numbers["loss"].low == numbers["test_accuracy"].low, "an end that is inside stays where it is"
-    declared = arm_headlines(summaries, ["loss"], {"loss": (0.95, 1.0)}).numbers["loss"]
-    assert declared.interval == (0.95, 1.0)
+    declared = arm_headlines(summaries, ["loss"], {"loss": (0.88, 1.0)}).numbers["loss"]
+    assert declared.interval == (0.88, 1.0)
     values = np.array([[0.9, 0.1], [1.0, 0.2]])
     _, low, high = mean_interval(values, bounds=(0.0, 1.0))
     assert (low >= 0).all() and (high <= 1).all()
@@ -38,7 +38,12 @@ def test_bounds_follow_from_the_name_as_long_as_all_values_are_inside(
     name: str, values: list, bounds: tuple[float, float] | None
 ) -> None:
     assert bounds_of(name, values) == bounds
-    assert bounds_of(name, values, {name: (0.0, 100.0)}) == (0.0, 100.0), "what is declared counts"
+    assert bounds_of(name, values, {name: (-1.0, 100.0)}) == (-1.0, 100.0), "what is declared counts"
+
+
+def test_bounds_that_the_values_contradict_are_none() -> None:
+    """An interval cut at such a bound would not contain its own mean."""
+    assert bounds_of("score", [0.5, 3.0], {"score": (0.0, 1.0)}) is None
 
 
 def test_declared_bounds_survive_being_stored() -> None:

@@ -131,7 +131,7 @@ def test_export_says_what_is_wrong(clipping_store: Store, tmp_path: Path) -> Non
 def test_opening_nothing_says_how_to_make_something(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="no directory"):
         Store.open(tmp_path / "absent")
-    with pytest.raises(KymographError, match="holds no ended run"):
+    with pytest.raises(KymographError, match="contains no completed run"):
         Store.open(tmp_path)
 
 

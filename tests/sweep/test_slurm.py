@@ -128,7 +128,7 @@ def test_options_that_make_no_sense_are_refused(wrong: dict) -> None:
 def test_a_machine_without_slurm_says_so(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = orders_of(study, (1,), tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(KymographError, match="there is no scontrol here; run this where Slurm's commands are"):
+    with pytest.raises(KymographError, match="scontrol was not found; run this where Slurm's commands are installed"):
         Rig("slurm").compute(orders)
 
 

@@ -87,7 +87,7 @@ def test_a_hostile_file_is_one_sentence_and_takes_no_memory(tmp_path: Path, kind
     path = tmp_path / "x.pt"
     path.write_bytes(HOSTILE[kind])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(KymographError, match=r"x\.pt is cut off, or holds more than tensors; nothing in it was run"):
+    with pytest.raises(KymographError, match=r"x\.pt is cut off, or contains more than tensors; nothing in it was"):
         read_pt(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
     assert not Path("/tmp/kymograph-trap").exists()

@@ -249,7 +249,7 @@ def _heard(processes: Sequence[subprocess.Popen[str]]) -> None:
     for process in processes:
         assert process.stdout is not None
         if not process.stdout.readline():
-            raise KymographError("a process of the comparison stopped; run it again with less else going on")
+            raise KymographError("a process of the comparison stopped; run it again when the machine is less busy")
 
 
 def products(rule: str) -> float:

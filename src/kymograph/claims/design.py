@@ -34,7 +34,7 @@ class Design:
 
     def __post_init__(self) -> None:
         if not self.sizes or self.sizes[0] < 1 or any(later <= earlier for earlier, later in pairwise(self.sizes)):
-            raise KymographError("looks are rising numbers of seeds, e.g. 10 15 20")
+            raise KymographError("looks are increasing numbers of seeds, e.g. 10 15 20")
         if self.sequential and self.sizes[0] < LEAST_SEEDS:
             raise KymographError(f"the first look must have at least {LEAST_SEEDS} seeds, not {self.sizes[0]}")
         if len(self.sizes) > MOST_LOOKS:

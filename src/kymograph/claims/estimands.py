@@ -59,7 +59,7 @@ def measure(run: Run, what: Measure) -> float:
         if isinstance(value, str):
             named = {"Infinity": math.inf, "-Infinity": -math.inf}  # how a record's JSON spells them
             if value not in named:
-                raise KymographError(f"the summary {what.name!r} is a text, not a number")
+                raise KymographError(f"the summary {what.name!r} is a string, not a number")
             return named[value]
         if value is not None and not isinstance(value, int | float):
             raise KymographError(f"the summary {what.name!r} is not a number")

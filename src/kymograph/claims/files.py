@@ -54,7 +54,7 @@ def read_claims(path: str | Path) -> list[Claim]:
         return _python_claims(place)
     tables = read_toml(place).get("claim")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise KymographError(f"{place} holds no [[claim]]")
+        raise KymographError(f"{place} contains no [[claim]]")
     return _unlike([_claim(table, place) for table in tables], place)
 
 

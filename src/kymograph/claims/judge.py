@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from kymograph.claims import decide
 from kymograph.claims.claim import ABSENCES, MANIPULATION_CHECK, Check, Claim, Quantity
+from kymograph.claims.display_names import quantity_text, with_labels
+from kymograph.claims.effect_bounds import effect_bounds
 from kymograph.claims.estimands import Run, measure
 from kymograph.claims.hypotheses import direction_sign, size_on_scale
 from kymograph.claims.pairing import CannotDecide, check_pairing, remarks, runs_by_seed
@@ -20,8 +22,8 @@ from kymograph.claims.sequential import stage
 from kymograph.claims.settings import named_settings, setup_label
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.claims.world import World
-from kymograph.digits import number_text
 from kymograph.errors import KymographError
+from kymograph.rounding import number_text
 from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
 from kymograph.statistics.sign_flips import LEAST_SEEDS
@@ -43,10 +45,10 @@ def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[
         )
         for index, decision in zip(members, decisions, strict=True):
             draft, evidence = drafts[index]
-            undecided = evidence is None or decision is None
-            verdicts[index] = (
-                replace(draft, family_size=size) if undecided else _decided(draft, evidence, decision, size)  # type: ignore[arg-type]
-            )
+            if evidence is None or decision is None:
+                verdicts[index] = replace(draft, family_size=size)
+            else:
+                verdicts[index] = _decided(draft, evidence, decision, size, world.declaration.bounds)
     return [verdicts[index] for index in range(len(drafts))]
 
 
@@ -56,7 +58,7 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
     try:
         # Checks come first: where one fails, it is the reason, and not what its failing does to the numbers.
         checks = [_checked(check, world) for check in claim.checks]
-        failed = [f"it does not hold that {check.text}: {check.found}" for check in checks if not check.passed]
+        failed = [f'the check "{check.text}" failed: {check.found}' for check in checks if not check.passed]
         try:
             points, dropped = _points(claim, world)
         except CannotDecide as why:
@@ -94,7 +96,13 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
     return draft, evidence
 
 
-def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decision, family: int) -> Verdict:
+def _decided(
+    draft: Verdict,
+    evidence: decide.Evidence,
+    decision: decide.Decision,
+    family: int,
+    declared_bounds: Mapping[str, tuple[float, float]],
+) -> Verdict:
     claim, points = draft.claim, draft.points
     values = np.array([point.value for point in points])
     left, right = (np.array([getattr(point, side) for point in points]) for side in ("left", "right"))
@@ -109,6 +117,12 @@ def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decisio
     if failing is not None and bound is not None:
         notes.append(failing_note(failing, draft.n, bound))
     bca = bca_interval(values)
+    least, most = effect_bounds(claim, points, declared_bounds)
+
+    def natural_interval(ends: tuple[float, float]) -> tuple[float, float]:
+        low, high = (min(max(_natural(claim, end), least), most) for end in ends)
+        return low, high
+
     tests = evidence.bounds.equivalence > 0
     return replace(
         draft,
@@ -116,9 +130,9 @@ def _decided(draft: Verdict, evidence: decide.Evidence, decision: decide.Decisio
         reason=why,
         notes=tuple(notes),
         effect=_natural(claim, float(values.mean())),
-        interval=_natural_pair(claim, t_interval(values, draft.interval_level)),
-        equivalence_interval=_natural_pair(claim, t_interval(values, 1 - 2 * claim.alpha)),
-        bca=None if bca is None else _natural_pair(claim, bca),
+        interval=natural_interval(t_interval(values, draft.interval_level)),
+        equivalence_interval=natural_interval(t_interval(values, 1 - 2 * claim.alpha)),
+        bca=None if bca is None else natural_interval(bca),
         p=decision.p,
         p_t=float(evidence.t.direction),
         p_flip=float(evidence.flip.direction),
@@ -187,14 +201,15 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
             if claim.diverged == "drop":
                 dropped.append(seed)
                 continue
-            raise CannotDecide(f"{gone[0]} is not finite at seed {seed}: it diverged")
+            raise CannotDecide(f"{quantity_text(gone[0], world.declaration)} is not finite at seed {seed}: it diverged")
         for value, _, quantity in found:
             if math.isnan(value):
-                raise CannotDecide(f"{quantity} is missing at seed {seed}")
+                raise CannotDecide(f"{quantity_text(quantity, world.declaration)} is missing at seed {seed}")
         compared = numbers if isinstance(claim.right, Quantity) else [*numbers, float(claim.right)]
         names = claim.sides if isinstance(claim.right, Quantity) else (*claim.sides, claim.right)
         if claim.scale == "log ratio" and min(compared) <= 0:
-            value, name = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
+            value, one = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
+            name = quantity_text(one, world.declaration) if isinstance(one, Quantity) else "the number compared with"
             raise CannotDecide(f"{name} is {value:g} at seed {seed}, and a ratio needs positive numbers")
         points.append(_point(seed, compared, claim))
     return points, dropped
@@ -240,7 +255,8 @@ def _checked(check: Check, world: World) -> Checked:
     if 0 < len(known) < len(numbers):
         spread += " or missing"
     where = f" at {len(bad)} of {len(values)} seeds" if bad else ""
-    return Checked(check.text, not bad, f"{check.quantity} is {spread}{where}")
+    text = with_labels(check.text, world.declaration)
+    return Checked(text, not bad, f"{quantity_text(check.quantity, world.declaration)} is {spread}{where}")
 
 
 def _natural(claim: Claim, value: float) -> float:
@@ -248,10 +264,6 @@ def _natural(claim: Claim, value: float) -> float:
     if claim.scale != "log ratio":
         return value
     return math.exp(value) if value < 709 else math.inf
-
-
-def _natural_pair(claim: Claim, pair: tuple[float, float]) -> tuple[float, float]:
-    return _natural(claim, pair[0]), _natural(claim, pair[1])
 
 
 def _known(value: float) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kymograph.claims.claim import Claim, Quantity
+from kymograph.claims.display_names import quantity_text
 from kymograph.claims.estimands import Run
 from kymograph.claims.verdict import Checked, Point
 from kymograph.claims.world import World, fits, quantities
@@ -26,31 +27,31 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
     chosen = world.tuned.get(quantity.arm)
     if chosen is not None and chosen.problem:
         raise CannotDecide(chosen.problem)
-    selected = world.selected(quantity)
+    selected, arm = world.selected(quantity), world.declaration.label(quantity.arm)
     if selected.invalid:
         run = min(selected.invalid, key=lambda run: run.seed)
-        raise CannotDecide(f"the run of {run.arm} at seed {run.seed} does not count: {run.failure}")
+        raise CannotDecide(f"the run of {arm} at seed {run.seed} does not count: {run.failure}")
     found: dict[int, Run] = {}
     for one in selected.runs:
         if one.seed in found:
             names = sorted(name for name in one.config if one.config[name] != found[one.seed].config.get(name))
             how = f"they differ in {', '.join(names)}: choose with --where" if names else "keep one of them"
-            raise CannotDecide(f"several runs of {quantity.arm} fit at seed {one.seed}; {how}")
+            raise CannotDecide(f"several runs of {arm} fit at seed {one.seed}; {how}")
         found[one.seed] = one
     missing = sorted({run.seed for run in selected.planned if run.seed not in found})
     if missing:
         raise CannotDecide(
-            f"{len(missing)} of {len(missing) + len(found)} planned runs of {quantity.arm} are missing "
+            f"{len(missing)} of {len(missing) + len(found)} planned runs of {arm} are missing "
             f"(seed {', '.join(map(str, missing[:3]))}{', ...' if len(missing) > 3 else ''})"
         )
     if not found:
         older = world.superseded.get(quantity.arm)
         if older:
-            raise CannotDecide(f"all {len(older)} runs of {quantity.arm} are superseded; run the study again")
+            raise CannotDecide(f"all {len(older)} runs of {arm} are superseded; run the study again")
         lost = [run for run in world.abandoned if fits(run, quantity)]
         if lost:
-            raise CannotDecide(f"all {len(lost)} planned runs of {quantity.arm} were abandoned")
-        raise CannotDecide(f"there is no finished run of {quantity}")
+            raise CannotDecide(f"all {len(lost)} planned runs of {arm} were abandoned")
+        raise CannotDecide(f"there is no finished run of {quantity_text(quantity, world.declaration)}")
     return found
 
 
@@ -108,5 +109,5 @@ def _tuning_remarks(arms: Sequence[str], world: World) -> list[str]:
     for arm in arms:
         one = world.tuned.get(arm)
         if one is not None and one.value is not None:
-            chosen.setdefault(one.tuned.setting, []).append(f"{arm} {one.value}")
+            chosen.setdefault(one.tuned.setting, []).append(f"{world.declaration.label(arm)} {one.value}")
     return [f"{setting} tuned on separate seeds: {', '.join(values)}" for setting, values in chosen.items()]

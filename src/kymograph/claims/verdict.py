@@ -9,7 +9,7 @@ from typing import Any
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.verdict_frames import verdict_dataset, verdict_frame
-from kymograph.digits import estimate_text
+from kymograph.rounding import estimate_text
 from kymograph.runs.files import plain
 from kymograph.runs.markdown import markdown_table
 from kymograph.runs.notebook_table import html_table

@@ -11,6 +11,7 @@ from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.design import Design
 from kymograph.claims.estimands import Run
 from kymograph.runs.arm_settings import ArmSettings
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.files import plain
 from kymograph.runs.spec import RunSpec, canonical_json
 
@@ -101,6 +102,8 @@ class World:
     """How whoever judges chose among the runs by their settings, in words; empty: not at all."""
     tuned: Mapping[str, TunedArm] = field(default_factory=dict)
     """What was chosen for the arms that are tuned, by name."""
+    declaration: Declaration = field(default_factory=lambda: Declaration(""))
+    """What the study calls its arms and numbers, and the ranges that numbers cannot leave."""
 
     def selected(self, quantity: Quantity) -> Selected:
         """Returns the runs that a quantity is about: those with the registered settings, if any was ever planned.

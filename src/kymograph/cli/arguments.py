@@ -222,7 +222,8 @@ def _field_names(kind: Any) -> list[str]:
 
 def _sentence(text: str, program: str) -> str:
     """Returns the message inside tyro's framed error text as one line."""
-    lines = [re.sub(r"[│╭╮╰╯─]", " ", line).strip() for line in text.splitlines()]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)  # colours, which a variable such as FORCE_COLOR asks for
+    lines = [re.sub(r"[│╭╮╰╯─]", " ", line).strip() for line in plain.splitlines()]
     body: list[str] = []
     for line in lines[1:]:
         if re.fullmatch(r"-{5,}", line) or not line:

@@ -49,7 +49,7 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
             if is_file(candidate / f"{TEST}{suffix}"):
                 return candidate, suffix
     raise KymographError(
-        f"{root} holds neither cifar-10-batches-bin nor cifar-10-batches-py; give the directory that holds one of them"
+        f"{root} contains neither cifar-10-batches-bin nor cifar-10-batches-py; give the directory of one of them"
     )
 
 
@@ -136,13 +136,15 @@ def _bytes(path: Path) -> bytes:
 def _binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
     content = np.frombuffer(_bytes(path), np.uint8)
     if len(content) == 0 or len(content) % (PIXELS + 1):
-        raise KymographError(f"{path} is not a CIFAR-10 batch: its size is no multiple of {PIXELS + 1}")
+        raise KymographError(f"{path} is not a CIFAR-10 batch: its size is not a multiple of {PIXELS + 1}")
     rows = content.reshape(-1, PIXELS + 1)
     return rows[:, 1:], _labels(rows[:, 0], path)
 
 
 def _python(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    foreign = KymographError(f"{path} is not a CIFAR-10 batch, or holds more than arrays; nothing in it was run")
+    foreign = KymographError(
+        f"{path} is not a CIFAR-10 batch, or contains more than arrays; nothing in it was executed"
+    )
     content = _bytes(path)
     try:
         batch = read_pickle(content, _makers())
@@ -154,7 +156,7 @@ def _python(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(data, _Array) or data.value is None or not isinstance(labels, list):
         raise foreign
     if data.value.ndim != 2 or data.value.shape[1] != PIXELS or len(labels) != len(data.value) or not labels:
-        raise KymographError(f"{path} holds {data.value.shape} pixels and {len(labels)} labels, not n x {PIXELS} and n")
+        raise KymographError(f"{path} has {data.value.shape} pixels and {len(labels)} labels, not n x {PIXELS} and n")
     if not all(isinstance(label, int) and 0 <= label < 256 for label in labels):
         raise foreign
     return data.value, _labels(np.array(labels, np.uint8), path)

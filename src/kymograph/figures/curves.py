@@ -25,7 +25,7 @@ def draw(store: Store, declaration: Declaration) -> LabFigure:
     """Draws the series that the study declares (or all that have one value a step), mean and interval over seeds."""
     panels = [(display, array) for display in stored_displays(store, declaration) if (array := _curve(store, display))]
     if not panels:
-        raise KymographError(f"no series of {declaration.name} has one value a step to draw over training")
+        raise KymographError(f"no series of {declaration.name} has one value per step to draw over training")
     panels = panels[:MOST_PANELS]
     looks = arm_looks(declaration, store.arms)
     figure, grid = panel_grid(len(panels), (5.2, 3.4), 2, least=2.2)

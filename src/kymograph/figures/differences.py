@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from kymograph.claims.across_settings import ClaimAcrossSettings, across_settings, point_text
-from kymograph.claims.claim import Claim
+from kymograph.claims.display_names import measure_name
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
 from kymograph.figures.outcomes import LOOKS, draw_null_and_margin, effect_label, label_ratios, natural, outcome_key
@@ -48,15 +48,6 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
     return figure
 
 
-def quantity_name(claim: Claim, declaration: Declaration) -> str:
-    """Returns what the claim's number is called: as the study's headline numbers or series have it."""
-    measure = claim.left.measure
-    if measure.reduce is None:
-        return declaration.headlines.get(measure.name, measure.name)
-    units = [one.unit for one in declaration.series if one.series == measure.name]
-    return str(measure).replace(measure.name, units[0]) if units else str(measure)
-
-
 def _panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings, declaration: Declaration) -> None:
     """Draws one claim: dots above, the effect with its interval below, in a row per setting."""
     claim = group.verdicts[0].claim
@@ -76,7 +67,7 @@ def _panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings, declaratio
     axes.grid(False, axis="y")
     if not any(verdict.points for verdict in group.verdicts):
         axes.set_xticks([])
-    axes.set_xlabel(effect_label(claim, quantity_name(claim, declaration)))
+    axes.set_xlabel(effect_label(claim, measure_name(claim.left.measure, declaration)))
     last = group.verdicts[-1]
     alone = f"\n{last.outcome}, n = {last.n}" if not group.settings else ""
     axes.set_title("\n".join(textwrap.wrap(group.name, 44)) + alone)

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from kymograph.claims.across_settings import ClaimAcrossSettings, across_settings, point_text
+from kymograph.claims.display_names import measure_name
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
-from kymograph.figures.differences import quantity_name
 from kymograph.figures.layout import wrap_labels
 from kymograph.figures.outcomes import LOOKS, draw_null_and_margin, effect_label, label_ratios, outcome_key
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
@@ -131,7 +131,7 @@ def _panel(
     axes.set_xticks(positions, [str(value) for value in values])
     axes.minorticks_off()
     axes.set_xlabel(setting)
-    axes.set_ylabel(effect_label(first, quantity_name(first, declaration)))
+    axes.set_ylabel(effect_label(first, measure_name(first.left.measure, declaration)))
     counts = sorted({verdict.n for verdict in verdicts})
     n = f"n = {counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "")
     title = textwrap.wrap(claim.name, 40)

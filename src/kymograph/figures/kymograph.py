@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
 from kymograph.figures.colour_range import colour_values
@@ -38,7 +39,7 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:
-        raise KymographError(f"no series of {declaration.name} has several sites and steps, as a kymograph needs")
+        raise KymographError(f"no series of {declaration.name} has several sites and steps, which a kymograph needs")
     several = [pair for pair in sited if len(pair[1].labels["site"]) > 1]  # one site is a curve, not a map
     display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)
@@ -132,6 +133,8 @@ def kymograph(
         axes.set_ylabel(mathtext(sites))
         if len(names) <= MOST_NAMES:
             axes.set_yticks(range(len(names)), [mathtext(str(name)) for name in names])
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # sites are counted
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
         grid[last, column].set_xlabel(time)

@@ -164,7 +164,7 @@ def choose_look(style: str | None = None, venue: str | None = None) -> Look:
     if venue is None:
         return LOOKS[name]
     if name != "paper":
-        raise KymographError(f"a venue prints papers; drop the venue or the style {name!r}")
+        raise KymographError(f"a venue is for papers; drop the venue or the style {name!r}")
     return _at_venue(venue)
 
 

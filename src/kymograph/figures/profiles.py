@@ -34,7 +34,7 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["site"]) > 1]
     if not sited:
-        raise KymographError(f"no series of {declaration.name} has several sites, as a profile needs")
+        raise KymographError(f"no series of {declaration.name} has several sites, which a profile needs")
     display, array = min(sited, key=lambda pair: "profile" not in pair[0].forms)  # sites need not be layers
     moments = moments_of(array)
     everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)

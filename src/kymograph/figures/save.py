@@ -75,7 +75,9 @@ def _laid_out(figure: Figure) -> Iterator[Bbox]:
     """
     engine = figure.get_layout_engine()
     with settings(figure.look) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
-        figure.draw_without_rendering()
+        if engine is not None and figure.axes:
+            with contextlib.suppress(ValueError):  # as `Figure.draw` does: a figure of no size cannot be laid out
+                engine.execute(figure)  # not a whole drawing, which would be thrown away
         # Not "none", which leaves a placeholder for which every format would be drawn twice.
         with matplotlib.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
             figure.set_layout_engine(None)

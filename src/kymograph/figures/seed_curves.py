@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -73,11 +73,12 @@ def seed_curves(
     curve is thinned to ``bins`` points. Without ``each_seed`` single seeds are not drawn, as where they are all spikes.
     Bands stay within ``bounds``.
     """
+    line: Any = (0, tuple(dash)) if dash else "-"
     values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
     present = ~np.isnan(values).all(axis=1)
     values, seeds = values[present], tuple(seed for seed, here in zip(seeds, present, strict=True) if here)
     if not len(values):
-        axes.plot([], [], color=colour, label=f"{name} (no value)")
+        axes.plot([], [], color=colour, linestyle=line, label=f"{name} (no value)")
         return
     inside = ~np.isnan(values).all(axis=0)
     names = None if sites is None else {position: str(sites[int(position)]) for position in x[inside].tolist()}
@@ -86,7 +87,8 @@ def seed_curves(
     else:
         x, values = x[inside], values[:, inside]
     if log and not (values > 0).any():
-        axes.plot([], [], color=colour, label=f"{name} (n = {len(seeds)}; exactly 0, not on this scale)")
+        label = f"{name} (n = {len(seeds)}; exactly 0, not on this scale)"
+        axes.plot([], [], color=colour, linestyle=line, label=label)
         _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)), names)
         return
     shown = np.where(values > 0, values, np.nan) if log else values
@@ -107,7 +109,7 @@ def seed_curves(
         low, high = np.clip(low, *bounds), np.clip(high, *bounds)
     drawn = np.where(mean > 0, mean, np.nan) if log else mean
     axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
-              linestyle=(0, tuple(dash)) if dash else "-", label=f"{name} (n = {len(seeds)})")  # fmt: skip
+              linestyle=line, label=f"{name} (n = {len(seeds)})")  # fmt: skip
     if len(seeds) > 1:
         axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
     lines = dict(zip(seeds, values, strict=True))

@@ -11,6 +11,7 @@ from kymograph.figures.arm_looks import ArmLook
 from kymograph.figures.log_axes import set_log_y
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.stored import StoredRun
 
 
@@ -39,7 +40,8 @@ def sweep_curves(
         columns = zip(positions, values.T, strict=True)
         lost = [f"{position:g}" for position, column in columns if not np.isfinite(column).any()]
         label = f"{look.label}, not finite at {', '.join(lost)}" if lost else look.label
-        seed_curves(figure, axes, panel, label, positions, values, seeds, look.hex, log, marker="o", dash=look.dashes)
+        seed_curves(figure, axes, panel, label, positions, values, seeds, look.hex, log, marker="o",
+                    dash=look.dashes, bounds=bounds_of(key, values))  # fmt: skip
     if log:
         set_log_y(axes)
     axes.set_xscale("log")

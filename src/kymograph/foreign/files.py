@@ -116,11 +116,11 @@ def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]
             raise KymographError(f"{path} is a socket or a device, not a file; it was not read") from None
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
     except ValueError:  # a null byte
-        raise KymographError(f"{str(path)!r} is no name of a file") from None
+        raise KymographError(f"{str(path)!r} is not a valid file name") from None
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            kind = next((words for is_kind, words in _KINDS.items() if is_kind(found.st_mode)), "no regular file")
+            kind = next((words for is_kind, words in _KINDS.items() if is_kind(found.st_mode)), "not a regular file")
             raise KymographError(f"{path} is {kind}, not a file; it was not read")
         if found.st_size > limit:
             raise KymographError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from kymograph.digits import estimate_text
+from kymograph.rounding import estimate_text
 from kymograph.runs.headlines import HeadlineNumber, arm_headlines, headline_number, is_number
 from kymograph.runs.markdown import markdown_table
 from kymograph.runs.stored import StoredRun

@@ -115,7 +115,7 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
                 continue
             inside = path.relative_to(root).as_posix()
             if "\\" in inside or not _is_text(inside):
-                raise KymographError(f"{inside!r} is no name for a file in a bundle; rename it or move it away")
+                raise KymographError(f"{inside!r} is not a valid file name in a bundle; rename it or move it away")
             found[inside] = _source(path)
     return found
 
@@ -144,7 +144,7 @@ def _source(path: Path) -> _Source:
     if not stat.S_ISREG(facts.st_mode):
         raise KymographError(f"{path} is not a file; move it away, and bundle again")
     if facts.st_size > (_MOST_MANIFEST if path.suffix in (".json", ".jsonl") else MAX_TENSORS):
-        raise KymographError(f"{path} is larger than any record of ours; move it away, and bundle again")
+        raise KymographError(f"{path} is larger than any record that kymograph writes; move it away, and bundle again")
     return _Source(path, facts.st_size, facts.st_mtime_ns)
 
 
@@ -181,7 +181,7 @@ def _written(target: Path) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise KymographError(f"cannot write {target}: {error.strerror}; choose another place") from None
+        raise KymographError(f"cannot write {target}: {error.strerror}; choose another path") from None
 
 
 def _pack(file: IO[bytes], files: Mapping[str, _Source], facts: Mapping[str, Any]) -> str:
@@ -259,10 +259,10 @@ def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > _MOST_FILES or sum(info.file_size for info in members) > _MOST_BYTES:
-            raise KymographError(f"{path} is larger than any bundle of ours; it was not unpacked")
+            raise KymographError(f"{path} is larger than any bundle that kymograph writes; it was not unpacked")
         sealed = _hash_before_seal(file) == file.read()  # of an archive at least: gigabytes of nothing take long too
         if bundle.getinfo(MANIFEST).file_size > _MOST_MANIFEST:
-            raise KymographError(f"the manifest of {path} is larger than any of ours; it was not read")
+            raise KymographError(f"the manifest of {path} is larger than any that kymograph writes; it was not read")
         content = bundle.read(MANIFEST)
         manifest = parse_json(content)
         if manifest["schema"] > SCHEMA:

@@ -184,11 +184,11 @@ def summary_of(returned: Any, what: str) -> dict[str, Any]:
     found = {}
     for key, value in returned.items():
         if not isinstance(key, str):
-            raise KymographError(f"{what} returned {key!r} as the name of a number; names are texts")
+            raise KymographError(f"{what} returned {key!r} as the name of a number; names are strings")
         plain = value.item() if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)) else value
         if plain is not None and not isinstance(plain, str | int | float | bool):
             raise KymographError(
-                f"{what} returned {key!r} as a {type(value).__name__}; a summary has numbers, texts and None (missing)"
+                f"{what} returned {key!r} as a {type(value).__name__}; a summary has numbers, strings and None"
             )
         found[key] = plain
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kymograph.digits import estimate_text
+from kymograph.rounding import estimate_text
 from kymograph.runs.headlines import HeadlineNumber, arm_headlines
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study

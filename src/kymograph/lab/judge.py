@@ -55,7 +55,7 @@ def judge(
     evidence = gather(runs)
     if not (evidence.finished or evidence.planned or evidence.invalid):
         root = evidence.root
-        raise KymographError(f"{root} holds no run; make some with `kymograph run STUDY --out {root}`")
+        raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --out {root}`")
     where = dict(where or {})
     evidence = choose(evidence, where, only)
     own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
@@ -100,7 +100,7 @@ def judge(
         decided = {verdict.claim.name for verdict in verdicts}
         facts = {"own_not_asked": [claim.name for claim in own if claim.name not in decided]}
         if not verdicts:
-            raise KymographError(f"no run fits any of {counted(len(own), 'claim')}; look at their study, arm and where")
+            raise KymographError(f"no run fits any of {counted(len(own), 'claim')}; check their study, arm and where")
     return Verdicts(tuple(verdicts), facts)
 
 
@@ -246,4 +246,5 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         bookkeeping=declaration.bookkeeping,
         abandoned=[run for run in evidence.history.planned.values() if run.study == name and run.id in given_up],
         tuned=tuned,
+        declaration=declaration,
     )

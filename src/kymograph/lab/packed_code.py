@@ -72,7 +72,7 @@ def stage_code(
     notes: list[str] = []
     for name, code in codes.items():
         if name not in archive.studies:
-            raise KymographError(f"{archive.root} holds no run of {name}; drop its --study")
+            raise KymographError(f"{archive.root} contains no runs of {name}; drop its --study")
         if code.user_defined:
             facts["studies"][name] = _staged_study(directory, name, code, archive.declarations.get(name))
     for name in archive.studies:
@@ -92,7 +92,7 @@ def stage_code(
             facts["studies"][name] = None  # a built-in study, which needs no code but its parts
     problems = list(code_problems(directory, facts, archive.declarations))
     if problems:
-        raise KymographError(f"{problems[0]}; bring back the code of then, or run the study again")
+        raise KymographError(f"{problems[0]}; restore the code that made them, or run the study again")
     return facts, notes
 
 
@@ -102,7 +102,7 @@ def _staged_study(directory: Path, name: str, code: CodeReference, declared: Dec
     if declared is not None and declared.source != source:
         raise KymographError(
             f"the code of {name} was edited since its runs were made (source {declared.source} is now {source}); "
-            "bring back the code of then, or run the study again"
+            "restore the code that made them, or run the study again"
         )
     _copy(files, directory / CODE / slug(name))
     return {"name": code.name, "module": code.dotted_name(), "is_file": bool(code.file), "source": source}

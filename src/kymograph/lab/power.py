@@ -19,8 +19,8 @@ from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
 from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_values, size_on_scale
 from kymograph.claims.reasons import margin_text
-from kymograph.digits import estimate_text, number_text
 from kymograph.errors import KymographError
+from kymograph.rounding import estimate_text, number_text
 from kymograph.statistics.power import WORLDS, normal_samples
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 from kymograph.studies.loading import registered_study

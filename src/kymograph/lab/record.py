@@ -16,7 +16,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -57,7 +57,7 @@ class RecordedRun(ActiveRun):
         self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
         self._started = time.perf_counter()
         self._ended = False
-        self._heart = Heartbeat(root, Stack((spec,), (True,), 1), _Quiet())
+        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), _Quiet())
         directory = root / f"{spec.directory}.part"
         make_directory(directory)
         identity = {"run": spec.id, "program": program}
@@ -75,10 +75,16 @@ class RecordedRun(ActiveRun):
         else:
             self._fail(error)
 
+    def steps(self, over: Any) -> Iterator[Any]:
+        """Yields as `ActiveRun.steps` does; how many steps there are is shown where the run is watched."""
+        count = over if isinstance(over, int) else len(over) if isinstance(over, Sized) else 0
+        self._heart.expect(self.step + count if count else 0)
+        return super().steps(over)
+
     def finish(self) -> None:
         """Writes the record; for a notebook, where no ``with`` block ends. Nothing can be logged afterwards."""
         if self._ended:
-            raise KymographError("the run has ended already")
+            raise KymographError("the run has already ended")
         try:
             series = self.end()
             result = RunResult(series, summary_of(dict(self.summary), "run.summary"), notes=tuple(self.notes))
@@ -187,8 +193,8 @@ def record(
             return ExistingRun(spec, choose_device(device))
         if if_exists == "error":
             raise KymographError(
-                f"{study}, {arm}, seed {seed} is recorded already in {root}; go past it with if_exists='skip', or "
-                "record it anew with if_exists='replace'"
+                f"{study}, {arm}, seed {seed} is already recorded in {root}; skip it with if_exists='skip', or "
+                "record it again with if_exists='replace'"
             )
         log_replaced(root, spec)
     _note_other_seed(root, study, seed)
@@ -217,13 +223,13 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     found: dict[str, Any] = {}
     for name, value in config.items():
         if not isinstance(name, str) or not name:
-            raise KymographError(f"the name of a setting is a text, not {name!r}")
+            raise KymographError(f"the name of a setting is a string, not {name!r}")
         place = f"{prefix}{name}"
         if isinstance(value, Mapping):
             found |= flat_settings(value, f"{place}.")
         elif isinstance(value, list | tuple):
             if not all(isinstance(one, _SCALARS) for one in value):
-                raise KymographError(f"the setting {place} holds what cannot be stored; settings are texts and numbers")
+                raise KymographError(f"the setting {place} cannot be stored; its items must be strings or numbers")
             found[place] = list(value)
         elif isinstance(value, _SCALARS):
             if isinstance(value, float) and value - value != 0:

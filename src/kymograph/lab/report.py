@@ -20,7 +20,7 @@ def write_report(
     runs = [run for run in archive.store if only is None or run.id in only]
     if not runs:
         root = archive.root
-        raise KymographError(f"{root} holds no run that can be read; make some with `kymograph run STUDY --out {root}`")
+        raise KymographError(f"{root} contains no readable run; make some with `kymograph run STUDY --out {root}`")
     return write_page(
         Store(runs, archive.root),
         verdicts,

@@ -105,7 +105,7 @@ def sweep_choice(reference: str | Study, choice: SweepChoice, options: SweepOpti
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
     """Returns explicit seeds, or the first ``n_seeds`` of the fixed list; raises if the choice makes no sense."""
     if seeds is not None and n_seeds is not None:
-        raise KymographError("give either seeds or n_seeds, not both")
+        raise KymographError("give seeds or n_seeds, not both")
     if seeds is None:
         count = DEFAULT_SEEDS if n_seeds is None else n_seeds
         if count < 1:

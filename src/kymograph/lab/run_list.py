@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kymograph.digits import number_text
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import is_number
 from kymograph.runs.names import STATUSES, NamedRun
@@ -45,7 +45,7 @@ def choose_runs(
             raise KymographError(f"no run has a setting {name!r}{did_you_mean(name, known)}")
         chosen = [run for run in chosen if name in run.settings and run.settings[name] == value]
     if status is not None and status not in STATUSES:
-        raise KymographError(f"a run is never {status!r}{did_you_mean(status, STATUSES)}")
+        raise KymographError(f"there is no run status {status!r}{did_you_mean(status, STATUSES)}")
     return [run for run in chosen if (not seeds or run.seed in seeds) and status in (None, run.status)]
 
 

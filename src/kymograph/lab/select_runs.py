@@ -61,7 +61,7 @@ def _whole(archive: Archive) -> Store:
         root = archive.root
         if archive.damaged:
             raise KymographError(archive.damaged[0].error)
-        raise KymographError(f"{root} holds no ended run; make some with `kymograph run STUDY --out {root}`")
+        raise KymographError(f"{root} contains no completed run; make some with `kymograph run STUDY --out {root}`")
     name_unread(archive)
     return archive.store
 

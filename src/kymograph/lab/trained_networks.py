@@ -66,7 +66,7 @@ class Trained:
             reason = str(error).splitlines()[0]
             raise KymographError(f"{path} does not take images of {task.name}: {reason}") from None
         if classes < task.classes:
-            counted = f"it knows {classes} classes of {task.classes}"
+            counted = f"it distinguishes {classes} classes, not {task.classes}"
             raise KymographError(f"{path} does not take images of {task.name}: {counted}")
 
 
@@ -92,7 +92,7 @@ def load(
         raise KymographError(f"there is no checkpoint {file}")
     numbers = [*trained.net.parameters(), *trained.feedback]
     if not all(bool(tensor.isfinite().all()) for tensor in numbers):
-        raise KymographError(f"{file} holds numbers that are not finite; nothing can be measured on such a network")
+        raise KymographError(f"{file} contains numbers that are not finite; such a network cannot be measured")
     return trained.to(device)
 
 
@@ -171,7 +171,7 @@ def _accuracy(value: Any, path: Path) -> float | None:
 
 def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:
     """Builds the residual MLP that a state dict describes, whatever its layers inside a block are called."""
-    wrong = KymographError(f"{path} does not hold the script's residual MLP (embed, blocks, out_ln, out_head)")
+    wrong = KymographError(f"{path} does not contain the script's residual MLP (embed, blocks, out_ln, out_head)")
     if not all(isinstance(tensor, Tensor) for tensor in state.values()):
         raise wrong
     parts: dict[str, list[Tensor]] = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kymograph.claims.tuning import Choice
-from kymograph.digits import number_text
 from kymograph.lab.tune import Tuning
+from kymograph.rounding import number_text
 
 
 def tuning_lines(tuning: Tuning) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kymograph.digits import number_text
 from kymograph.report.variance_sources import ALL, ArmSpread, SourceSpread, about_all, conclusion
+from kymograph.rounding import number_text
 
 HEADER = ("", "n", "sd", "95 % interval", f"share of {ALL}", "95 % interval")
 NOTES = (

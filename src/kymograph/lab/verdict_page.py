@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.digits import estimate_text, number_text
 from kymograph.lab.arm_numbers import arm_numbers
 from kymograph.report.verdict_table import count_text
+from kymograph.rounding import estimate_text, number_text
 from kymograph.runs.archive import Archive
 from kymograph.runs.headlines import HeadlineNumber
 from kymograph.runs.log import SHORT

@@ -41,7 +41,7 @@ def verify(
     """
     archive = Archive.open(root).checked()
     if not archive.store.runs and not archive.damaged:
-        raise KymographError(f"{root} holds no run; name a directory of runs")
+        raise KymographError(f"{root} contains no runs; name a directory of runs")
     history = History(archive.log)
     findings = [_log(archive), *_records(archive), _heads(archive), *_plans(archive, history)]
     findings += [*_declarations(archive, history), *_designs(archive, history)]

@@ -113,7 +113,7 @@ def remaining_seconds(
     A process needs as long for each remaining step as for each step so far. A run that has not been started takes as
     long as the runs of its arm did, or else as any run, finished or running.
     """
-    rates = [(beat.updated - beat.started) / beat.done if beat.done > 0 else None for beat in beats]
+    rates = [(beat.updated - beat.started) / beat.done if beat.done > 0 and beat.steps else None for beat in beats]
     known = [rate * beat.steps / max(len(beat.runs), 1) for rate, beat in zip(rates, beats, strict=True) if rate]
     every = [seconds for arm in took for seconds in arm] or known
     if not every:

@@ -121,7 +121,15 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
         arms=tuple(_arm(declaration, label, members, looks) for label, members in groups.items()),
         superseded=len(found) - len(runs),
         notes=tuple(notes),
+        progress=_progress(counts, [beat for beat in beats if beat.alive], runs),
     )
+
+
+def _progress(counts: RunCounts, beats: Sequence[Beat], runs: Sequence[RunState]) -> float:
+    """Returns how many runs are done, whole ones and the shares of those that are running."""
+    running = {run.id for run in runs if run.condition == "running"}
+    shares = [len(running & set(beat.runs)) * min(beat.done / beat.steps, 1.0) for beat in beats if beat.steps]
+    return counts.finished + counts.failed + sum(shares)
 
 
 def _declaration_of(directory: Path, name: str, notes: list[str]) -> Declaration:
@@ -216,7 +224,7 @@ def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
         runs=len(beat.runs),
         arms=tuple(dict.fromkeys(run.arm for run in members)),
         seeds=tuple(dict.fromkeys(run.seed for run in members)),
-        done=min(beat.done, beat.steps),
+        done=min(beat.done, beat.steps) if beat.steps else beat.done,
         steps=beat.steps,
         message=beat.words,
         started=beat.started,

@@ -44,6 +44,7 @@ class ProcessState:
     done: int
     """Steps done, of all the runs together."""
     steps: int
+    """All steps of the runs; 0 if nobody knows how many there are."""
     message: str
     """What the training code last reported."""
     started: float
@@ -93,6 +94,8 @@ class StudyState:
     """Runs of an earlier version or source of the study, planned or stored; they count nowhere else."""
     notes: tuple[str, ...]
     """Files of the study that cannot be read, and why."""
+    progress: float = 0.0
+    """How many runs are done, those that are running counted by the steps that they have taken."""
 
     @property
     def ended(self) -> bool:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kymograph.digits import number_text
 from kymograph.live.reading import check_directory
 from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.live.watcher import Watcher
+from kymograph.rounding import number_text
 from kymograph.wording import format_duration
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _study(study: StudyState, now: float, width: int) -> list:
 
     counts = study.counts
     head = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=max(counts.planned, 1), completed=counts.finished + counts.failed, width=20)
+    bar = ProgressBar(total=max(counts.planned, 1), completed=study.progress, width=20)
     head.add_row(_text(study.name, style="bold"), bar, _text(format_progress(study)))
     parts: list = [head]
     if study.processes:
@@ -191,10 +191,26 @@ def _process_table(processes: Sequence[ProcessState], now: float) -> Table:
     for column in ("  running", "steps", "for", "last message"):
         table.add_column(column, header_style="dim", overflow="fold")
     for process in processes:
-        share = f"{process.done}/{process.steps} ({100 * process.done // max(process.steps, 1)} %)"
         since = format_duration(max(now - process.started, 0)) if process.alive else "ended"
-        table.add_row(_text(f"  {format_runs(process)}"), share, since, _text(process.message))
+        table.add_row(
+            _text(f"  {format_runs(process)}"),
+            format_steps(process),
+            since,
+            _text(process.message or starting(process)),
+        )
     return table
+
+
+def format_steps(process: ProcessState) -> str:
+    """Returns how many steps are done, of how many if that is known."""
+    if not process.steps:
+        return f"{process.done:,}"
+    return f"{process.done:,}/{process.steps:,} ({100 * process.done // process.steps} %)"
+
+
+def starting(process: ProcessState) -> str:
+    """Returns what to say of a process that has not said anything yet: that it is starting, until its first step."""
+    return "starting" if process.alive and not process.done else ""
 
 
 def format_runs(process: ProcessState) -> str:

@@ -16,12 +16,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from kymograph.digits import number_text
 from kymograph.errors import KymographError
 from kymograph.figures.mathematics import html_mathematics
 from kymograph.live.reading import check_directory
 from kymograph.live.watcher import Watcher
 from kymograph.report.assets import arm_colours, template
+from kymograph.rounding import number_text
 from kymograph.wording import format_duration
 
 if TYPE_CHECKING:

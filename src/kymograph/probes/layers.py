@@ -153,6 +153,6 @@ def _refuse(name: str, parameter: nn.Parameter) -> None:
     if isinstance(parameter, nn.parameter.UninitializedParameter):
         raise KymographError(f"{name} has no weights yet; run one forward pass before you attach a probe")
     if parameter.is_meta:
-        raise KymographError(f"{name} is on the meta device and holds no numbers; give it weights first")
+        raise KymographError(f"{name} is on the meta device and has no numbers; give it weights first")
     if type(parameter.data).__name__ == "DTensor":
         raise KymographError(f"the weights of {name} are sharded over processes, which a probe cannot measure yet")

@@ -180,7 +180,7 @@ class ModuleProbe:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state` of a probe on the same network returned."""
         if list(state["quantities"]) != list(self.names) or len(state["layers"]) != len(self._hooks):
-            raise KymographError("the state is of a probe that read other quantities, or other layers")
+            raise KymographError("the state belongs to a probe of other quantities or layers")
         self._table.load_state(state["readings"])
         self.schedule.load_state(state["schedule"])
         for (_, hook), saved in zip(self._hooks, state["layers"], strict=True):

@@ -44,7 +44,7 @@ def watching(
         def forward_hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
             if not isinstance(output, Tensor):
                 kind = type(output).__name__
-                raise KymographError(f"{name} puts out a {kind}, not a tensor; watch a module whose output is one")
+                raise KymographError(f"{name} returns a {kind}, not a tensor; watch a module that returns one")
             readings.outputs[name] = {key: reduce(output.detach()) for key, reduce in outputs.items()}
             if output.requires_grad and gradients:
                 output.register_hook(backward_hook)

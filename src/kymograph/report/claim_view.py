@@ -10,13 +10,13 @@ from typing import Any
 from markupsafe import Markup
 
 from kymograph.claims.claim import Claim, Quantity
+from kymograph.claims.display_names import quantity_text, side_names
 from kymograph.claims.verdict import Verdict, deciding_limits, decisive_p, effect_text, p_text, settings_text
-from kymograph.digits import number_text, telling_digits
-from kymograph.figures.names import quantity_text, side_names
 from kymograph.report.chart import table_data
 from kymograph.report.dot_plot import dot_plot, equivalence_level, spread_out
 from kymograph.report.forest import forest_row, in_margins
 from kymograph.report.svg import number
+from kymograph.rounding import number_text, telling_digits
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.spec import slug
 

@@ -11,6 +11,7 @@ import math
 from markupsafe import Markup
 
 from kymograph.claims.claim import ABSENCES, Claim
+from kymograph.claims.hypotheses import direction_sign
 from kymograph.claims.verdict import Verdict, effect_text
 from kymograph.report.svg import Frame, element, picture
 
@@ -34,11 +35,6 @@ def in_margins(claim: Claim, value: float) -> float:
     return direction_sign(claim) * size / (margin or 1.0)
 
 
-def direction_sign(claim: Claim) -> int:
-    """Returns -1 for a claim that something is less, or not greater; 1 for the others."""
-    return -1 if claim.direction in ("less", "not greater") else 1
-
-
 def has_margin(claim: Claim) -> bool:
     """Returns whether the claim states how large an effect must be."""
     return claim.margin != (1.0 if claim.scale == "log ratio" else 0.0)
@@ -53,6 +49,11 @@ def position(margins: float) -> float:
 def forest_row(verdict: Verdict) -> Markup:
     """Returns one row: what was claimed, shaded; the margin; no effect; the effect with its 95 % interval."""
     claim, middle = verdict.claim, HEIGHT / 2
+    outcome = str(verdict.outcome).lower()
+    label = f"{claim.name}: {verdict.outcome}, effect {effect_text(verdict, typeset=True) or 'unknown'}"
+    if verdict.effect is None or math.isnan(in_margins(claim, verdict.effect)):
+        words = element("text", "no effect computed", class_="absent", x=WIDTH / 2, y=middle + 4, text_anchor="middle")
+        return picture(Frame(width=WIDTH, height=HEIGHT), label, words)
     parts: list[object] = []
     if has_margin(claim):
         low, high = _claimed(claim)
@@ -65,11 +66,6 @@ def forest_row(verdict: Verdict) -> Markup:
             element("rect", class_="claimed", x=position(0.0), y=0, width=WIDTH - position(0.0), height=HEIGHT)
         )
     parts.append(element("line", class_="none", x1=position(0.0), x2=position(0.0), y1=0, y2=HEIGHT))
-    outcome = str(verdict.outcome).lower()
-    label = f"{claim.name}: {verdict.outcome}, effect {effect_text(verdict, typeset=True) or 'unknown'}"
-    if verdict.effect is None or math.isnan(in_margins(claim, verdict.effect)):
-        parts.append(element("text", "no effect could be computed", class_="absent", x=position(0.0) + 8, y=middle + 4))
-        return picture(Frame(width=WIDTH, height=HEIGHT), label, *parts)
     ends = sorted(in_margins(claim, end) for end in verdict.interval or () if not math.isnan(end))
     if len(ends) == 2:
         first, last = map(position, ends)

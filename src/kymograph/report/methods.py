@@ -46,17 +46,19 @@ def methods(
 
 def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
     sentences = []
+    seeds = {study: tuple(sorted(store.select(study).seeds)) for study in declarations}
+    shared = len(seeds) > 1 and len(set(seeds.values())) == 1
     for study in declarations:
         mine = store.select(study)
-        seeds = sorted(mine.seeds)
-        more = f" and {len(seeds) - MOST_SEEDS} more" if len(seeds) > MOST_SEEDS else ""
-        listed = ", ".join(map(str, seeds[:MOST_SEEDS])) + more
+        listed = "" if shared else f" ({_listed(seeds[study])})"
         sentences.append(
-            f"{study}: {counted(len(mine.arms), 'arm')}, {counted(len(seeds), 'seed')} ({listed}), "
+            f"{study}: {counted(len(mine.arms), 'arm')}, {counted(len(seeds[study]), 'seed')}{listed}, "
             f"{counted(len(mine.finished), 'finished run')}"
             + (f" and {len(mine.failed)} failed" if mine.failed.runs else "")
             + "."
         )
+    if shared:
+        sentences.append(f"All studies used the seeds {_listed(next(iter(seeds.values())))}.")
     for study, one in declarations.items():
         by_rule: dict[str, list[str]] = {}
         for arm, rule in one.tuned.items():
@@ -70,6 +72,11 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
         owners = [study for study, one in declarations.items() if one.methods == text]
         sentences.append(text if len(owners) == len(declarations) else f"{', '.join(owners)}: {text}")
     return " ".join(sentences)
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    more = f" and {len(seeds) - MOST_SEEDS} more" if len(seeds) > MOST_SEEDS else ""
+    return ", ".join(map(str, seeds[:MOST_SEEDS])) + more
 
 
 def _statistics(verdicts: Verdicts) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-from kymograph.digits import number_text
 from kymograph.figures.mathematics import svg_mathematics
+from kymograph.rounding import number_text
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -33,7 +33,7 @@ def _attribute(value: object) -> object:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Returns a number as the page writes it (`kymograph.digits`)."""
+    """Returns a number as the page writes it (`kymograph.rounding`)."""
     return number_text(value, digits, typeset=True)
 
 

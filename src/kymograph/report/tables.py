@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kymograph.digits import estimate_text
+from kymograph.rounding import estimate_text
 from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import headline_number

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from kymograph.claims.verdict import p_text
-from kymograph.digits import number_text
 from kymograph.figures.scales import spans_decades
+from kymograph.rounding import number_text
 from kymograph.runs.headlines import is_number
 from kymograph.runs.spec import canonical_json
 from kymograph.runs.stored import StoredRun

@@ -113,7 +113,7 @@ class Rule(nn.Module, ABC):
         self.__dict__["net"] = net  # past `nn.Module.__setattr__`, which would make it a part of the rule
         chosen = loss if loss is not None else usual_loss(net)
         if chosen is None:
-            raise KymographError(f"{type(net).__name__} has no usual loss; name one of kymograph.rules.losses")
+            raise KymographError(f"{type(net).__name__} has no default loss; name one of kymograph.rules.losses")
         self.loss = chosen
         self.following = FollowedOptimizer()
 
@@ -126,7 +126,7 @@ class Rule(nn.Module, ABC):
 
     def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns what the rule hands to a block's output for the output errors given, before it is spread."""
-        raise KymographError(f"{type(self).__name__} hands out the gradient itself, and has no credit of its own")
+        raise KymographError(f"{type(self).__name__} passes on the gradient itself and has no credit of its own")
 
     def direction(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns the same before any normalisation per sample, which no cosine depends on."""

@@ -35,7 +35,7 @@ class FollowedOptimizer:
         if self.optimizer is optimizer:
             return
         if self.optimizer is not None:
-            raise KymographError("this rule follows another optimizer already; make a new rule")
+            raise KymographError("this rule already follows another optimizer; make a new rule")
         self.optimizer = optimizer
         if hasattr(optimizer, "register_step_post_hook"):  # torch.optim itself takes a second to import
 

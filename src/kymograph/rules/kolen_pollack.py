@@ -63,7 +63,7 @@ class KolenPollack(HeldFeedback):
             own.lerp_(start, rates.lr * rates.decay).add_(weight).sub_(start)
         if decays and not any(decays):
             raise KymographError(
-                "kp needs weight decay: without it B never comes nearer to W; set weight_decay in the optimizer"
+                "kp needs weight decay: without it B never approaches W; set weight_decay in the optimizer"
             )
 
 

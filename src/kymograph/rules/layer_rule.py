@@ -39,7 +39,7 @@ class LayerRule(Rule):
 
     def __init__(self, net: nn.Module, setup: Setup) -> None:
         if isinstance(net, ReplicaNetwork):
-            raise KymographError(f"{self.title} serves single networks, and {type(net).__name__} holds replicas")
+            raise KymographError(f"{self.title} serves single networks, and {type(net).__name__} has replicas")
         compiled = next((name for name, module in net.named_modules() if _compiled(module)), None)
         if compiled is not None:
             where = f"its {compiled}" if compiled else "it"

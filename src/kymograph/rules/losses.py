@@ -68,7 +68,7 @@ def target_of(outputs: Tensor, y: Any) -> Tensor:
     if isinstance(y, Tensor) and y.shape == outputs.shape:
         return y.to(outputs.dtype)
     raise KymographError(
-        f"targets must be class indices of shape {tuple(outputs.shape[:-1])}, or have the shape of the outputs"
+        f"targets must be class indices of shape {tuple(outputs.shape[:-1])}, or have the same shape as the outputs"
     )
 
 

@@ -23,11 +23,9 @@ def bounds_of(
     >>> bounds_of("test_accuracy", [0.5, 0.9]), bounds_of("test_accuracy", [50.0, 90.0]), bounds_of("loss", [0.5])
     ((0.0, 1.0), None, None)
     """
-    if declared and name in declared:
-        return declared[name]
-    words = set(re.split(r"[^a-z]+", name.lower()))
-    usual = next((bounds for known, bounds in _USUAL.items() if words & known), None)
-    if usual is None:
+    stated = (declared or {}).get(name)
+    limits = stated or _usual(name)
+    if limits is None:
         return None
     numbers = (
         np.array([value for value in values if isinstance(value, int | float)], dtype=np.float64)
@@ -35,5 +33,11 @@ def bounds_of(
         else values
     )
     finite = numbers[np.isfinite(numbers)]
-    inside = len(finite) and finite.min() >= usual[0] and finite.max() <= usual[1]
-    return usual if inside else None
+    if not len(finite):
+        return limits if stated else None
+    return limits if limits[0] <= finite.min() and finite.max() <= limits[1] else None
+
+
+def _usual(name: str) -> tuple[float, float] | None:
+    words = set(re.split(r"[^a-z]+", name.lower()))
+    return next((limits for known, limits in _USUAL.items() if words & known), None)

@@ -64,7 +64,7 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
             temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise KymographError(f"cannot write {path}: {error.strerror}; choose another place") from None
+        raise KymographError(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
 def make_directory(path: Path) -> None:
@@ -74,7 +74,7 @@ def make_directory(path: Path) -> None:
     except OSError as error:
         raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
     except ValueError:  # a null byte
-        raise KymographError(f"{str(path)!r} is no name of a directory; choose another one") from None
+        raise KymographError(f"{str(path)!r} is not a valid directory name; choose another") from None
     sweep_once(path)
 
 

@@ -155,7 +155,7 @@ class RunSpec(Generic[Config]):
         if not (isinstance(spec.config, dict) and isinstance(spec.source, str | None)):
             raise KymographError("its settings or its source are of the wrong type")
         if type(spec.seed) is not int or abs(spec.seed) > MAX_SEED or type(spec.version) is not int:
-            raise KymographError("its seed or its version is no whole number of 64 bits")
+            raise KymographError("its seed or its version is not a 64-bit integer")
         if not all(isinstance(name, str) and len(name) <= MAX_NAME for name in (spec.study, spec.arm)):
-            raise KymographError(f"its study or its arm is not a text of at most {MAX_NAME} characters")
+            raise KymographError(f"its study or its arm is not a string of at most {MAX_NAME} characters")
         return spec

@@ -49,7 +49,7 @@ class Store:
             raise KymographError(found.unreadable[0])
         runs, _ = without_copies([StoredRun(directory) for directory in found.directories], ())
         if not runs:
-            raise KymographError(f"{path} holds no ended run; make some with `kymograph run STUDY --out {path}`")
+            raise KymographError(f"{path} contains no completed run; make some with `kymograph run STUDY --out {path}`")
         return Store(in_order(runs, read_declarations(path)), path)
 
     @staticmethod
@@ -142,7 +142,7 @@ class Store:
         chosen = self._filter(lambda run: all(_setting(run, name) == value for name, value in fields.items()))
         if not chosen.runs:
             wanted = ", ".join(f"{name}={value}" for name, value in fields.items())
-            raise KymographError(f"no run has {wanted}; look at the runs' config.json")
+            raise KymographError(f"no run has {wanted}; check the runs' config.json")
         return chosen
 
     def series(self, name: str) -> LabelledArray:

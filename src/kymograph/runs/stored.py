@@ -31,7 +31,7 @@ class StoredRun:
         self._status = typed_record.read_status(path)
         self.spec = typed_record.read_identity(path, self._config) if planned is None else planned
         if not path.endswith(self.spec.id):
-            raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
+            raise KymographError(f"{directory} contains a configuration that does not match its id; it was edited")
 
     @functools.cached_property
     def _config(self) -> Mapping[str, Any]:

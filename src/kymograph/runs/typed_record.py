@@ -119,7 +119,7 @@ def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     path = f"{directory}/{SUMMARY}"
     found = read_json(path, status.files[SUMMARY]).get("summary")
     if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
-        raise KymographError(f"{path} does not hold one number per key; {again(directory)}")
+        raise KymographError(f"{path} does not contain one number per key; {again(directory)}")
     return found
 
 
@@ -129,13 +129,15 @@ def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     content = read_json(path, status.files[CONFIG])
     provenance = content.get("provenance", {})
     if not isinstance(provenance, dict):
-        raise KymographError(f"{path} has a provenance that is no object; {again(directory)}")
+        raise KymographError(f"{path} has a provenance that is not an object; {again(directory)}")
     for name, kind in _PROVENANCE.items():
         if not isinstance(provenance.get(name, kind()), kind):
-            raise KymographError(f"{path} has a provenance whose {name} is no {kind.__name__}; {again(directory)}")
+            raise KymographError(
+                f"{path} has a provenance whose {name} is not of type {kind.__name__}; {again(directory)}"
+            )
     for name in ("notes", "log"):
         if not all(isinstance(text, str) for text in provenance.get(name, ())):
-            raise KymographError(f"{path} has a provenance whose {name} are no texts; {again(directory)}")
+            raise KymographError(f"{path} has a provenance whose {name} are not strings; {again(directory)}")
     return content
 
 
@@ -147,7 +149,7 @@ def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapp
     except (KymographError, ValueError, TypeError) as error:
         raise KymographError(f"{directory}/{CONFIG}: {error}; {again(directory)}") from None
     if config.get("id") != own or not str(directory).endswith(own):
-        raise KymographError(f"{directory} holds a configuration that is not the one its id names; it was edited")
+        raise KymographError(f"{directory} contains a configuration that does not match its id; it was edited")
     return spec
 
 

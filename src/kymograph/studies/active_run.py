@@ -12,6 +12,7 @@ import torch
 
 from kymograph import streams
 from kymograph.errors import KymographError
+from kymograph.rounding import number_text
 from kymograph.runs.record import RunSeries
 from kymograph.runs.resume import FILE, read_state, write_state
 from kymograph.studies import global_randomness
@@ -109,6 +110,7 @@ class ActiveRun:
         self._saved_at = time.monotonic()
         self._save_after = FIRST_SAVE
         self._ticks, self._ticked_at = 0, time.monotonic()
+        self._speaks = False
         if self._path is not None:
             self._state, why = read_state(self._path, identity)
             if self._state is not None and type(self._state.get("step")) is not int:
@@ -145,7 +147,8 @@ class ActiveRun:
         self._logged.log(step, {**(values or {}), **named})
 
     def say(self, text: str) -> None:
-        """Shows the run's progress in words, where runs are followed."""
+        """Shows the run's progress in words, where runs are followed; default: the numbers that it last logged."""
+        self._speaks = True
         self._follower.say(text)
 
     def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
@@ -193,7 +196,7 @@ class ActiveRun:
                     continue
                 if self._state is not None and self._resumable:
                     self._restore(self._state)
-                    self.say(f"resumed at step {index}")
+                    self._follower.say(f"resumed at step {index}")
                 self._state = None
                 self.step = index
                 for probe in self._probes:
@@ -233,6 +236,8 @@ class ActiveRun:
         now = time.monotonic()
         if self._ticks and (last or now - self._ticked_at > TICK_EVERY):
             self._follower.tick(self._ticks)
+            if not self._speaks and (latest := self._logged.latest()):
+                self._follower.say(", ".join(f"{name} {number_text(value)}" for name, value in latest.items()))
             self._ticks, self._ticked_at = 0, now
 
     def _save_if_due(self) -> None:
@@ -266,13 +271,13 @@ class ActiveRun:
         missing = sorted(set(self._resumable) ^ set(state["objects"]))
         if missing:
             raise KymographError(
-                f"{missing[0]} is resumable in the code or on disk only; delete {self._path} to start over"
+                f"{missing[0]} is resumable only in the code or only on disk; delete {self._path} to start over"
             )
         for name, one in self._resumable.items():
             one.load_state_dict(state["objects"][name])
         self._logged.load_state(state["logged"])
         if len(self._probes) != len(state["probes"]):
-            raise KymographError(f"other networks are watched than on disk; delete {self._path} to start over")
+            raise KymographError(f"the watched networks are not those on disk; delete {self._path} to start over")
         for probe, saved in zip(self._probes, state["probes"], strict=True):
             probe.load_state(saved)
         global_randomness.set_state(state["random"])

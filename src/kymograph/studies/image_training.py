@@ -91,7 +91,7 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
         row["test_accuracy"] = accuracy(net, *tests)
         rows.append(row)
         loss = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
-        words = f"{loss}accuracy {row['test_accuracy']:.3f}, ||h_L|| {row['hidden_norms'][-1]:.3g}"
+        words = f"{loss}accuracy {row['test_accuracy']:.3f}, ‖h_L‖ {row['hidden_norms'][-1]:.3g}"
         alarms = active_alarms(row, len(buffer[1]))
         work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
 

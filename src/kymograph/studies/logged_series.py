@@ -72,7 +72,7 @@ class LoggedSeries:
             if column is None:
                 column = self._columns[name] = _Column(name, sites)
             if sites != column.sites:
-                raise KymographError(f"{name} was logged with other sites before; log the same ones at every step")
+                raise KymographError(f"{name} was logged with other sites before; log the same sites at every step")
             if column.steps and column.steps[-1] >= step:
                 again = "twice at" if column.steps[-1] == step else "out of order at"
                 raise KymographError(f"{name} was logged {again} step {step}; log a series once per step")
@@ -81,6 +81,11 @@ class LoggedSeries:
     def series(self) -> dict[str, RunSeries]:
         """Returns every series."""
         return {name: column.series() for name, column in self._columns.items()}
+
+    def latest(self, most: int = 3) -> dict[str, float]:
+        """Returns the last value of at most so many series that have one number per step, in the order of logging."""
+        plain = [column for column in self._columns.values() if column.sites is None and column.steps][:most]
+        return {column.name: float(column.waiting[-1] if column.waiting else column.blocks[-1][-1]) for column in plain}
 
     def state(self) -> dict[str, Any]:
         """Returns everything logged so far, for a run that may be killed."""

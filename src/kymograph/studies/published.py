@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.headlines import HeadlineNumber, headline_number
 from kymograph.runs.stored import StoredRun
 
@@ -54,7 +55,8 @@ def compare(published: Sequence[PublishedValue], runs: Sequence[StoredRun]) -> l
     for value in published:
         same = [run for run in runs if run.arm == value.arm and _has(run.config, value.settings)]
         if any(value.number in run.summary for run in same):
-            found.append(PublishedComparison(value, headline_number([run.summary.get(value.number) for run in same])))
+            ours = [run.summary.get(value.number) for run in same]
+            found.append(PublishedComparison(value, headline_number(ours, bounds=bounds_of(value.number, ours))))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -29,7 +30,7 @@ def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> di
 
     Whether the values go together is for the configuration itself to say.
     """
-    hints = typing.get_type_hints(config_type)
+    hints = _type_hints(config_type)
     known = [field.name for field in dataclasses.fields(config_type) if field.init]
     checked = {}
     for name, value in fields.items():
@@ -37,6 +38,11 @@ def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> di
             raise KymographError(f"{study} has no field {name!r}{did_you_mean(name, known)}")
         checked[name] = _fit(hints[name], value, name)
     return checked
+
+
+@functools.cache
+def _type_hints(config_type: type) -> dict[str, Any]:
+    return typing.get_type_hints(config_type)  # evaluates every annotation, and a study has dozens of arms
 
 
 def check_settings(config_type: type, study: str) -> None:
@@ -52,7 +58,7 @@ def check_settings(config_type: type, study: str) -> None:
         if not _is_supported(hints[field.name]):
             raise KymographError(
                 f"the setting {field.name} of {study} cannot be of type {_type_name(hints[field.name])}; settings are "
-                "texts, numbers, booleans, choices (Literal), a union of these, or a tuple of one of them"
+                "strings, numbers, booleans, choices (Literal), a union of these, or a tuple of one of them"
             )
 
 

@@ -64,6 +64,10 @@ class Heartbeat:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, daemon=True)
 
+    def expect(self, steps: int) -> None:
+        """Notes how many steps there are, for a loop that says so only when it begins; 0: nobody knows."""
+        self._steps = steps
+
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
         self._done += steps

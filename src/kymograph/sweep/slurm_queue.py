@@ -77,7 +77,7 @@ def _slurm(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
     except FileNotFoundError:
-        raise KymographError(f"there is no {command[0]} here; run this where Slurm's commands are") from None
+        raise KymographError(f"{command[0]} was not found; run this where Slurm's commands are installed") from None
     except subprocess.TimeoutExpired:
         raise QueueUnreachable(f"{command[0]} did not answer within {_PATIENCE:.0f} s") from None
     if done.returncode:

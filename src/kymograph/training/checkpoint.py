@@ -80,7 +80,7 @@ def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: An
     wanted = {name: tensor for name, tensor in target.items() if not (older and name.startswith(LATER))}
     for name, tensor in wanted.items():
         if name not in stored or stored[name].shape != tensor.shape:
-            raise KymographError(f"{path} does not fit this network: {name} is missing or of another shape")
+            raise KymographError(f"{path} does not fit this network: {name} is missing or has another shape")
     with torch.no_grad():
         for name, tensor in wanted.items():
             tensor.copy_(stored[name])

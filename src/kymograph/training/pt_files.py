@@ -44,7 +44,7 @@ def read_pt(path: AnyPath) -> Any:
             with zipfile.ZipFile(file) as archive:
                 return _Archive(archive).content()
     except (ValueError, KeyError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error):
-        raise KymographError(f"{path} is cut off, or holds more than tensors; nothing in it was run") from None
+        raise KymographError(f"{path} is cut off, or contains more than tensors; nothing in it was executed") from None
 
 
 class _Dictionary(dict[Any, Any], Buildable):

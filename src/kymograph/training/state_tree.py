@@ -74,8 +74,8 @@ def _flatten(value: Any, tensors: dict[str, Tensor], place: str) -> Any:
 
 def _refusal(place: str, value: Any) -> KymographError:
     return KymographError(
-        f"{place} is a {type(value).__name__}, which cannot be stored; a resumable state has tensors, numbers, texts, "
-        "lists and dictionaries"
+        f"{place} is a {type(value).__name__}, which cannot be stored; a resumable state has tensors, numbers, "
+        "strings, lists and dictionaries"
     )
 
 

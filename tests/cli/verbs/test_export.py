@@ -38,4 +38,4 @@ def test_the_scripts_layout_needs_the_studys_code(coin: Path, tmp_path: Path, ca
     for study, message in (("coin", "name its code"), (str(coin), "wrote no file"), ("cone", "did you mean 'coin'")):
         assert call(*words, "--study", study) == 1
         assert message in capsys.readouterr().err
-    assert call(*words) == 1 and "holds one study; choose it with --study" in capsys.readouterr().err
+    assert call(*words) == 1 and "has one study; choose it with --study" in capsys.readouterr().err

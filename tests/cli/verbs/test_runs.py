@@ -107,7 +107,7 @@ def test_json_has_a_list_or_one_run(shaky: Path, capsys: pytest.CaptureFixture) 
         (("--arm", "god"), "no run has the arm 'god'; did you mean 'good'?"),
         (("--study", "shakey"), "no run has the study 'shakey'; did you mean 'shaky'?"),
         (("--where", "lrr=1"), "no run has a setting 'lrr'; did you mean 'lr'?"),
-        (("--status", "fail"), "a run is never 'fail'; did you mean 'failed'?"),
+        (("--status", "fail"), "there is no run status 'fail'; did you mean 'failed'?"),
         (("--json", "--path"), "choose one"),
     ],
 )
@@ -121,4 +121,4 @@ def test_a_wrong_choice_is_one_sentence(
 
 def test_an_empty_directory_says_how_to_make_runs(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert call("runs", str(tmp_path)) == 1
-    assert "holds no run; make some with `kymograph run" in capsys.readouterr().err
+    assert "contains no runs; make some with `kymograph run" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_names_that_mlflow_refuses_are_written_as_codes() -> None:
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     store = awkward_store(tmp_path / "runs")
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(KymographError, match="no MLflow database; choose another file"):
+    with pytest.raises(KymographError, match="not an MLflow database; choose another file"):
         export(store, "mlflow", tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

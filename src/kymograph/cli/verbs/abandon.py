@@ -16,12 +16,12 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Planned runs that will not be made; the log keeps them and the reason, and verdicts on their arms say so."""
+    """Give up planned runs; the log keeps them with the reason, and verdicts about their arms mention it."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
     reason: Annotated[str, shown("TEXT")]
-    """Why they are given up."""
+    """Why the runs are given up."""
     study: Annotated[str | None, shown("STUDY", default="all")] = None
     """Only runs of this study."""
     arms: Annotated[tuple[str, ...], shown("ARM ...", default="all")] = ()

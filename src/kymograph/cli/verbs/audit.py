@@ -18,22 +18,22 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Scale, reference and depth of a trained network: PASS or FAIL, with the numbers and the thresholds."""
+    """Audit the scale, reference and depth of a trained network: PASS or FAIL, with numbers and thresholds."""
 
     network: Annotated[str, positional(), shown("NETWORK")]
     """A run's directory, its checkpoint.safetensors, or a .pt file of the calibration script."""
     images: int = IMAGES
-    """How many test images; all of them if there are fewer."""
+    """Number of test images; all of them if there are fewer."""
     ladder: bool = True
     """Train the frozen baseline and the ladder of last-k blocks where they are missing."""
     ladder_out: Annotated[str | None, shown("DIR", default="that of the audited run")] = None
-    """Directory of these runs."""
+    """Directory for these runs."""
     seed: int = 0
-    """Seed of the random moves and steps."""
+    """Seed of the random perturbations and steps."""
     output: Annotated[str | None, shown("FILE", short="-o", default="none")] = None
     """Also write everything to this JSON file."""
     strict: bool = False
-    """Exit with 1 unless all three questions are answered with PASS."""
+    """Exit with 1 unless all three answers are PASS."""
     quiet: bool = False
     """Show no progress."""
     test_data: TestDataOptions = field(default_factory=TestDataOptions)

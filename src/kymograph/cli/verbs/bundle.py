@@ -16,7 +16,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Runs, claims, log, the users' code behind them and a report as one file.
+    """Pack runs, claims, log, the user-defined code behind them and a report into one file.
 
     The report is written anew for the bundle, from the runs in it; figures and a report.html in DIR are left out. The
     code of users' rules, models, data sets and nulls that the runs were made with is found by itself.

@@ -21,16 +21,16 @@ LEAST_DRAWS = 19
 
 @dataclass(frozen=True)
 class Options:
-    """A trained network's credit cosines against their nulls."""
+    """Compare a trained network's credit cosines with their nulls."""
 
     checkpoint: Annotated[str, positional(), shown("CHECKPOINT")]
     """A run's directory, its checkpoint.safetensors, or a .pt file of the calibration script."""
     images: int = 2048
-    """How many test images; all of them if there are fewer."""
+    """Number of test images; all of them if there are fewer."""
     draws: int = 999
-    """Draws of every null."""
+    """Draws from each null."""
     nulls: Annotated[tuple[str, ...], choice(NULLS, several=True), shown(default="all")] = ()
-    """Which nulls; `fresh`, matrices of the same law, is always among them."""
+    """Which nulls; `fresh`, new matrices from the same distribution, is always included."""
     seed: int = 0
     """Seed of the nulls."""
     out: Annotated[str, shown("DIR")] = "calibration"

@@ -17,7 +17,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Prints a script that completes verbs, studies, options and settings; `eval` it when the shell starts."""
+    """Print a script that completes verbs, studies, options and settings; `eval` it when the shell starts."""
 
     shell: Annotated[str, positional(), choice(SHELLS)]
     """The shell."""

@@ -19,12 +19,12 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Stored runs for other programs."""
+    """Export stored runs to other programs."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
     to: Annotated[str, choice(FORMATS)]
-    """Format; `script` is the layout that the study's research script wrote, one seed a file."""
+    """Format; `script` is the layout that the study's research script wrote, one seed per file."""
     output: Annotated[str, shown("PATH")]
     """File to write: for mlflow an SQLite database, for tensorboard a directory."""
     seed: Annotated[int | None, shown("SEED", default="the only one")] = None
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
         from kymograph.studies.loading import registered_study
 
         if len(store.studies) > 1:
-            raise KymographError(f"the script's file holds one study; choose it with --study {store.studies[0]}")
+            raise KymographError(f"the script's file has one study; choose it with --study {store.studies[0]}")
         (name,) = store.studies
         code = study.code[0] if study.code else registered_study(name)
         if code is None:

@@ -18,7 +18,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """A data set, downloaded from its official address and checked."""
+    """Download a data set from its official address and check it."""
 
     name: Annotated[str, positional(), choice(DOWNLOADS)]
     """What to fetch."""

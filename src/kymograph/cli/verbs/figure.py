@@ -26,7 +26,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Figures from stored runs, each as PNG, PDF and SVG with its data as CSV."""
+    """Draw figures from stored runs, each as PNG, PDF and SVG with its data as CSV."""
 
     names: Annotated[
         tuple[str, ...], positional(), shown("[NAME ...]", default="all that the stored studies have")
@@ -43,7 +43,7 @@ class Options:
     spread: Annotated[str | None, choice(SPREADS), shown(default="interval")] = None
     """What bands over seeds show, where a figure leaves the choice: the mean's 95 % interval, or mean and sd."""
     list: bool = False
-    """Only list the figures."""
+    """List the figures and exit."""
     select: SelectOptions = field(default_factory=SelectOptions)
 
 

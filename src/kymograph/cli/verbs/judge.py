@@ -19,7 +19,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Verdicts on the claims about stored runs; needs no torch."""
+    """Judge the claims about stored runs; torch is not needed."""
 
     directories: Annotated[tuple[str, ...], positional(), shown("DIR [DIR]", default="required")]
     """Directory of the runs; with --csv two directories of CSV files."""
@@ -30,7 +30,7 @@ class Options:
     where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
     """Only runs with these settings, e.g. --where epochs=60."""
     csv: bool = False
-    """The directories hold CSV files (columns seed, step, value), each directory one arm."""
+    """The directories contain CSV files (columns seed, step, value); each directory is one arm."""
     direction: Annotated[tuple[str, ...], shown("less|greater|SERIES=... ...", default="required with --csv")] = ()
     """With --csv: whether the last value is claimed to be less or greater in the first directory; for each series of
     its own, e.g. --direction loss=less accuracy=greater."""

@@ -17,7 +17,7 @@ PART = {"about": "the studies; one with its arms and settings", "usage": "list [
 
 @dataclass(frozen=True)
 class Options:
-    """The studies, their questions and their arms."""
+    """List the studies with their questions and arms."""
 
     study: Annotated[str, positional(), shown("[STUDY]", default="every registered study, with its default arms")] = ""
     """Show every arm and setting of this study: a built-in one, or a user-defined one (module:Name, file.py:Name)."""

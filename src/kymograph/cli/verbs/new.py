@@ -18,14 +18,14 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """A study of your own to start from: NAME.py, which runs as it is, and test_NAME.py."""
+    """Write a study to start from: NAME.py, which runs as it is, and test_NAME.py."""
 
     kind: Annotated[str, positional(), shown("study")]
     """What to write: a study."""
     name: Annotated[str, positional(), shown("NAME")]
     """Its name: letters, digits and underscores."""
     directory: Annotated[str, shown("DIR")] = "."
-    """Directory of the two files."""
+    """Directory for the two files."""
 
 
 def main(words: list[str]) -> int:

@@ -17,7 +17,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """The power of claims by the number of seeds, with both tests, corrected for the family."""
+    """Compute the power of claims for several numbers of seeds, with both tests, corrected for the family."""
 
     claims: Annotated[str, positional(), shown("CLAIMS")]
     """A TOML or Python file of claims, or a study: its name or module:Name."""
@@ -26,7 +26,7 @@ class Options:
     sd: Annotated[float | None, shown("SD", default="effects are in standard deviations")] = None
     """Standard deviation of the paired differences, or of the logarithms of the ratios."""
     family: Annotated[int | None, shown("N", default="the claims named, and the others of their study")] = None
-    """How many claims share the level."""
+    """Number of claims that share the level."""
     n: Annotated[tuple[int, ...], shown("N ...")] = (6, 8, 10, 15, 20, 30)
     """Numbers of seeds."""
     looks: Annotated[tuple[int, ...], shown("N ...", default="none")] = ()

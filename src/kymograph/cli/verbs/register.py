@@ -16,18 +16,18 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Claims, registered with a directory before it has runs: seeds, looks and settings are part of it."""
+    """Register claims, with their seeds, looks and settings, in a directory before it has runs."""
 
     directory: Annotated[str, positional(), shown("DIR")]
-    """Directory that the runs will be in."""
+    """Directory for the runs."""
     claims: Annotated[str, positional(), shown("CLAIMS")]
     """A TOML or Python file of claims, or a study: its name, file.py or module:Name."""
     seeds: Annotated[tuple[str, ...], shown("SEED ...", default="the first ten of the fixed list")] = ()
-    """Seeds over which the claims will be decided; fewer than ten are filled up from the fixed list."""
+    """Seeds over which the claims will be decided; fewer than ten are completed from the fixed list."""
     looks: Annotated[tuple[int, ...], shown("N ...", default="one, at all seeds")] = ()
-    """A sequential design: the numbers of seeds at which to decide, e.g. 10 15 20; the first that does may end it."""
+    """A sequential design: numbers of seeds at which to decide, e.g. 10 15 20; the first that decides may end it."""
     where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="the study's defaults")] = ()
-    """Settings of the runs, e.g. --where lr=0.03; runs with others are post hoc."""
+    """Settings of the runs, e.g. --where lr=0.03; runs with other settings are post hoc."""
 
 
 def main(words: list[str]) -> int:

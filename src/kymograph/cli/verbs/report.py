@@ -18,7 +18,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Stored runs and their verdicts as one self-contained HTML page."""
+    """Write stored runs and their verdicts as one self-contained HTML page."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""

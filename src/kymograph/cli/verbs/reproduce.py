@@ -19,7 +19,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Every study, its figures, the verdicts on every claim, and the report."""
+    """Run every study, judge every claim, draw the figures and write the report."""
 
     out: Annotated[str, shown("DIR")] = "runs/reproduce"
     """Directory of the runs."""
@@ -34,7 +34,7 @@ class Options:
     study: Annotated[str | None, shown("STUDY", default="those of the scripts")] = None
     """Only this study, with its default arms and settings: its name, file.py or module:Name."""
     n_seeds: Annotated[int | None, shown("N", default="10")] = None
-    """How many seeds of the fixed list."""
+    """Number of seeds, from the fixed list."""
     compute: EngineOptions = field(default_factory=EngineOptions)
 
 

@@ -16,7 +16,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """The credit plan of every learning rule, each line proved in the way that the rule itself declares.
+    """Print the credit plan of every learning rule, each line proved in the way that the rule declares.
 
     Returns 1 if a line is not true.
     """

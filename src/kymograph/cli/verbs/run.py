@@ -32,9 +32,9 @@ class Options:
     out: Annotated[str, shown("DIR")] = "runs"
     """Directory of the runs."""
     grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
-    """Settings that are varied, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
+    """Settings to vary, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
     config: Annotated[str | None, shown("FILE", default="none")] = None
-    """TOML file of settings, which may also have arms, seeds or n_seeds, and a table [grid]; options win over it."""
+    """TOML file of settings, perhaps with arms, seeds or n_seeds, and a table [grid]; options take precedence."""
     quiet: bool = False
     """Show no progress."""
     compute: EngineOptions = field(default_factory=EngineOptions)

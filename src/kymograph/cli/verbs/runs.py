@@ -17,7 +17,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Stored runs by name; needs no torch."""
+    """Show stored runs by name; torch is not needed."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
@@ -37,7 +37,7 @@ class Options:
     json: bool = False
     """Print JSON: a list of runs, or with NAME one run in full."""
     path: bool = False
-    """Print the runs' directories, one in a line."""
+    """Print the runs' directories, one per line."""
 
 
 def main(words: list[str]) -> int:
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
     every = named_runs(archive)
     if not every:
         raise KymographError(
-            f"{options.directory} holds no run; make some with `kymograph run STUDY --out {options.directory}`"
+            f"{options.directory} contains no runs; make some with `kymograph run STUDY --out {options.directory}`"
         )
     chosen = choose_runs(
         match(every, options.name) if options.name else every,

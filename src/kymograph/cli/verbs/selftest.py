@@ -18,7 +18,7 @@ _KINDS = {"limit": " (known limit)", "cost": " (cost of not registering)"}
 
 @dataclass(frozen=True)
 class Options:
-    """The judge in simulated worlds whose truth is known: every rate of error is measured and held against a bound.
+    """Measure the judge's error rates in simulated worlds whose truth is known, and compare each with its bound.
 
     SUPPORTED, REFUTED and EQUIVALENT are shares of all verdicts; the rate is that of worlds in which what stands before
     it happened. Under a sequential design the seeds are those used on average. A row fails, and the exit code is 1, if

@@ -18,18 +18,18 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """Log, records, plan and registrations of a directory of runs; exits with 1 if anything is wrong."""
+    """Check the log, records, plan and registrations of a directory of runs; exit with 1 if anything is wrong."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs, or a bundle of one."""
     anchor: Annotated[str | None, shown("DIGEST", default="none")] = None
-    """The digest of a registration that was published; it must be in the log."""
+    """Digest of a published registration, which must be in the log."""
     rerun: Annotated[int, shown("N")] = 0
     """Compute N randomly chosen runs again and compare them."""
     study: Annotated[str | None, shown("STUDY", default="registered studies only")] = None
-    """module:Name or file.py of a user-defined study whose code may be run for that."""
+    """module:Name or file.py of a user-defined study whose code may be executed for --rerun."""
     seed: Annotated[int | None, shown("SEED", default="at random")] = None
-    """Chooses the runs that are computed again."""
+    """Seed for choosing the runs of --rerun."""
 
 
 def main(words: list[str]) -> int:

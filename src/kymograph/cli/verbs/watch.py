@@ -19,7 +19,7 @@ PART = {
 
 @dataclass(frozen=True)
 class Options:
-    """A running sweep, live: what is done, failed, running and still to come, and its numbers so far."""
+    """Follow a running sweep: what is done, failed, running and still to come, and its numbers so far."""
 
     directory: Annotated[str, positional(), shown("[DIR]")] = "runs"
     """Directory of the runs."""
@@ -28,11 +28,11 @@ class Options:
     once: bool = False
     """Print the current state and exit."""
     follow: bool = False
-    """Keep watching when all planned runs have ended, for a sweep that is still to be started."""
+    """Keep watching after all planned runs have ended, for a sweep that is still to start."""
     web: bool = False
     """Serve a page to the browsers of this machine instead, until Ctrl-C."""
     port: Annotated[int, shown("PORT")] = 8765
-    """Port of the page; 0 takes any that is free."""
+    """Port of the page; 0 chooses a free one."""
 
 
 def main(words: list[str]) -> int:

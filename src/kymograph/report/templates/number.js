@@ -1,4 +1,4 @@
-// Numbers as kymograph/digits.py writes them.
+// Numbers as kymograph/rounding.py writes them.
 const raised = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 function number(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";

@@ -46,7 +46,7 @@ def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor],
             if not _passes_nothing_on_silently(node, names):
                 raise KymographError(
                     f"{rule} cannot pass through {_operation(node)}, which uses {name}: it would be passed on exactly; "
-                    "take torch.compile, recomputation or the custom function away, or train with bp"
+                    "remove torch.compile, the recomputation or the custom function, or train with bp"
                 )
     return found
 

@@ -33,13 +33,13 @@ def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
     place = Path(directory)
     files = sorted(place.glob("*.csv")) if is_directory(place) else []
     if not files:
-        raise KymographError(f"{place} holds no CSV file with the columns seed, step and value")
+        raise KymographError(f"{place} contains no CSV file with the columns seed, step and value")
     by_seed: dict[int, dict[str, list[tuple[int, float]]]] = {}
     for path in files:
         for seed, step, value in _csv_rows(path):
             by_seed.setdefault(seed, {}).setdefault(path.stem, []).append((step, value))
     if not by_seed:
-        raise KymographError(f"the CSV files of {place} hold no values")
+        raise KymographError(f"the CSV files of {place} contain no values")
     runs = []
     for seed, series in sorted(by_seed.items()):
         arrays = {}

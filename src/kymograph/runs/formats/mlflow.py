@@ -48,7 +48,7 @@ def write(store: Store, path: Path) -> None:
         finally:
             shutil.rmtree(place, ignore_errors=True)
     except OSError as error:
-        raise KymographError(f"cannot write {path}: {error.strerror}; choose another place") from None
+        raise KymographError(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
 def _write_all(store: Store, database: Path, path: Path) -> None:
@@ -124,7 +124,7 @@ def _check(path: Path) -> None:
     except sqlite3.Error:
         tables = set()
     if "experiments" not in tables:
-        raise KymographError(f"{path} is there and is no MLflow database; choose another file")
+        raise KymographError(f"{path} exists and is not an MLflow database; choose another file")
 
 
 def _experiment(client: Any, study: str, path: Path) -> str:

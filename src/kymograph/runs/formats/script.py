@@ -18,7 +18,7 @@ def export_script(
     """Writes one seed's runs in the layout of the study's script; returns the path."""
     seeds = store.finished.seeds
     if seed is None and len(seeds) > 1:
-        raise KymographError(f"the script's file holds one seed; choose it with --seed {seeds[0]}")
+        raise KymographError(f"the script's file has one seed; choose it with --seed {seeds[0]}")
     if seed is not None and seed not in seeds:
         raise KymographError(f"there is no finished run of seed {seed}; stored: {', '.join(map(str, seeds))}")
     path = Path(output)

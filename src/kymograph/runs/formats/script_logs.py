@@ -56,7 +56,7 @@ def to_script(store: Store) -> dict[str, Any]:
     pairs = {name: pair for name, pair in pairs.items() if "dfa" in pair}
     if len(pairs) != 1:
         found = ", ".join(sorted(pairs)) or "none"
-        raise KymographError(f"the script's file holds one network's BP and DFA; choose with --arms (found: {found})")
+        raise KymographError(f"the script's file has one network's BP and DFA; choose with --arms (found: {found})")
     (pair,) = pairs.values()
     dfa, bp = pair["dfa"], pair.get("bp")
     config = dfa.config
@@ -138,7 +138,7 @@ def one_setup(trajectories: Sequence[Trajectory]) -> None:
         other = places.setdefault((mine.rule, mine.out_ln, mine.seed), mine)
         if other is not mine:
             raise KymographError(
-                f"{other.source} and {mine.source} both hold {mine.rule} at seed {mine.seed}; give one"
+                f"{other.source} and {mine.source} both contain {mine.rule} at seed {mine.seed}; give one"
             )
 
 
@@ -186,7 +186,7 @@ def _table(rows: Sequence[Mapping[str, Any]], keys: tuple[str, str], path: Path)
     for values in lists:
         for value in values or ():
             if value is not None and not _is_number(value):
-                raise KymographError(f"{path}: {key} holds {_short(value)}, which is no finite number")
+                raise KymographError(f"{path}: {key} is {_short(value)}, which is not a finite number")
     return np.array(lists, dtype=np.float64)
 
 

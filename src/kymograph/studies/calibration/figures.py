@@ -12,6 +12,7 @@ from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.layout import legends
 from kymograph.figures.style import LabFigure, panel_grid, stroke, styled
 from kymograph.runs.store import Store
+from kymograph.studies.calibration import Calibration
 
 SHOWN = (REFERENCE, "rows", "columns")
 """The nulls of the figure: those that keep what images share. The others are too narrow to be drawn beside them."""
@@ -31,7 +32,7 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
                         label=f"null: {null_label(name)} (n = {len(values):,} draws)")  # fmt: skip
             figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
         for index, value in enumerate(observed):
-            label = f"training B (n = {len(observed)})" if index == 0 else None
+            label = f"the network's own B (n = {len(observed)} seeds)" if index == 0 else None
             axes.axvline(value, color=COLOURS[1], linewidth=stroke(), label=label)
             figure.note(("panel", "what", "value"), [(title, "observed", value)])
         shown = np.concatenate([*nulls.values(), np.asarray(observed)])
@@ -40,7 +41,7 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
         axes.set_ylim(0.0, 1.05)
         axes.set_title(title)
         axes.set_xlabel("mean cosine of credit and gradient")
-        axes.set_ylabel("density / its peak")
+        axes.set_ylabel("density (peak = 1)")
     legends(figure, grid)
     return figure
 
@@ -51,9 +52,12 @@ def histograms(store: Store) -> LabFigure:
     chosen = store.select("calibration").finished
     if not chosen.runs:
         raise KymographError("there is no finished run of calibration; run `kymograph run calibration`")
+    labels = {arm.name: arm.label for arm in Calibration().arms()}
     panels = []
     for arm in chosen.arms:
         runs = chosen.select(arms=[arm])
         nulls = {name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs]) for name in SHOWN}
-        panels.append((f"{arm}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs]))
+        panels.append(
+            (f"{labels.get(arm, arm)}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs])
+        )
     return draw_histograms(panels)

@@ -21,7 +21,7 @@ def to_script(store: Store) -> dict[str, Any]:
     runs = list(store.select("calibration").finished)
     if len(runs) != 1:
         found = ", ".join(run.arm for run in runs) or "none"
-        raise KymographError(f"the script looks at one network; choose it with --arms and --seed (found: {found})")
+        raise KymographError(f"the script examines one network; choose it with --arms and --seed (found: {found})")
     (run,) = runs
     training = run.series["cosine"].value[0]  # (layers,)
     draws = run.series[f"null_{REFERENCE}"].value[:, : len(training)]  # (draws, layers), without the deep mean

@@ -15,13 +15,14 @@ from kymograph.figures.mathematics import mathtext
 from kymograph.figures.seed_curves import BINS, Bin, name_bands, seed_curves
 from kymograph.figures.style import LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
+from kymograph.runs.bounds import bounds_of
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.statistics.intervals import mean_interval
 from kymograph.studies.clipping import IMBALANCES, RATIOS, Clipping
 
-SPIKY = 25
-"""Points of a curve of largest values: each then covers a rare sample, so that the curve does not jump in and out."""
+SPIKY = 10
+"""Points of a curve of largest values: each covers half an epoch, and so, at 99:1, a rare sample in every seed."""
 WITHOUT, WITH = (ArmLook(name, colour, 0) for name, colour in (("without clipping", 2), ("with clipping", 3)))
 
 
@@ -66,7 +67,8 @@ def _title(store: Store, arm: str) -> str:
     """Returns in words what data an arm is trained on."""
     runs = store.select(arms=[arm]).finished
     config = runs.runs[0].config
-    data = Clipping().declaration().label(arm).rpartition(", ")[0]
+    label = next((one.label for one in Clipping().arms() if one.name == arm), arm)
+    data = label.rpartition(", ")[0]
     words = f"{config['n_rare']:,} of {config['n_samples']:,} samples rare"
     return f"{data[:1].upper()}{data[1:]}: {words} (n = {len(runs.seeds)})"
 
@@ -84,6 +86,7 @@ def overview(store: Store) -> LabFigure:
     arrays = {row.series: chosen.series(row.series) for row in ROWS}
     figure, grid = _overview_grid(len(ROWS), len(pairs))
     for column, (setting, arms) in enumerate(pairs.items()):
+        title = _title(store, arms[0])
         for place, row in enumerate(ROWS):
             axes = grid[place, column]
             array = arrays[row.series]
@@ -100,7 +103,7 @@ def overview(store: Store) -> LabFigure:
                 axes.set_ylim(row.bounds[0] - 0.05, row.bounds[1] + 0.05)
             if row.log:
                 set_log_y(axes)
-            head, side = _title(store, arms[0]), row.label
+            head, side = title, row.label
             if figure.look.landscape:
                 head, side = row.label, head.split(":")[0]
             cell = axes.get_subplotspec()
@@ -121,7 +124,7 @@ def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarra
     look = current_look()
     most = min(settings, 4) if look.landscape else look.columns(settings, least=1.5)
     if most < settings:
-        raise KymographError(f"{look.name} has room for {most} settings, not {settings}; choose some with --arms")
+        raise KymographError(f"{look.name} fits {most} settings, not {settings}; choose some with --arms")
     if look.landscape:
         figure = sheet((5.2, 5.8), settings, quantities)
         return figure, figure.subplots(settings, quantities, squeeze=False, sharex="row").T
@@ -160,7 +163,7 @@ def spikes(store: Store) -> LabFigure:
             )
             y = np.arange(len(arms)) + (offset - 0.5) * 0.3
             axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=dot(), alpha=0.4)
-            mean, low, high = mean_interval(values.T, log)
+            mean, low, high = mean_interval(values.T, log, bounds=bounds_of(key, values))
             if values.shape[1] > 1:
                 axes.hlines(y, low, high, color=colour, linewidth=stroke(1.25))
             axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{name} (n = {n})")

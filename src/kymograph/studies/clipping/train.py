@@ -74,6 +74,7 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
             answers.append(net.token_logits(net.flat.values))  # (R, token, class)
         if (step.index + 1) % TICK_EVERY == 0:
             work.tick(TICK_EVERY)
+            work.say(f"median loss {float(step.loss.median()):.3g}")
     work.tick(len(losses) % TICK_EVERY)
 
     per_step = {  # (steps, R)

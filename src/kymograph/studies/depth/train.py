@@ -66,6 +66,7 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
             probes[done] = diagnose(net, *probe)
         if done % TICK_EVERY == 0:
             work.tick(TICK_EVERY)
+            work.say(f"median loss {float(step.loss.median()):.3g}")
     work.tick(len(losses) % TICK_EVERY)
 
     loss = torch.stack(losses).cpu().numpy()  # (steps, R)

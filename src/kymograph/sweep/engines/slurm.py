@@ -56,7 +56,7 @@ class Options:
             raise KymographError("--per-job must be at least 1 and --retries at least 0")
         for text in (self.partition, self.time):
             if text is not None and (not text or any(character.isspace() for character in text)):
-                raise KymographError(f"neither a partition nor a time looks like {text!r}")
+                raise KymographError(f"{text!r} is not a valid partition or time")
 
     def lines(self, device: str) -> list[str]:
         """Returns the options for sbatch, those of the user last: the last one counts."""
@@ -173,7 +173,7 @@ class _Sweep:
                 if time.monotonic() - answered > PATIENCE:
                     self.tasks = []  # so that nothing is cancelled
                     raise KymographError(
-                        f"{error}; the jobs go on, run the same command again to follow them"
+                        f"{error}; the jobs continue, run the same command again to follow them"
                     ) from None
                 continue
             for batch in {task.batch for task in self.tasks if task.mine}:

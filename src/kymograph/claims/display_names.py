@@ -1,25 +1,53 @@
-"""What a claim's numbers and sides are called: by the labels that the study declares."""
+"""What a claim's numbers, arms and sides are called: by the labels that the study declares."""
 
 from __future__ import annotations
 
+import re
+
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.digits import number_text
+from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration
+
+_REDUCED = {
+    "last": "final",
+    "first": "initial",
+    "min": "smallest",
+    "max": "largest",
+    "std": "standard deviation of",
+    "rises": "share of rises of",
+    "least ratio": "smallest ratio of successive values of",
+    "depth slope": "slope over depth of log",
+}
+"""How reductions of a series read before its name; the others read as they are called."""
 
 
 def measure_name(measure: Measure, declaration: Declaration) -> str:
     """Returns what a measure is called: as the study's headline numbers, tables or series have it."""
+    plain = measure.name.replace("_", " ")
     if measure.reduce is None:
         named = [declaration.headlines, *declaration.tables.values()]
-        return next((names[measure.name] for names in named if measure.name in names), measure.name.replace("_", " "))
-    units = [one.unit for one in declaration.series if one.series == measure.name]
-    return str(measure).replace(measure.name, units[0]) if units else str(measure)
+        return next((names[measure.name] for names in named if measure.name in names), plain)
+    series = next((one.unit for one in declaration.series if one.series == measure.name), plain)
+    site = {None: "", "last": " at the last site"}.get(measure.site, f" at {measure.site}")
+    return f"{_REDUCED.get(measure.reduce, f'{measure.reduce} of')} {series}{site}"
 
 
 def quantity_text(quantity: Quantity, declaration: Declaration) -> str:
     """Returns what is measured and in which arm, with the settings that its runs must have."""
     settings = "".join(f", {name} {value}" for name, value in quantity.where.items())
     return f"{measure_name(quantity.measure, declaration)} ({declaration.label(quantity.arm)}{settings})"
+
+
+def with_labels(text: str, declaration: Declaration) -> str:
+    """Returns a text with the arms in it called by their labels.
+
+    Only names with a slash are replaced: those are never words of a sentence.
+    """
+    labels = {arm: label for arm, label in declaration.labels.items() if "/" in arm}
+    if not labels:
+        return text
+    names = "|".join(re.escape(arm) for arm in sorted(labels, key=len, reverse=True))
+    return re.sub(rf"(?<![\w/])(?:{names})(?![\w/])", lambda found: labels[found.group()], text)
 
 
 def side_names(claim: Claim, declaration: Declaration) -> tuple[str, ...]:

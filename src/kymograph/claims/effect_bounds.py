@@ -1,0 +1,50 @@
+"""The range that a claim's effect cannot leave, from the ranges of the numbers that are compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.verdict import Point
+from kymograph.runs.bounds import bounds_of
+
+Range = tuple[float, float]
+EVERYTHING: Range = (-math.inf, math.inf)
+_INSIDE = (None, "last", "first", "mean", "median", "min", "max")
+"""Reductions of a series whose result lies among its values."""
+
+
+def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, Range] | None = None) -> Range:
+    """Returns the least and the largest effect that there can be; infinite where there is no limit.
+
+    A difference of two accuracies lies in [-1, 1], an accuracy's difference from 0.1 in [-0.1, 0.9]. ``declared`` are
+    the ranges that the study states; the usual ones of accuracies, probabilities and cosines are known by name.
+    """
+    columns = list(zip(*(point.parts or (point.left, point.right) for point in points), strict=True))
+    sides = (claim.left, claim.right, *(claim.interaction or ()))
+    ranges = [
+        measure_bounds(side.measure, values, declared) if isinstance(side, Quantity) else (float(side), float(side))
+        for side, values in zip(sides, columns, strict=True)
+    ]
+    compared = _ratio if claim.scale == "log ratio" else _difference
+    effect = compared(ranges[0], ranges[1])
+    return compared(effect, compared(ranges[2], ranges[3])) if claim.interaction is not None else effect
+
+
+def measure_bounds(measure: Measure, values: Sequence[float], declared: Mapping[str, Range] | None = None) -> Range:
+    """Returns the range that a measure cannot leave, given the values that it has."""
+    if measure.reduce == "rises":  # a share of measurements
+        return 0.0, 1.0
+    if measure.reduce not in _INSIDE:
+        return EVERYTHING
+    return bounds_of(measure.name, values, declared) or EVERYTHING
+
+
+def _difference(left: Range, right: Range) -> Range:
+    return left[0] - right[1], left[1] - right[0]
+
+
+def _ratio(left: Range, right: Range) -> Range:
+    """Returns the range of a ratio of positive numbers: whatever is compared as a ratio is positive in every seed."""
+    return max(left[0], 0.0) / right[1], left[1] / right[0] if right[0] > 0 else math.inf
