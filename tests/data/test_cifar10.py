@@ -159,7 +159,7 @@ def test_where_to_get_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
     with pytest.raises(KymographError, match="--data-dir or KYMOGRAPH_DATA"):
         cifar10()
-    with pytest.raises(KymographError, match="holds neither"):
+    with pytest.raises(KymographError, match="contains neither"):
         cifar10(tmp_path)
     make(tmp_path / "here")
     monkeypatch.setenv("KYMOGRAPH_DATA", str(tmp_path / "here"))
@@ -212,7 +212,7 @@ def test_a_fetch_that_is_interrupted_leaves_no_half_batch_and_nothing_to_be_foun
     place = root / "cifar-10-batches-bin"
     assert replaced == ["data_batch_1.bin"] and list(place.iterdir()) == []
     (place / ".data_batch_1.bin.new").write_bytes(b"half")  # what a kill leaves
-    with pytest.raises(KymographError, match="holds neither"):
+    with pytest.raises(KymographError, match="contains neither"):
         cifar10_files.find(root)
     cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
     assert len(list(place.iterdir())) == 6

@@ -178,7 +178,7 @@ def test_too_many_settings_for_a_page_are_told(clipping_store: Store, monkeypatc
 
     pairs = {f"s{place}": ("extreme/no_clip", "extreme/clip") for place in range(9)}
     monkeypatch.setattr(figures, "_pairs", lambda store: pairs)
-    with pytest.raises(KymographError, match=r"room for 3 settings, not 9; choose some with --arms"):
+    with pytest.raises(KymographError, match=r"fits 3 settings, not 9; choose some with --arms"):
         kymograph.figure("clipping", clipping_store, venue="neurips2024")
 
 

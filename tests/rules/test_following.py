@@ -156,5 +156,5 @@ def test_rules_that_learn_from_the_steps_need_an_optimizer_and_kolen_pollack_its
     rule.backward(X, Y)
     with pytest.raises(KymographError, match="kp needs weight decay"):
         steps.step()
-    with pytest.raises(KymographError, match="follows another optimizer already"):
+    with pytest.raises(KymographError, match="already follows another optimizer"):
         rule.attach(torch.optim.SGD(net.parameters(), lr=0.1))

@@ -382,8 +382,8 @@ ENTRY = {"hidden_norms": [1.0, 2.0], "bp_grad_norms_per_sample_med": [1.0, 1.0],
         (b"[1, 2]", "not a log"),
         (b"{}", "not a log"),
         (b'{"bp_log": 3}', "not a log"),
-        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, float("nan")]}]}).encode(), "no finite number"),
-        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": ["a", 1]}]}).encode(), "no finite number"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, float("nan")]}]}).encode(), "not a finite number"),
+        (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": ["a", 1]}]}).encode(), "not a finite number"),
         (json.dumps({"dfa_log": [{**ENTRY, "hidden_norms": [1.0, 10**400]}]}).encode(), "300 digits"),
         (json.dumps({"dfa_log": [{**ENTRY, "epoch": 10**400}]}).encode(), "300 digits"),
         (json.dumps({"dfa_log": [ENTRY, {**ENTRY, "hidden_norms": [1.0]}]}).encode(), "same length"),
@@ -430,7 +430,7 @@ def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, c
 
     plain = log(tmp_path, "plain", seed=42, epochs=2)
     twin = log(tmp_path, "twin", seed=42, epochs=2)
-    assert "both hold BP at seed 42" in refused("snapshot-resmlp", plain, twin)
+    assert "both contain BP at seed 42" in refused("snapshot-resmlp", plain, twin)
     assert "is given twice" in refused("snapshot-resmlp", plain, str(tmp_path / "." / "plain.json"))
     longer = log(tmp_path, "longer", seed=123, epochs=9)
     assert "differ in epochs (2 and 9)" in refused("snapshot-resmlp", plain, longer)
