@@ -161,11 +161,10 @@ def csv_results(desk: Path) -> None:
     "name",
     [
         "README.md",
-        "docs/tutorial.md",
-        "docs/clusters.md",
-        *GUIDES,
-        pytest.param("docs/gallery.md", marks=pytest.mark.slow),
-        *(pytest.param(page, marks=pytest.mark.slow) for page in STUDY_PAGES),
+        *(
+            pytest.param(page, marks=pytest.mark.slow)
+            for page in ("docs/tutorial.md", "docs/clusters.md", *GUIDES, "docs/gallery.md", *STUDY_PAGES)
+        ),
     ],
 )
 def test_what_a_page_says_works(name: str, desk: Path) -> None:
@@ -183,6 +182,7 @@ def test_what_a_page_says_works(name: str, desk: Path) -> None:
     follow(found, desk)
 
 
+@pytest.mark.slow
 def test_the_tutorial_ends_with_the_verdicts_that_it_shows(desk: Path) -> None:
     page = ROOT / "docs" / "tutorial.md"
     follow(blocks(page)[:2], desk)
@@ -194,6 +194,7 @@ def test_the_tutorial_ends_with_the_verdicts_that_it_shows(desk: Path) -> None:
         assert one.effect == pytest.approx(float(effect), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
 def test_a_page_adds_its_part(name: str, desk: Path) -> None:
     found = blocks(HOWTO / name)

@@ -301,6 +301,7 @@ print(json.dumps(found))
 '''  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_users_package_adds_a_part_of_every_kind(installed: Path, tmp_path: Path) -> None:
     found = json.loads(run(SESSION, installed, tmp_path).splitlines()[-1])
     assert found == dict.fromkeys(PARTS, True)

@@ -80,6 +80,7 @@ def test_the_bill_has_every_package_once_and_refers_to_nothing_else(sbom: Module
     assert {"numpy", "torch", "safetensors"} <= {one.split("/")[1].split("@")[0] for one in ours["dependsOn"]}
 
 
+@pytest.mark.slow
 def test_the_same_packages_give_the_same_bill(sbom: ModuleType) -> None:
     packages = list(distributions())
     assert sbom.bill(packages) == sbom.bill(reversed(packages))

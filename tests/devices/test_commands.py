@@ -101,6 +101,7 @@ def test_audit_of_backpropagation(trained: Store, capsys: pytest.CaptureFixture[
     assert on_cpu == on_cuda and "random directions" in on_cpu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.names())
 def test_rules(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     on_cpu, on_cuda = on_both(capsys, "rules", "--model", model)

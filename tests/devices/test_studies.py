@@ -74,6 +74,7 @@ def assert_same_numbers(found: StoredRun, expected: StoredRun) -> None:
         assert not paths[0].exists() or paths[0].read_bytes() == paths[1].read_bytes(), (found.arm, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES.names())
 def test_numbers_are_those_of_the_cpu(study: str, tmp_path: Path) -> None:
     expected = run(study, tmp_path / "cpu", "cpu")
@@ -86,6 +87,7 @@ def test_numbers_are_those_of_the_cpu(study: str, tmp_path: Path) -> None:
         assert_same_numbers(mine, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", ["clipping", "depth", "calibration", "rule-family"])
 def test_studies_run_where_there_is_no_float64(study: str, tmp_path: Path) -> None:
     with pretended_device("mps"):

@@ -308,6 +308,7 @@ def test_loading_a_bundles_parts_leaves_no_trace(images: Path, tmp_path: Path) -
     assert "few" not in registry.Registry("kymograph.data", "load").names()
 
 
+@pytest.mark.slow
 def test_a_part_that_is_gone_or_was_edited_is_named(
     images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -421,6 +422,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(runs: Path, tmp_path: Pa
         write_bundle(tmp_path / "absent", tmp_path / "x.zip")
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_in_pieces(runs: Path, tmp_path: Path) -> None:
     """A file used to be read whole, twice."""
     import tracemalloc

@@ -75,6 +75,7 @@ root, name = Path(sys.argv[1]), sys.argv[2]
 """
 
 
+@pytest.mark.slow
 def test_sweeps_started_at_once_are_all_listed_where_there_are_no_locks(tmp_path: Path) -> None:
     """Advisory locks fail on some shared file systems; a sweep then used to overwrite what another one had listed."""
     code = f"""{WITHOUT_LOCKS}

@@ -24,7 +24,12 @@ from tests.sweep.one_node_slurm import one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, STUDIES, Rig, contents, copy_study, orders_of, trained
 
 SEEDS = (1, 2, 3, 4)  # two stacks
-ENGINES = ["serial", "processes", "dask", pytest.param("slurm", marks=pytest.mark.slurm)]
+ENGINES = [
+    "serial",
+    "processes",
+    pytest.param("dask", marks=pytest.mark.slow),
+    pytest.param("slurm", marks=pytest.mark.slurm),
+]
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,7 @@ def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None
     assert all(run.traceback is None for run in done.store.failed), "it died without a word"
 
 
+@pytest.mark.slow
 def test_the_engine_of_the_guide_keeps_the_contract_too(tmp_path: Path) -> None:
     """The guide's engine used to raise when a worker died."""
     guide = Path(__file__).parents[2] / "docs" / "howto" / "add-an-engine.md"

@@ -30,6 +30,7 @@ def test_the_list_is_the_same_with_and_without_the_parser(capsys: pytest.Capture
     assert capsys.readouterr().out == fast and "depth-kymograph" in fast
 
 
+@pytest.mark.slow
 def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
