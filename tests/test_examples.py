@@ -66,6 +66,7 @@ def test_a_new_example_appears_in_the_gallery_by_itself(
     assert "```python\nx = 1\n```" in page[0] and "new-curves.png" not in page[0], "its picture is not drawn yet"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_study_runs_and_is_drawn(name: str, tmp_path: Path, gallery: ModuleType) -> None:
     path = ROOT / "examples" / f"{name}.py"

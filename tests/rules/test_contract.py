@@ -33,7 +33,12 @@ PAIRS = [
 ]
 # Of the plain rule on parameters that are rows of one matrix; the numbers are right.
 pytestmark = pytest.mark.filterwarnings("ignore:grad and param do not obey the gradient layout contract")
-every_pair = pytest.mark.parametrize(("name", "kind"), PAIRS)
+ALWAYS = ("resmlp", "sequential", "next token")
+"""The networks on which every rule is tried with every save; the others are among the slow tests."""
+every_pair = pytest.mark.parametrize(
+    ("name", "kind"),
+    [pytest.param(rule, kind, marks=() if kind in ALWAYS else pytest.mark.slow) for rule, kind in PAIRS],
+)
 
 
 def gradients(net: nn.Module) -> list[Tensor]:

@@ -8,12 +8,16 @@ from kymograph.rules import RULES
 from kymograph.rules.proof import identities, prove
 from tests.rules.layer_kinds import KINDS
 
+ALWAYS = ("fa", "kp", "dfa")
+"""One rule of each way to bring the signal back: drawn, learned, direct."""
 WITH_TRUE_FEEDBACK = ("fa", "usf", "brsf", "frsf", "kp", "wm")
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")  # torch's, of its own way
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", RULES.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in RULES.names()]
+)
 def test_a_rule_is_what_it_says_through_this_kind_of_layer(name: str, kind: str) -> None:
     case = KINDS[kind]()
     rule = case.rule(name)

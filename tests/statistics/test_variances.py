@@ -43,6 +43,7 @@ def test_the_chi_square_interval_is_about_the_bootstraps_for_many_normal_values(
     assert sd_interval(values) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("sds", [(1, 1), (1, 1, 1), (1, 1, 0.1), (1, 1, 0.3, 0.1), (1, 1, 1, 1)])
 @pytest.mark.parametrize("shared", [False, True])

@@ -213,6 +213,7 @@ def script_runs(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return kymograph.run("clipping", seeds=[42], out=tmp_path_factory.mktemp("printed"), quiet=True)
 
 
+@pytest.mark.slow
 def test_everything_that_the_script_prints_can_be_had(script_runs: Store, golden: Path, tmp_path: Path) -> None:
     reference = json.loads((golden / "clipping_script_seed42.json").read_text())["summary"]
     path = export_script(script_runs, tmp_path / "printed.json", 42, Clipping().to_script)

@@ -56,6 +56,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return kymograph.run("snapshot", seeds=[42, 123], arms=arms, out=out, quiet=True, **QUICK)
 
 
+@pytest.mark.slow
 def test_every_arm_runs_and_its_numbers_are_whole(tmp_path: Path) -> None:
     runs = kymograph.run("snapshot", seeds=[1], arms=["*"], out=tmp_path, quiet=True, **QUICK)
     assert len(runs) == len(Snapshot().arms()) and not runs.failed.runs
@@ -66,6 +67,7 @@ def test_every_arm_runs_and_its_numbers_are_whole(tmp_path: Path) -> None:
         assert 0 <= run.summary["test_accuracy"] <= 1
 
 
+@pytest.mark.slow
 def test_arms_start_alike_and_see_the_same_pictures(store: Store) -> None:
     for seed in (42, 123):
         first = store.series("stream_norm").sel(seed=seed, step=0)

@@ -86,6 +86,7 @@ def test_the_same_stacks_come_to_the_same_bytes(rig: Rig, study: Path, tmp_path:
     assert [path.name for path in (tmp_path / "out" / "contract").glob(".*")] == [], "nothing is left behind"
 
 
+@pytest.mark.slow
 def test_a_study_in_one_function_is_as_good_as_any(rig: Rig, tmp_path: Path) -> None:
     """Its file is one that no worker has, and its runs are the same bytes as those of a program that calls it."""
     study = Path(shutil.copy(STUDIES / "warmup_example.py", tmp_path / "warmup_example.py"))

@@ -141,6 +141,7 @@ def test_computing_needs_a_directory() -> None:
 
 @pytest.mark.parametrize("code", ["0", "'a message'"])
 @every_engine
+@pytest.mark.slow
 def test_a_study_that_calls_exit_fails_its_run_and_not_the_sweep(tmp_path: Path, engine: str, code: str) -> None:
     path = write_coin(tmp_path)
     path.write_text(path.read_text().replace("        step = ", f"        raise SystemExit({code})\n        step = "))
