@@ -98,7 +98,7 @@ class RuleFamily(Study[RuleFamilyConfig]):
     qualifying = ("data", "epochs")
     threads = 1
     tune = family_grids()
-    contrasts = {"to head only": HEAD_ONLY, "to BP": EXACT}  # noqa: RUF012
+    contrasts = {"minus head only": HEAD_ONLY, "minus BP": EXACT}  # noqa: RUF012
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
         "alignment": "alignment",
