@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import file_digest, is_directory, is_file, opened, read_bytes, read_text
+from kymograph.foreign.files import file_digest, is_directory, is_file, opened, read_bytes, read_text, real_path
+from kymograph.runs.archive import Archive
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
@@ -81,3 +82,14 @@ def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="not text in UTF-8"):
         read_text(tmp_path / "a", 10)
     assert read_text(tmp_path / "a", 10, errors="replace") == "��"
+
+
+def test_links_in_a_circle_lead_nowhere_and_raise_nothing(tmp_path: Path) -> None:
+    """``kymograph figure --from`` a link to itself used to end in an apology."""
+    loop = tmp_path / "log.json"
+    loop.symlink_to(loop)
+    assert real_path(loop).name == "log.json"
+    with pytest.raises(KymographError):
+        Archive.open(loop)
+    (tmp_path / "beside").symlink_to(tmp_path)
+    assert real_path(tmp_path / "beside") == real_path(tmp_path)

@@ -137,7 +137,10 @@ def test_tuning_runs_are_not_measured_on_the_way(root: Path) -> None:
 def test_a_run_is_the_same_bits_again(store: Store) -> None:
     study = load_study("rule-family")
     run = next(run for run in store if run.arm == "mlp/fa")
+    before = torch.get_num_threads()
+    torch.set_num_threads(run.provenance["threads"])
     (result,) = study.train([study.typed(run.spec)], Workplace("cpu", Nobody()))
+    torch.set_num_threads(before)
     for name, series in run.series.items():
         np.testing.assert_array_equal(series.value, result.series[name].value)
     assert result.summary["feedback_hash"] == run.summary["feedback_hash"]

@@ -40,6 +40,14 @@ _KINDS = {
 }
 
 
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Returns where a path leads, its links followed; links that lead in a circle are left as they are.
+
+    ``Path.resolve`` raises RuntimeError for those before Python 3.13.
+    """
+    return Path(os.path.realpath(path))
+
+
 def read_bytes(
     path: AnyPath,
     limit: int,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import real_path
 from kymograph.lab.run import SweepOptions, sweep
 from kymograph.runs.files import make_directory, plain, write_atomically
 from kymograph.runs.record import STATUS
@@ -203,7 +204,7 @@ def _run_of(path: Path) -> StoredRun | None:
 
 def _beside(path: Path) -> Path:
     """Returns the directory of runs in which the audited run lies; for a lone file, the file's own directory."""
-    directory = (path if path.is_dir() else path.parent).resolve()
+    directory = real_path(path if path.is_dir() else path.parent)
     return directory.parent.parent if (directory / STATUS).exists() else directory
 
 

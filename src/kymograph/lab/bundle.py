@@ -24,7 +24,7 @@ from kymograph.claims.log_problems import log_problems
 from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import MAX_TENSORS, is_directory, opened
+from kymograph.foreign.files import MAX_TENSORS, is_directory, opened, real_path
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
@@ -102,7 +102,7 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
     A link would be missing on another machine, so that one is an error.
     """
     found = {}
-    skipped = output.resolve()
+    skipped = real_path(output)
     for directory, names, files in os.walk(root, onerror=_unreadable):
         place = Path(directory)
         names[:] = sorted(name for name in names if not _hidden(name) and (place != root or name not in _NOT_PACKED))
@@ -110,7 +110,7 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
             path = place / name
             if path.is_symlink() and not _hidden(name):
                 raise KymographError(f"{path} is a link; put what it points to in its place, and bundle again")
-            derived = (place == root and name in _NOT_PACKED) or (name == output.name and path.resolve() == skipped)
+            derived = (place == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
             if name in names or _hidden(name) or derived:
                 continue
             inside = path.relative_to(root).as_posix()

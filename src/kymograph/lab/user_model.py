@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from kymograph import streams
 from kymograph.errors import KymographError
+from kymograph.foreign.files import real_path
 from kymograph.models.blocks import evaluation_mode
 from kymograph.models.examples import guess_example
 from kymograph.rules.losses import Loss, cross_entropy
@@ -64,7 +65,7 @@ def _function(reference: str) -> Callable[[], Any]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.append(str(path.resolve().parent))  # for what it imports from beside it
+    sys.path.append(str(real_path(path).parent))  # for what it imports from beside it
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # a user's file can fail to load in any way

@@ -15,6 +15,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import ArmLook, arm_looks
+from kymograph.foreign.files import real_path
 from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
 from kymograph.live.remembered import (
     checked_record,
@@ -66,7 +67,7 @@ def read_state(directory: str | Path, now: float) -> LiveState:
     root = Path(directory)
     logged = logged_runs(root)
     paths = [root] if _is_study(root, logged) else [path for path in _directories(root) if _is_study(path, logged)]
-    studies = [_read_study(path, logged.get(path.resolve().name, {}), now) for path in paths]
+    studies = [_read_study(path, logged.get(real_path(path).name, {}), now) for path in paths]
     # Unfinished ones first.
     return LiveState(str(directory), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
 
@@ -244,7 +245,7 @@ def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Seq
 
 def _is_study(path: Path, logged: Mapping[str, Any]) -> bool:
     """Says whether a directory has planned runs, a heartbeat, or runs."""
-    if path.resolve().name in logged or (path / PLAN).exists() or (path / RUNNING).is_dir():
+    if real_path(path).name in logged or (path / PLAN).exists() or (path / RUNNING).is_dir():
         return True
     return any((run / STATUS).exists() for run in _directories(path))
 

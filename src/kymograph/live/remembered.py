@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import real_path
 from kymograph.runs.declaration import Declaration, read_declaration
 from kymograph.runs.history import History
 from kymograph.runs.log import DIRECTORY as LOG
@@ -66,7 +67,7 @@ def _read_record(directory: Path, planned: RunSpec | None) -> StoredRun | Kymogr
 
 def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
     """Returns the runs that the log lists, by study's directory and run's directory."""
-    directory = (root if is_output(root) else root.resolve().parent) / LOG
+    directory = (root if is_output(root) else real_path(root).parent) / LOG
     try:
         segments = sorted(entry.path for entry in os.scandir(directory) if entry.name.endswith(".jsonl"))
         return _read_log(root, tuple((path, stamp(Path(path))) for path in segments))

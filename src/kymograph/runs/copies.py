@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kymograph.foreign.files import real_path
 from kymograph.runs.spec import slug
 from kymograph.runs.stored import StoredRun
 from kymograph.wording import counted
@@ -45,4 +46,4 @@ def copies_text(copies: Iterable[Path], root: Path) -> list[str]:
 
 def _is_elsewhere(run: StoredRun) -> bool:
     name = run.spec.directory.rsplit("/", 1)[-1]
-    return run.directory.name != name or run.directory.resolve().parent.name != slug(run.study)
+    return run.directory.name != name or real_path(run.directory).parent.name != slug(run.study)

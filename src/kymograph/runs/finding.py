@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import is_directory
+from kymograph.foreign.files import is_directory, real_path
 from kymograph.runs.typed_record import STATUS
 
 
@@ -62,7 +62,7 @@ def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list
         for entry in entries:
             if entry.name.startswith(".") or not entry.is_dir():
                 continue
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root.resolve()):
+            if entry.is_symlink() and not real_path(entry.path).is_relative_to(real_path(root)):
                 place = f"{inside}/{entry.name}".lstrip("/")
                 unreadable.append(f"{place} is a link to a place outside of {root}, which is not followed")
             else:

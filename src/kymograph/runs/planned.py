@@ -14,7 +14,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import MAX_TABLE, read_bytes
+from kymograph.foreign.files import MAX_TABLE, read_bytes, real_path
 from kymograph.runs import log
 from kymograph.runs.files import check_schema
 from kymograph.runs.history import History
@@ -32,7 +32,7 @@ def read_plan(root: Path) -> list[RunSpec]:
 def planned_runs(root: Path, history: History) -> list[RunSpec]:
     """Returns every run ever planned below ``root``: those that plan files list, then those of the log."""
     listed = [run for path in sorted([*root.glob(PLAN), *root.glob(f"*/{PLAN}")]) for run in read_plan_file(path)]
-    own = None if is_output(root) else root.resolve().name
+    own = None if is_output(root) else real_path(root).name
     logged = (
         history.planned if own is None else {i: run for i, run in history.planned.items() if slug(run.study) == own}
     )
@@ -41,12 +41,12 @@ def planned_runs(root: Path, history: History) -> list[RunSpec]:
 
 def is_output(root: Path) -> bool:
     """Says whether ``root`` is an output directory, and not a study's own directory inside one that has a log."""
-    return (root / log.DIRECTORY).is_dir() or not (root.resolve().parent / log.DIRECTORY).is_dir()
+    return (root / log.DIRECTORY).is_dir() or not (real_path(root).parent / log.DIRECTORY).is_dir()
 
 
 def log_of(root: Path) -> Log:
     """Returns the log that speaks for ``root``; that of a study's own directory is beside it."""
-    return Log.read(root if is_output(root) else root.resolve().parent)
+    return Log.read(root if is_output(root) else real_path(root).parent)
 
 
 def read_plan_file(path: Path) -> list[RunSpec]:
@@ -64,7 +64,7 @@ def read_plan_file(path: Path) -> list[RunSpec]:
 
 def _remedy(path: Path) -> str:
     """Returns what to do about a damaged plan; deleting it would lose what only it says."""
-    if (path.resolve().parent.parent / log.DIRECTORY).is_dir():
+    if (real_path(path).parent.parent / log.DIRECTORY).is_dir():
         return "restore it from a copy, or rename it: the log has what was planned since there is one"
     return "restore it from a copy, since nothing else says what was planned"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import real_path
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
 from kymograph.runs.processes import sweep_once, temporary_name
 from kymograph.runs.store import Store
@@ -57,7 +58,7 @@ def _write_all(store: Store, database: Path, path: Path) -> None:
         client_type, errors = _require()
         try:
             with _without_waiting():
-                client = client_type(tracking_uri=f"sqlite:///{database.resolve()}")
+                client = client_type(tracking_uri=f"sqlite:///{real_path(database)}")
                 for study in store.studies:
                     experiment = _experiment(client, study, path)
                     known = _known(client, experiment)
@@ -119,7 +120,7 @@ def _check(path: Path) -> None:
         return
     try:
         # Not read-only: a writer that was killed leaves a journal, which whoever opens the database next plays back.
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as connection:
+        with contextlib.closing(sqlite3.connect(f"{real_path(path).as_uri()}?mode=rw", uri=True)) as connection:
             tables = {row[0] for row in connection.execute("select name from sqlite_master")}
     except sqlite3.Error:
         tables = set()
@@ -132,7 +133,7 @@ def _experiment(client: Any, study: str, path: Path) -> str:
     found = client.get_experiment_by_name(study)
     if found is not None:
         return found.experiment_id
-    return client.create_experiment(study, artifact_location=path.resolve().with_suffix(".artifacts").as_uri())
+    return client.create_experiment(study, artifact_location=real_path(path).with_suffix(".artifacts").as_uri())
 
 
 def _known(client: Any, experiment: str) -> dict[str, tuple[str, str]]:

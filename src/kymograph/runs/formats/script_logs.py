@@ -17,7 +17,7 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import read_json
-from kymograph.foreign.files import MAX_TABLE, is_directory, is_file
+from kymograph.foreign.files import MAX_TABLE, is_directory, is_file, real_path
 from kymograph.runs.headlines import is_number
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
@@ -116,8 +116,8 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
             files.append(given)
         else:
             raise KymographError(f"there is no log {given}")
-    if len({path.resolve() for path in files}) < len(files):
-        twice = next(path for path in files if [other.resolve() for other in files].count(path.resolve()) > 1)
+    if len({real_path(path) for path in files}) < len(files):
+        twice = next(path for path in files if [real_path(other) for other in files].count(real_path(path)) > 1)
         raise KymographError(f"{twice} is given twice")
     return [trajectory for place, path in enumerate(files) for trajectory in _read(path, unknown_seed=-1 - place)]
 
