@@ -81,6 +81,18 @@ def test_exporting_again_adds_only_what_is_new(exported: tuple[Store, Path], tmp
     assert not (path.parent / "mlruns").exists() and not Path("mlruns").exists()
 
 
+def test_a_deleted_database_is_written_anew(tmp_path: Path) -> None:
+    """MLflow keeps connections by name, and used to fail to write to the file that was deleted."""
+    write_record(tmp_path / "runs", spec("one", "a", 1), result(1), {}, 0.1)
+    store, path = Store.open(tmp_path / "runs"), tmp_path / "m.db"
+    for _ in range(3):
+        export(store, "mlflow", path)
+        assert path.stat().st_size > 0
+        path.unlink()
+    export(store, "mlflow", path)
+    export(store, "mlflow", path)
+
+
 def test_names_that_mlflow_refuses_are_written_as_codes() -> None:
     assert _key("blocks/h_0") == "blocks/h_0"
     assert _key("||h|| %") == "-7c--7c-h-7c--7c- -25-"

@@ -57,7 +57,7 @@ def _write_all(store: Store, database: Path, path: Path) -> None:
     with _quiet():
         client_type, errors = _require()
         try:
-            with _without_waiting():
+            with _own_connections():
                 client = client_type(tracking_uri=f"sqlite:///{real_path(database)}")
                 for study in store.studies:
                     experiment = _experiment(client, study, path)
@@ -99,19 +99,32 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_waiting() -> Iterator[None]:
-    """Spares the wait for the disk after each of many small writes; a cut-off run is written anew in any case."""
-    from sqlalchemy import Engine, event
+def _own_connections() -> Iterator[None]:
+    """Spares the wait for the disk after each of many small writes, and closes every connection at the end.
+
+    A run that was cut off is written anew in any case. MLflow would keep its connections, by name: whoever deletes a
+    database and exports again would write to the deleted one.
+    """
+    from sqlalchemy import Connection, Engine, event
+
+    engines: set[Engine] = set()
+
+    def used(connection: Connection) -> None:
+        engines.add(connection.engine)
 
     def connected(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
             connection.execute("pragma synchronous = off")
 
     event.listen(Engine, "connect", connected)
+    event.listen(Engine, "engine_connect", used)
     try:
         yield
     finally:
         event.remove(Engine, "connect", connected)
+        event.remove(Engine, "engine_connect", used)
+        for engine in engines:
+            engine.dispose()
 
 
 def _check(path: Path) -> None:
