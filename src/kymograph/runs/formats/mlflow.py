@@ -44,8 +44,9 @@ def write(store: Store, path: Path) -> None:
     try:
         try:
             place.mkdir()  # a directory, because a database may have files beside it
-            _write_all(store, place / "database", path)
-            os.replace(place / "database", path)
+            database = place / os.urandom(8).hex()  # MLflow takes a name that it knows for a database that it knows
+            _write_all(store, database, path)
+            os.replace(database, path)
         finally:
             shutil.rmtree(place, ignore_errors=True)
     except OSError as error:
