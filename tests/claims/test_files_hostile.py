@@ -27,10 +27,13 @@ def test_many_claims_take_time_in_proportion(tmp_path: Path) -> None:
     costs = []
     for count in (500, 4000):
         (tmp_path / "c.toml").write_text("".join(CLAIM.format(number) for number in range(count)))
-        started = time.process_time()
-        assert len(read_claims(tmp_path / "c.toml")) == count
-        costs.append((time.process_time() - started) / count)
-    assert costs[1] < 3 * costs[0]
+        tries = []
+        for _ in range(3):  # the best of them: one may meet a collection of garbage
+            started = time.process_time()
+            assert len(read_claims(tmp_path / "c.toml")) == count
+            tries.append(time.process_time() - started)
+        costs.append(min(tries) / count)
+    assert costs[1] < 4 * costs[0], "eight times as many took 64 times as long"
 
 
 @pytest.mark.parametrize(
