@@ -145,7 +145,7 @@ def stack_of_views(tensors: Sequence[Tensor]) -> Tensor | None:
         return None
     try:
         memories = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    except (RuntimeError, NotImplementedError):  # a kind of tensor without memory of its own
+    except RuntimeError:  # a kind of tensor without memory of its own
         return None
     steps = {after.storage_offset() - before.storage_offset() for before, after in pairwise(tensors)}
     if len(memories) > 1 or len(steps) > 1 or min(steps, default=1) <= 0:

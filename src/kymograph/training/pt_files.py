@@ -43,7 +43,7 @@ def read_pt(path: AnyPath) -> Any:
             check_listing(file, _MAX_LISTING)
             with zipfile.ZipFile(file) as archive:
                 return _Archive(archive).content()
-    except (ValueError, KeyError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error):
+    except (ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error):
         raise KymographError(f"{path} is cut off, or contains more than tensors; nothing in it was executed") from None
 
 
