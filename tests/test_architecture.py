@@ -151,7 +151,8 @@ def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
             )
 
 
-READS = {"open", "load", "loads", "read_bytes", "read_text", "fdopen", "memmap", "fromfile", "loadtxt", "genfromtxt"}
+READS = {"open", "load", "loads", "read_bytes", "read_text", "fdopen", "memmap", "fromfile", "loadtxt", "genfromtxt",
+         "scandir", "iterdir"}  # fmt: skip
 OUR_OWN = {
     # module: what it reads without `kymograph.foreign`, and why that may be
     "cli/endings.py": {"fdopen"},  # the traceback that is being written

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import file_digest, is_directory, is_file, opened, read_bytes, read_text, real_path
+from kymograph.foreign.files import (
+    entries,
+    file_digest,
+    is_directory,
+    is_directory_entry,
+    is_file,
+    opened,
+    read_bytes,
+    read_text,
+    real_path,
+)
 from kymograph.runs.archive import Archive
 
 
@@ -93,3 +103,13 @@ def test_links_in_a_circle_lead_nowhere_and_raise_nothing(tmp_path: Path) -> Non
         Archive.open(loop)
     (tmp_path / "beside").symlink_to(tmp_path)
     assert real_path(tmp_path / "beside") == real_path(tmp_path)
+
+
+def test_a_directory_is_listed_past_links_that_lead_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "a").symlink_to(tmp_path / "circle")
+    (tmp_path / "circle").symlink_to(tmp_path / "a")
+    (tmp_path / "to-b").symlink_to(tmp_path / "b")
+    assert [entry.name for entry in entries(tmp_path)] == ["a", "b", "circle", "file", "to-b"]
+    assert [entry.name for entry in entries(tmp_path) if is_directory_entry(entry)] == ["b", "to-b"]

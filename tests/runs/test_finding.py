@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from kymograph.errors import KymographError
 from kymograph.lab.select_runs import read_archive
+from kymograph.live.reading import read_state
 from kymograph.runs import finding
 from kymograph.runs.archive import Archive
 from kymograph.runs.finding import find_runs
@@ -48,3 +50,14 @@ def test_permissions_on_disk(tmp_path: Path) -> None:
 def test_no_directory_is_one_sentence(tmp_path: Path, name: str) -> None:
     with pytest.raises(KymographError, match="there is no directory"):
         find_runs(tmp_path / name)
+
+
+def test_links_in_a_circle_hide_no_run(tmp_path: Path) -> None:
+    """Asking whether one is a directory raises: the whole directory used to be given up, its listing left open."""
+    make(tmp_path)
+    for directory in (tmp_path, tmp_path / "lab"):
+        (directory / "a-circle").symlink_to(directory / "a-circle")
+    found = find_runs(tmp_path)
+    assert len(found.directories) == 2 and not found.unreadable
+    (state,) = read_state(str(tmp_path), time.time()).studies
+    assert state.counts.finished == 2

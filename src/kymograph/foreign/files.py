@@ -111,6 +111,20 @@ def is_directory(path: AnyPath) -> bool:
     return os.path.isdir(path)
 
 
+def entries(directory: AnyPath) -> list[os.DirEntry[str]]:
+    """Returns what is in a directory, by name; raises OSError if nobody may look."""
+    with os.scandir(directory) as found:  # closed at once, also if what is done with an entry fails
+        return sorted(found, key=lambda entry: entry.name)
+
+
+def is_directory_entry(entry: os.DirEntry[str]) -> bool:
+    """Says whether an entry is, or leads to, a directory; links that lead in a circle do not."""
+    try:
+        return entry.is_dir()  # without a system call, for anything but a link
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
     """Opens a file; yields its handle and its size."""

@@ -7,7 +7,6 @@ the state, so that a view goes on showing everything else. What a file held is r
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import ArmLook, arm_looks
-from kymograph.foreign.files import real_path
+from kymograph.foreign.files import entries, is_directory_entry, real_path
 from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
 from kymograph.live.remembered import (
     checked_record,
@@ -253,7 +252,7 @@ def _is_study(path: Path, logged: Mapping[str, Any]) -> bool:
 def _directories(path: Path) -> Iterator[Path]:
     """Yields the directories inside ``path`` that may be runs or studies, neither hidden nor half-written."""
     try:
-        names = sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+        names = [entry.name for entry in entries(path) if is_directory_entry(entry)]
     except OSError:
         return
     yield from (path / name for name in names if not name.startswith(".") and not name.endswith(".part"))

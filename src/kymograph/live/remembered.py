@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import real_path
+from kymograph.foreign.files import entries, real_path
 from kymograph.runs.declaration import Declaration, read_declaration
 from kymograph.runs.history import History
 from kymograph.runs.log import DIRECTORY as LOG
@@ -69,7 +69,7 @@ def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
     """Returns the runs that the log lists, by study's directory and run's directory."""
     directory = (root if is_output(root) else real_path(root).parent) / LOG
     try:
-        segments = sorted(entry.path for entry in os.scandir(directory) if entry.name.endswith(".jsonl"))
+        segments = [entry.path for entry in entries(directory) if entry.name.endswith(".jsonl")]
         return _read_log(root, tuple((path, stamp(Path(path))) for path in segments))
     except OSError:
         return {}  # a directory from before the log, or a segment that is being replaced

@@ -7,11 +7,13 @@ that somebody edits in place shows at the next look of all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from kymograph.foreign.files import entries, is_directory_entry
 from kymograph.live.reading import reread_state
 from kymograph.live.state import LiveState
 from kymograph.runs.declaration import FILE as DECLARATION
@@ -62,12 +64,12 @@ def _dates(root: Path) -> Iterator[tuple[str, int]]:
     for directory in (root, root / LOG, root.parent / LOG, root / RUNNING):
         yield from _dates_in(directory)
     try:
-        studies = sorted(entry.path for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
+        directories = [entry for entry in entries(root) if is_directory_entry(entry)]
     except OSError:
         return
     if any(os.path.exists(f"{root}/{name}") for name in (DECLARATION, RUNNING)):
         return  # a study's own directory: what is in it are runs
-    for path in studies:
+    for path in (entry.path for entry in directories if not entry.name.startswith(".")):
         yield from _date(path)
         yield from _date(f"{path}/{DECLARATION}")
         yield from _dates_in(Path(path) / RUNNING)
@@ -76,12 +78,11 @@ def _dates(root: Path) -> Iterator[tuple[str, int]]:
 def _dates_in(directory: Path) -> Iterator[tuple[str, int]]:
     """Yields when a directory and each file in it changed."""
     yield from _date(str(directory))
-    try:
-        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
-            if entry.is_file():
-                yield entry.path, entry.stat().st_mtime_ns
-    except OSError:
-        return
+    with contextlib.suppress(OSError):
+        for entry in entries(directory):
+            with contextlib.suppress(OSError):
+                if entry.is_file():
+                    yield entry.path, entry.stat().st_mtime_ns
 
 
 def _date(path: str) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import is_directory, real_path
+from kymograph.foreign.files import entries, is_directory, is_directory_entry, real_path
 from kymograph.runs.typed_record import STATUS
 
 
@@ -58,13 +58,12 @@ def has_ended(directory: str) -> bool:
 def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list[str]:
     """Returns the directories in one; a hidden one is a record being written, or left behind by a kill."""
     found = []
-    with os.scandir(f"{root}{inside}") as entries:
-        for entry in entries:
-            if entry.name.startswith(".") or not entry.is_dir():
-                continue
-            if entry.is_symlink() and not real_path(entry.path).is_relative_to(real_path(root)):
-                place = f"{inside}/{entry.name}".lstrip("/")
-                unreadable.append(f"{place} is a link to a place outside of {root}, which is not followed")
-            else:
-                found.append(entry.name)
+    for entry in entries(f"{root}{inside}"):
+        if entry.name.startswith(".") or not is_directory_entry(entry):
+            continue
+        if entry.is_symlink() and not real_path(entry.path).is_relative_to(real_path(root)):
+            place = f"{inside}/{entry.name}".lstrip("/")
+            unreadable.append(f"{place} is a link to a place outside of {root}, which is not followed")
+        else:
+            found.append(entry.name)
     return found

@@ -19,6 +19,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kymograph.foreign.files import entries
+
 SILENCE = 60.0
 """Seconds without a sign of life after which a process that cannot be asked counts as gone."""
 ABANDONED = 24 * 3600.0
@@ -135,7 +137,7 @@ def sweep_up(directory: Path) -> None:
     """
     mine = os.geteuid() if hasattr(os, "geteuid") else None
     with contextlib.suppress(OSError):
-        for entry in [entry for entry in os.scandir(directory) if entry.name.startswith(".")]:
+        for entry in [entry for entry in entries(directory) if entry.name.startswith(".")]:
             path = Path(entry.path)
             with contextlib.suppress(OSError):
                 if not is_abandoned(path) or mine not in (None, entry.stat(follow_symlinks=False).st_uid):

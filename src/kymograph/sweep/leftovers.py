@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from kymograph.foreign.files import entries
 from kymograph.runs.processes import sweep_up
 from kymograph.runs.spec import slug
 from kymograph.sweep.heartbeat import at_work
@@ -27,7 +27,7 @@ def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
     if at_work(directory):
         return
     with contextlib.suppress(OSError):
-        parts = {entry.name for entry in os.scandir(directory) if entry.name.endswith(PART)}
+        parts = {entry.name for entry in entries(directory) if entry.name.endswith(PART)}
         stored = (
             spec for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if not absent
         )
