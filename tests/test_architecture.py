@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -31,10 +32,16 @@ KNOW_NO_STUDY = ("report", "live", "claims", "sweep", "runs")
 MOST_LINES = 400
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Returns the syntax tree of a source file, which a dozen tests look at."""
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> set[str]:
     """Returns the kymograph modules that a source file imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kymograph"):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -42,20 +49,29 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_flow_one_way(path: Path) -> None:
-    if path == PACKAGE / "__init__.py":
-        return  # re-exports from everywhere, lazily
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    for name in imports_of(path):
-        target = name.split(".")[1]
-        assert ROOMS.index(target) <= ROOMS.index(room), f"{room} imports {name}"
+def test_imports_flow_one_way() -> None:
+    against = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path == PACKAGE / "__init__.py":
+            continue  # re-exports from everywhere, lazily
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for name in imports_of(path):
+            if ROOMS.index(name.split(".")[1]) > ROOMS.index(room):
+                against.append(f"{path.relative_to(PACKAGE)} imports {name}")
+    assert not against
 
 
-@pytest.mark.parametrize("module", WITHOUT_TORCH)
-def test_importing_what_reads_stored_runs_does_not_import_torch(module: str) -> None:
-    code = f"import sys, kymograph.{module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_importing_what_reads_stored_runs_does_not_import_torch() -> None:
+    """In one process: what was imported before can hide nothing, for torch would stay imported."""
+    code = f"""
+import importlib, sys
+for module in {WITHOUT_TORCH!r}:
+    importlib.import_module("kymograph." + module)
+    if "torch" in sys.modules:
+        sys.exit("kymograph." + module + " imports torch")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("room", KNOW_NO_STUDY)
@@ -65,7 +81,7 @@ def test_no_room_right_of_the_studies_runs_knows_a_study_by_name(room: str) -> N
     for path in (PACKAGE / room).rglob("*.py"):
         if path.name == "script_logs.py":
             continue  # the reader of the research scripts' logs
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Constant) and node.value in names:
                 raise AssertionError(f"{path.relative_to(PACKAGE)}, line {node.lineno} names the study {node.value!r}")
 
@@ -80,7 +96,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     for path in PACKAGE.rglob("*.py"):
         if path.is_relative_to(PACKAGE / "cli" / "verbs") or path.is_relative_to(PACKAGE / "sweep" / "engines"):
             continue  # every verb has its Options, and every engine is an Engine
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
@@ -122,7 +138,7 @@ def test_the_public_names_are_these_and_no_others() -> None:
 
 def test_every_public_function_and_class_says_what_it_is_in_its_first_line() -> None:
     for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         nodes = [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef))]
         for node in nodes:
             name = getattr(node, "name", path.name)
@@ -180,7 +196,7 @@ OUR_OWN = {
 
 def reads_of(path: Path) -> set[str]:
     """Returns the functions with which a file reads files or parses texts, other than those of `kymograph.foreign`."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     guarded = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -206,12 +222,14 @@ LIBRARIES = {"json", "os", "io", "torch", "np", "numpy", "pickle", "tomllib", "z
              "target", "source.path", "bundle", "Path", "place", "file"}  # fmt: skip
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_files_of_others_are_read_in_one_place(path: Path) -> None:
+def test_files_of_others_are_read_in_one_place() -> None:
     """A bare `open` waits for a pipe, and a bare `json.loads` dies of deep nesting."""
-    place = path.relative_to(PACKAGE).as_posix()
-    if not place.startswith("foreign/"):
-        assert reads_of(path) <= OUR_OWN.get(place, set())
+    unguarded = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith("foreign/") and (found := reads_of(path) - OUR_OWN.get(name, set())):
+            unguarded[name] = found
+    assert not unguarded
 
 
 def test_every_exception_to_that_is_still_one() -> None:
