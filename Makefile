@@ -24,7 +24,7 @@ check: .venv/installed-dev
 bench: .venv/installed
 	$(BIN)/kymograph bench --markdown docs/bench.md
 
-# Hostile input and faults, as docs/security.md promises; KYMOGRAPH_FUZZ_SEED=N tries other inputs.
+# Hostile input and kills, as docs/security.md promises; KYMOGRAPH_FUZZ_SEED=N tries other inputs.
 fuzz: .venv/installed-test
 	KYMOGRAPH_FUZZ_EXAMPLES=10000 KYMOGRAPH_FUZZ_COMMANDS=500 $(BIN)/pytest -s tests/fuzz
 
@@ -40,7 +40,7 @@ sbom: .venv/installed
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W -b html docs docs/_build
 
-# Runs the examples with ten seeds each, some minutes, and refreshes their pictures in docs/images.
+# Runs the examples with ten seeds each (a few minutes) and refreshes their pictures in docs/images.
 gallery: .venv/installed
 	$(BIN)/python docs/_extensions/gallery.py
 
@@ -48,7 +48,7 @@ gallery: .venv/installed
 notebooks: .venv/installed-test
 	$(BIN)/python docs/_extensions/notebooks.py
 
-# A stamp per set of dependencies: the second `make demo` starts at once.
+# One stamp per set of dependencies, so that the second `make demo` starts at once.
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 

@@ -3,7 +3,7 @@
 kymograph run examples/attention_entropy.py --n-seeds 10
 kymograph figure attention-kymograph --from runs
 
-The entropy of attention, by layer, while the network learns to copy a token, and where there is nothing to learn.
+Attention entropy by layer, while the network learns to copy a token, and with random targets.
 """
 
 import torch
@@ -15,7 +15,7 @@ TOKENS, LENGTH = 16, 12
 
 
 class Transformer(nn.Module):
-    """Embeds, attends in every layer, and names a token."""
+    """A stack of attention layers that predicts a token."""
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(width, TOKENS)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Returns scores of shape (batch, tokens) at the last position."""
+        """Returns the logits at the last position, shape (batch, tokens)."""
         h = self.embed(tokens) + self.position
         for attend, norm in zip(self.attend, self.norm, strict=True):
             n = norm(h)
@@ -42,7 +42,7 @@ class Transformer(nn.Module):
                              forms=("kymograph", "profile"), facts={"sites": "layer"})],
 )  # fmt: skip
 def attention_study(run: ky.ActiveRun, *, random: bool = False, layers: int = 3, steps: int = 400) -> dict:
-    """Learns to name the token that the last one points to; in the arm ``random`` there is nothing to learn."""
+    """Trains the network to copy the token that the last one points to; the arm ``random`` has random targets."""
     with run.seeded("init"):
         model = Transformer(32, layers)
     optimizer = torch.optim.Adam(model.parameters(), 0.003)

@@ -4,7 +4,7 @@ kymograph run examples/conv_dfa.py --n-seeds 10
 kymograph judge runs --study examples/conv_dfa.py
 kymograph figure conv-dfa-kymograph --from runs
 
-The update of every layer relative to its weights, under backpropagation, DFA and with only the read-out trained.
+The update of every layer relative to its weights, under backpropagation, under DFA, and with only the read-out trained.
 """
 
 from __future__ import annotations

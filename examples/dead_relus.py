@@ -4,7 +4,7 @@ kymograph run examples/dead_relus.py --n-seeds 10
 kymograph judge runs --study examples/dead_relus.py
 kymograph figure dead-relus-kymograph --from runs
 
-The share of units that are 0 for a whole batch, by layer; the layers are named as in the network.
+The fraction of units that are 0 for a whole batch, by layer; layers have their names in the network.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kymograph.data import digits
                              facts={"sites": "layer"})],
 )  # fmt: skip
 def dead_study(run: ky.ActiveRun, *, lr: float = 0.1, depth: int = 6, width: int = 64, steps: int = 300) -> dict:
-    """Trains a ReLU network on the digits and counts units that are 0 for the whole batch."""
+    """Trains a ReLU network on the digits and counts the units that are 0 for a whole batch."""
     task = digits.load()
     x, y = task.train.flatten(1).float() / 255 - 0.3, task.train_labels
     with run.seeded("init"):

@@ -1,4 +1,4 @@
-"""How large are the updates of each layer? A plain training loop, recorded: no study, no function.
+"""How large are the updates of each layer? A plain training loop, recorded without declaring a study.
 
 python examples/recorded_loop.py
 kymograph figure optimizers-kymograph --from runs

@@ -35,7 +35,7 @@ def loss_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 def warmup_study(
     run: ky.ActiveRun, *, lr: float = 0.5, warmup_steps: int = 0, steps: int = 300, every: int = 10
 ) -> dict[str, float]:
-    """Trains an MLP on the digits and follows the largest eigenvalue of the loss's Hessian."""
+    """Trains an MLP on the digits and tracks the largest eigenvalue of the loss's Hessian."""
     task = digits.load()
     x, y = task.train.flatten(1).float() / 255 - 0.3, task.train_labels
     with run.seeded("init"):

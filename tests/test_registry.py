@@ -143,8 +143,8 @@ def test_two_packages_that_offer_one_name_are_both_named(site: Path) -> None:
     [
         ('{"order": "first"}', r'PART\["order"\] in odd\.part must be a number'),
         ('{"order": None}', r'PART\["order"\] in odd\.part must be a number'),
-        ('{"about": 3}', r'PART\["about"\] in odd\.part must be a text'),
-        ('{"name": ["x"]}', r'PART\["name"\] in odd\.part must be a text'),
+        ('{"about": 3}', r'PART\["about"\] in odd\.part must be a string'),
+        ('{"name": ["x"]}', r'PART\["name"\] in odd\.part must be a string'),
         ("dict(about=1)", r"PART in odd\.part is not a dictionary literal"),
         ("{[]: 1}", r"PART in odd\.part is not a dictionary literal"),
         ("3", r"PART in odd\.part is not a dictionary literal"),

@@ -1,7 +1,7 @@
-"""The gallery's examples, from the files themselves: whatever lies in `examples` appears on the page.
+"""Fills the gallery page from the files in `examples`: every file there appears on the page.
 
 An example opens with a docstring: its title, a line per command, and a sentence about the picture. Run as a program,
-this module executes the commands of every example (or of those named) and refreshes the pictures in `docs/images`:
+this module executes the commands of every example (or of those named) and updates the pictures in `docs/images`:
 
     python docs/_extensions/gallery.py [NAME ...]
 """
@@ -21,12 +21,12 @@ DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 MARK = "<!-- examples -->"
 WIDTH, COLOURS = 1300, 64
-"""Pixels and colours of a picture: the page stays small."""
+"""Width in pixels and number of colours of a picture; both keep the page small."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One file of `examples`, as its docstring describes it."""
+    """One file of `examples`, with the contents of its docstring."""
 
     path: Path
     title: str
@@ -35,12 +35,12 @@ class Example:
 
     @property
     def figure(self) -> str:
-        """The figure that its commands draw."""
+        """The name of the figure that its commands draw."""
         return next(shlex.split(line)[2] for line in self.commands if line.startswith("kymograph figure "))
 
     @property
     def picture(self) -> Path:
-        """Where the picture is stored."""
+        """The path of the picture."""
         return DOCS / "images" / f"{self.figure}.png"
 
     @property
@@ -51,7 +51,7 @@ class Example:
 
 
 def read_example(path: Path) -> Example:
-    """Returns an example from its file."""
+    """Parses the docstring of an example file."""
     title, _, rest = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")
     lines = [line.strip() for line in rest.splitlines() if line.strip()]
     commands = tuple(line for line in lines if line.startswith(("kymograph ", "python ")))
@@ -59,12 +59,12 @@ def read_example(path: Path) -> Example:
 
 
 def examples() -> list[Example]:
-    """Returns all examples, by the names of their files."""
+    """Returns all examples, sorted by file name."""
     return [read_example(path) for path in sorted((ROOT / "examples").glob("*.py"))]
 
 
 def markdown(example: Example) -> str:
-    """Returns an example's section of the page: title, commands, picture and code."""
+    """Returns an example's section of the page in Markdown: title, commands, picture and code."""
     parts = [f"### {example.title.partition('?')[0]}?" if "?" in example.title else f"### {example.title}"]
     rest = example.title.partition("?")[2].strip()
     parts.append(" ".join(text for text in (rest, example.caption) if text))
@@ -96,7 +96,7 @@ def _insert(app, docname: str, source: list[str]) -> None:
 
 
 def setup(app) -> dict[str, bool]:
-    """Fills in the examples whenever the page is read, and has it read at every build: a file may be new."""
+    """Inserts the examples whenever the page is read, and rereads it at every build, since there may be new files."""
     app.connect("source-read", _insert)
     app.connect("env-get-outdated", lambda app, env, added, changed, removed: ["gallery"])
     return {"parallel_read_safe": True}

@@ -1,8 +1,8 @@
-"""Executing the notebooks of the docs: each in an empty directory, so that it depends on nothing but the package.
+"""Executes the documentation's notebooks, each in an empty directory, so that it depends only on the package.
 
     python docs/_extensions/notebooks.py
 
-writes what the cells print and show into the notebooks, which is what the pages show.
+stores the outputs of the cells in the notebooks, and the pages show these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.i
 
 
 def execute(path: Path) -> Any:
-    """Returns a notebook with the outputs of its cells, executed in a fresh directory by this Python."""
+    """Executes a notebook in a fresh directory, with this Python; returns it with the outputs of its cells."""
     import nbformat
     from jupyter_client.manager import KernelManager
     from nbclient import NotebookClient
@@ -33,7 +33,7 @@ def execute(path: Path) -> Any:
 
 
 def without_traces(notebook: Any) -> Any:
-    """Returns a notebook without what differs from one execution to the next: times, ids and the machine."""
+    """Returns a notebook without anything that differs between executions: times, ids and the machine."""
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
         cell.metadata.pop("execution", None)

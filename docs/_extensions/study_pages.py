@@ -1,4 +1,4 @@
-"""Directives for the studies' pages: arms from the code, verdicts from the table that `kymograph reproduce` wrote.
+"""Directives for the studies' pages: arms from the code, verdicts from the pages that `kymograph reproduce` wrote.
 
 ```{study-arms} depth
 ```
@@ -23,11 +23,11 @@ from kymograph.runs.markdown import markdown_table
 from kymograph.studies.loading import load_study
 
 COLUMNS = ("claim", "set-up", "verdict", "effect [95 % interval]", "why")
-"""Of the table of verdicts, what a study's page shows."""
+"""The columns of the verdict table that a study's page shows."""
 
 
 def arm_table(study: str) -> str:
-    """Returns the default arms of a study, and how many more there are, in Markdown."""
+    """Returns a Markdown table of a study's default arms, and the number of its other arms."""
     arms = load_study(study).arms()
     shown = [arm for arm in arms if arm.default]
     table = markdown_table(["arm", ""], [[f"`{arm.name}`", arm.about] for arm in shown])
@@ -36,7 +36,7 @@ def arm_table(study: str) -> str:
 
 
 def verdict_rows(study: str, page: str) -> list[list[str]]:
-    """Returns the verdicts about a study that a page of verdicts has, in the columns above."""
+    """Returns the rows about a study from a page of verdicts, in the columns ``COLUMNS``."""
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     if not lines:
         return []
@@ -47,13 +47,13 @@ def verdict_rows(study: str, page: str) -> list[list[str]]:
 
 
 def verdict_pages(study: str) -> dict[str, str]:
-    """Returns the pages that may have verdicts about a study, with the data that they are about."""
-    own = f"verdicts-{study}.md"  # of a study that is no part of a plain `kymograph reproduce`
+    """Returns the pages that may contain verdicts about a study, each with its data set."""
+    own = f"verdicts-{study}.md"  # for studies that a plain `kymograph reproduce` does not include
     return {"verdicts-cifar10.md": "CIFAR-10", "verdicts.md": "embedded data", own: "embedded data"}
 
 
 def number_table(study: str, page: str) -> str:
-    """Returns the numbers of a study's arms that a page of verdicts has, with what is said of them."""
+    """Returns the section with the numbers of a study's arms from a page of verdicts; empty if it has none."""
     _, _, after = page.partition(f"## Numbers of {study}\n")
     return after.partition("\n## ")[0].strip()
 
@@ -65,7 +65,7 @@ class _Table(SphinxDirective):
         raise NotImplementedError
 
     def page(self, name: str) -> str:
-        """Returns a page of the documentation; empty if it is not there."""
+        """Returns the text of a documentation page; empty if there is no such page."""
         path = Path(self.env.srcdir) / name
         self.env.note_dependency(str(path))
         return path.read_text() if path.exists() else ""
@@ -84,7 +84,7 @@ class StudyArms(_Table):
 
 
 class StudyVerdicts(_Table):
-    """What ten seeds say about the claims of a study."""
+    """The verdicts on a study's claims."""
 
     def text(self, study: str) -> str:
         found = []

@@ -4,7 +4,7 @@ import os
 import sys
 
 if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
-    del sys.path[0]  # Python searches the current directory first: a random.py in it would be everybody's random
+    del sys.path[0]  # otherwise a random.py in the current directory would shadow Python's own
 
 from kymograph.cli.main import main
 

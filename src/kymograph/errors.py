@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class KymographError(Exception):
-    """Something the user can mend; its text is one sentence and is shown without a traceback.
+    """An error that the user can fix; its text is one sentence, shown without a traceback.
 
     >>> try:
     ...     kymograph.run("dept")
@@ -17,7 +17,7 @@ class KymographError(Exception):
 
 
 class UsageError(KymographError):
-    """A command line that cannot be understood: no such verb, option or value."""
+    """An invalid command line: no such verb, option or value."""
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

@@ -1,13 +1,13 @@
-"""Registries: the parts of one kind, found in the tree and in users' packages, without importing any of them.
+"""Registries: the parts of one kind, found in this package and in users' packages without importing any of them.
 
 A part is one module that assigns a dictionary literal ``PART`` at its top level:
 
     PART = {"about": "scikit-learn's handwritten digits", "training_images": 1437}
 
 Its name is the module's (``-`` for ``_``), or ``PART["name"]``. The literal is read from the source, so that listing
-the models or the verbs costs no import of torch or tyro; the module is imported when the part is loaded. A user's
-package adds parts through entry points of the same group, e.g. ``kymograph.rules``; whatever is wrong with one is said
-when it is used, and never stands in the way of the others.
+the models or the verbs does not import torch or tyro; the module is imported when the part is loaded. A user's package
+adds parts through entry points in the group of the same name, e.g. ``kymograph.rules``. A broken part raises an error
+when it is used and does not affect the others.
 
     >>> sorted(Registry("kymograph.data", "load").names())
     ['cifar10', 'digits', 'synthetic']
@@ -45,7 +45,7 @@ class Part:
     module: str
     facts: Mapping[str, Any]
     attribute: str = ""
-    """What the entry point names in the module (``module:attribute``); empty: what every part of the kind defines."""
+    """The attribute that the entry point names (``module:attribute``); empty: the registry's default."""
     file: Path | None = None
     """The module's source file; None if it was not found."""
     problem: str = ""
@@ -53,7 +53,7 @@ class Part:
 
     @property
     def about(self) -> str:
-        """A line about the part."""
+        """A one-line description of the part."""
         return str(self.facts.get("about", ""))
 
     @property
@@ -68,7 +68,7 @@ class Registry:
 
     Args:
         package: the package whose modules are searched, which also names the group of entry points.
-        attribute: what a part's module must define, e.g. ``load``; the part's object. Empty: its module's own name.
+        attribute: the name of a part's object in its module, e.g. ``load``; empty: the module's own name.
         noun: what to call a part in error messages.
     """
 
@@ -79,7 +79,7 @@ class Registry:
     def parts(self) -> dict[str, Part]:
         """Returns every part by name, in declared order (``PART["order"]``), then by name.
 
-        Of two parts with one name the first is listed, the tree's before a user's, with the clash as its ``problem``.
+        Of two parts with one name the first is listed, built-in before users', with the clash as its ``problem``.
         """
         found: dict[str, Part] = {}
         for part in (*_in_tree(self.package), *_in_packages(self.package)):
@@ -94,7 +94,7 @@ class Registry:
         return list(self.parts())
 
     def part(self, name: str) -> Part:
-        """Returns the part called ``name``; raises a sentence if there is none, or if it cannot be used."""
+        """Returns the part called ``name``; raises a KymographError if there is none, or if it cannot be used."""
         parts = self.parts()
         if name not in parts:
             raise KymographError(f"there is no {self.noun} {name!r}{did_you_mean(name, parts)}")
@@ -103,7 +103,7 @@ class Registry:
         return parts[name]
 
     def is_built_in(self, name: str) -> bool:
-        """Says whether the tree itself has a part called ``name``, which needs no user's code."""
+        """Returns whether this package itself has a part called ``name``, which needs no user code."""
         return any(part.name == name for part in _in_tree(self.package))
 
     def module(self, name: str) -> ModuleType:
@@ -126,7 +126,7 @@ class Registry:
         return found
 
     def attribute_of(self, name: str) -> str:
-        """Returns what the module of the part called ``name`` calls it."""
+        """Returns the attribute of its module that holds the part called ``name``."""
         part = self.part(name)
         return part.attribute or self.attribute or part.module.rpartition(".")[2]
 
@@ -147,13 +147,13 @@ def _in_tree(package: str) -> tuple[Part, ...]:
 
 @functools.cache
 def _in_packages(group: str) -> tuple[Part, ...]:
-    """Returns the parts that installed packages offer; what they declare is read without importing them."""
+    """Returns the parts of installed packages; their declarations are read without importing them."""
     found = []
     for entry in importlib.metadata.entry_points(group=group):
         try:
             module, attribute = entry.module, entry.attr or ""
         except AttributeError:  # an entry point that names no module
-            found.append(Part(entry.name, entry.value, {}, problem=f"its entry point says {entry.value!r}"))
+            found.append(Part(entry.name, entry.value, {}, problem=f"invalid entry point {entry.value!r}"))
             continue
         file = source_file(module)
         facts, problem = (None, "") if file is None else _facts_in(file, module)
@@ -164,7 +164,7 @@ def _in_packages(group: str) -> tuple[Part, ...]:
 def source_file(module: str, search: Iterable[str] = ()) -> Path | None:
     """Returns the Python file that importing ``module`` would run, found without importing anything; None if none.
 
-    ``search`` lists directories that come after those of ``sys.path``.
+    ``search`` lists directories to search after those of ``sys.path``.
     """
     path: Sequence[str] = [*sys.path, *search]
     spec: ModuleSpec | None = None
@@ -179,7 +179,7 @@ def source_file(module: str, search: Iterable[str] = ()) -> Path | None:
 
 
 def _spec(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
-    """Returns what Python's finders say of one module; editable installs can have a finder of their own."""
+    """Returns the import spec of one module from Python's finders; editable installs can have their own finder."""
     try:
         for finder in _BEFORE_THE_PATH if top else ():
             if (found := finder.find_spec(name)) is not None:
@@ -188,16 +188,16 @@ def _spec(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
             return found
         others = [one for one in sys.meta_path if one is not PathFinder and one not in _BEFORE_THE_PATH]
         return next((spec for one in others if top and (spec := one.find_spec(name, None)) is not None), None)
-    except Exception:  # a finder is somebody else's code
+    except Exception:  # a third-party finder can fail in any way
         return None
 
 
 def _facts_in(path: Path, module: str) -> tuple[dict[str, Any] | None, str]:
-    """Returns what a file declares, None if nothing, and what is wrong with the declaration, if anything."""
+    """Returns the ``PART`` of a file, None if it has none, and what is wrong with it, if anything."""
     try:
         source = read_text(path, MAX_SOURCE)
     except KymographError:
-        return None, ""  # importing it says what is wrong
+        return None, ""  # importing it will raise the error
     facts = declared(source)
     if facts is None:
         return None, f"{MARK} in {module} is not a dictionary literal" if _assigns(source) else ""
@@ -206,7 +206,7 @@ def _facts_in(path: Path, module: str) -> tuple[dict[str, Any] | None, str]:
     if isinstance(order, bool) or not isinstance(order, int | float) or order != order:
         wrong.append("order")
     kind = {"order": "a number"}
-    problem = f'{MARK}["{wrong[0]}"] in {module} must be {kind.get(wrong[0], "a text")}' if wrong else ""
+    problem = f'{MARK}["{wrong[0]}"] in {module} must be {kind.get(wrong[0], "a string")}' if wrong else ""
     return {key: value for key, value in facts.items() if key not in wrong}, problem
 
 
@@ -233,7 +233,7 @@ def declared(source: str) -> dict[str, Any] | None:
 
 
 def _assigns(source: str) -> bool:
-    """Says whether a module assigns anything to ``PART``."""
+    """Returns whether a module assigns anything to ``PART``."""
     return any(True for _ in _assigned(source))
 
 

@@ -1,8 +1,8 @@
 """How numbers are written: one rule for tables, verdicts, pages and terminals.
 
-A number alone has as many digits as asked for and no trailing zeros. An estimate with its interval has the same number
-of digits in all three places, and as many as it takes for none of them to be rounded across a limit that matters, such
-as no effect or a claim's margin.
+A number on its own has the requested digits and no trailing zeros. An estimate and the ends of its interval all have
+the same number of digits, enough that none of them is rounded across a limit that matters, such as no effect or a
+claim's margin.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number_text(value: float | None, digits: int = 3, *, typeset: bool = False, zeros: bool = False) -> str:
-    """Returns a number with so many significant digits; a dash if it is missing.
+    """Returns a number with ``digits`` significant digits; a dash if it is missing.
 
     Args:
         value: the number.
-        digits: how many of its digits are significant.
-        typeset: whether it is set as in print, with a true minus sign and powers of ten, instead of as typed.
-        zeros: whether trailing zeros are kept, as where numbers of one precision are compared.
+        digits: the number of significant digits.
+        typeset: whether to write it as in print, with a true minus sign and powers of ten.
+        zeros: whether to keep trailing zeros, as where numbers of one precision are compared.
 
     >>> number_text(0.12345), number_text(-12345.6, 4), number_text(2e-7), number_text(1.0, zeros=True)
     ('0.123', '-12,350', '2e-07', '1.00')
@@ -45,7 +45,7 @@ def number_text(value: float | None, digits: int = 3, *, typeset: bool = False, 
 
 
 def _decimal(value: float, digits: int, zeros: bool) -> str:
-    """Returns the digits: powers of ten from a million and below a ten-thousandth, separators from a thousand."""
+    """Returns a finite number as text: powers of ten from a million and below 0.0001, separators from a thousand."""
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0:
         return "0"
@@ -66,14 +66,14 @@ def estimate_text(
     signed: bool = False,
     typeset: bool = False,
 ) -> str:
-    """Returns ``value [low, high]``, all three with as many digits as it takes.
+    """Returns ``value [low, high]``, all three with as many digits as necessary.
 
     Args:
         value: the estimate.
         interval: its ends; an interval that is missing, or that is a point, is left out.
         limits: numbers that none of the three may be rounded to, or across.
-        digits: the least significant digits.
-        signed: whether a plus sign stands before what is positive, as before differences.
+        digits: the least number of significant digits.
+        signed: whether positive numbers have a plus sign, as differences do.
         typeset: see `number_text`.
 
     >>> estimate_text(1.0104, (1.0003, 1.02), limits=[1])
@@ -97,7 +97,7 @@ def estimate_text(
 
 
 def telling_digits(numbers: Sequence[float], limits: Iterable[float], least: int = 3) -> int:
-    """Returns the digits with which numbers stay on their side of all limits and remain as different as they are.
+    """Returns how many digits keep all numbers on their side of all limits and, if possible, distinct.
 
     >>> telling_digits([0.9996], [1.0]), telling_digits([0.9], [1.0])
     (4, 3)

@@ -1,13 +1,13 @@
 """Array types with shapes for annotations: ``Float[Tensor, "batch width"]``, ``Int[np.ndarray, " steps"]``.
 
 These are jaxtyping's. Mypy reads them as the array type; the tests check them at run time, by an import hook. Nothing
-else evaluates an annotation, so jaxtyping is not imported for its own sake: it costs a tenth of a second and need not
-be installed. Unless it is loaded already, a subscript gives the array type:
+else evaluates an annotation, so jaxtyping is not imported here: that would take a tenth of a second, and it need not be
+installed. Unless it is already loaded, a subscript gives the array type:
 
     >>> Float[list, "batch width"]
     <class 'list'>
 
-A shape of one axis is written with a leading blank, ``" steps"``, so that linters do not take it for a name.
+A shape of one axis is written with a leading space, ``" steps"``, so that linters do not take it for a name.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ else:
             return item[0]
 
     class Bool(_AnyShape):
-        """An array of truth values."""
+        """An array of Booleans."""
 
     class Float(_AnyShape):
         """An array of floating-point numbers."""
 
     class Int(_AnyShape):
-        """An array of whole numbers."""
+        """An array of integers."""
 
     class Shaped(_AnyShape):
         """An array of any kind of number."""

@@ -1,8 +1,8 @@
 """Named random streams: random numbers come from (seed, name), never from a global generator.
 
-Two arms that ask for the same name at the same seed see the same numbers, whatever else each of them draws;
-that is what pairs them. A stream that one arm adds cannot shift the numbers of another. What must be a script's own
-numbers (`script_generator`: first weights, feedback matrices) comes from a generator seeded with the seed itself.
+Two arms that ask for the same name at the same seed get the same numbers, whatever else each of them draws; this is
+what pairs them. A stream that one arm adds cannot shift another's numbers. Numbers that must match a research script's
+(initial weights, feedback matrices) come from `script_generator`, which is seeded with the seed itself.
 
     >>> stream_seed(42, "order") == stream_seed(42, "order")
     True
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_SEED = 2**63 - 1
 MOST_SEEDS = 10_000
-"""How many seeds the fixed lists have."""
+"""The length of the fixed lists of seeds."""
 _FIRST_SEEDS = (42, 123, 456)
 _FIRST_TUNING_SEED = 100_000  # the fixed seeds are smaller
 
@@ -41,7 +41,7 @@ def generator(seed: int, *names: str) -> torch.Generator:
 
         order = torch.randperm(1000, generator=kymograph.generator(42, "order"))
 
-    Streams of other names are independent, so that drawing more from one never shifts another.
+    Streams with other names are independent, so that drawing more from one never shifts another.
     """
     import torch
 
@@ -49,12 +49,12 @@ def generator(seed: int, *names: str) -> torch.Generator:
 
 
 def forked_generators(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[None]:
-    """Returns a context that puts torch's global generators back at its end, those of the devices included."""
+    """Returns a context manager that restores torch's global generators on exit, those of the devices included."""
     import torch
 
     accelerators = [device for device in {one.device for one in tensors} if device.type not in ("cpu", "meta")]
     kind = accelerators[0].type if accelerators else "cuda"
-    started = getattr(getattr(torch, kind), "is_initialized", lambda: True)  # a device that is not has drawn nothing
+    started = getattr(getattr(torch, kind), "is_initialized", lambda: True)  # an uninitialised device has drawn nothing
     return torch.random.fork_rng(devices=accelerators if started() else [], device_type=kind)
 
 
@@ -69,7 +69,7 @@ def script_generator(seed: int) -> torch.Generator:
 
 
 def script_random(seed: int) -> random.Random:
-    """Returns the Python generator that ``random.seed(seed)`` would leave behind, without touching the global one."""
+    """Returns a Python generator in the state that ``random.seed(seed)`` would give the global one."""
     return random.Random(seed)
 
 
@@ -83,7 +83,7 @@ def fixed_seeds(count: int) -> tuple[int, ...]:
 
 
 def fixed_tuning_seeds(count: int) -> tuple[int, ...]:
-    """Returns the first ``count`` seeds on which arms are tuned; no `fixed_seeds` is among them, however many.
+    """Returns the first ``count`` seeds of the fixed tuning list, which has none in common with `fixed_seeds`.
 
     >>> fixed_tuning_seeds(2)
     (282185, 373887)
@@ -92,7 +92,7 @@ def fixed_tuning_seeds(count: int) -> tuple[int, ...]:
 
 
 def _drawn(count: int, first: Sequence[int], stream: str, start: int, among: int) -> tuple[int, ...]:
-    """Returns ``first`` and as many more different seeds of a stream as make ``count``."""
+    """Returns ``count`` distinct seeds: ``first``, then seeds drawn from a stream."""
     if count > MOST_SEEDS:
         raise KymographError(f"the fixed list has {MOST_SEEDS:,} seeds, not {count}; list the seeds yourself")
     seeds = dict.fromkeys(first)

@@ -1,4 +1,4 @@
-"""Words that depend on numbers, lengths of time, lines that fit the terminal, and texts that cannot command it."""
+"""Text for people: plurals, durations, lines that fit the terminal, and escaped control characters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import shutil
 import textwrap
 
 PIPE_WIDTH = 100
-"""Of lines that go into a file or a pipe, unless COLUMNS says otherwise."""
+"""The width of lines written to a file or a pipe, unless COLUMNS says otherwise."""
 LEAST_WIDTH = 40
-# Control characters but tab and line feed; what turns the direction of writing; breaks of lines that are not one;
-# halves of characters, which no file or terminal takes.
+# Control characters except tab and line feed; marks of writing direction; Unicode line separators; lone surrogates,
+# which cannot be encoded.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def counted(number: int, thing: str, plural: str | None = None) -> str:
-    """Returns a number of things in words that fit it.
+    """Returns a count with its noun, singular or plural.
 
     >>> counted(1, "run"), counted(2000, "run"), counted(0, "study", "studies")
     ('1 run', '2,000 runs', '0 studies')
@@ -24,14 +24,14 @@ def counted(number: int, thing: str, plural: str | None = None) -> str:
 
 
 def line_width() -> int:
-    """Returns how long lines on standard output may be: COLUMNS, else the terminal's width, else `PIPE_WIDTH`."""
+    """Returns the maximum length of lines on standard output: COLUMNS, else the terminal's width, else `PIPE_WIDTH`."""
     return max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, LEAST_WIDTH)
 
 
 def folded(text: str, width: int, first: str = "", further: str | None = None) -> str:
-    """Returns text broken at spaces into lines of at most ``width``; nothing is cut, and no word or number broken.
+    """Returns text wrapped at spaces to lines of at most ``width``; nothing is cut, and no word or number is broken.
 
-    ``first`` and ``further`` stand before the first line and the others; spaces that do not break are U+00A0.
+    ``first`` and ``further`` are the prefixes of the first line and of the others; U+00A0 does not break.
 
     >>> print(folded("the effect is +0.01 [-0.02, +0.04]", 24, "why  ", "     "))
     why  the effect is +0.01
@@ -45,7 +45,7 @@ def folded(text: str, width: int, first: str = "", further: str | None = None) -
 
 
 def visible(text: str) -> str:
-    r"""Returns text with every character that would command a terminal, rather than show, written as its code.
+    r"""Returns text with every character that would control the terminal written as its code.
 
     >>> visible("clip\x1b[2J"), visible("two\nlines")
     ('clip\\x1b[2J', 'two\nlines')
@@ -59,7 +59,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Returns a length of time as text, as coarse as it is uncertain.
+    """Returns a duration as text, coarser the longer it is.
 
     >>> format_duration(3700)
     '1 h 2 min'

@@ -99,7 +99,7 @@ def test_the_probes_loops_go_in_turns_and_a_limit_can_fail(
     assert compare.bench([], 2) == 0, "the least of the repeats counts"
     monkeypatch.setattr(compare, "comparisons", lambda: with_times((1.0, 1.3), (1.0, 1.2)))
     assert compare.bench([], 2) == 1
-    assert "w takes 1.20 of the time without it, more than the limit of 1.10" in capsys.readouterr().err
+    assert "w takes 1.20 times as long as the loop without it, above the limit of 1.10" in capsys.readouterr().err
 
 
 def test_a_process_that_dies_is_told_in_a_sentence() -> None:

@@ -52,7 +52,7 @@ def test_a_claim_knows_the_quantities_that_it_compares() -> None:
         ({"scale": "log ratio", "margin": 1.1, "equivalence_margin": 0.9}, "equivalence_margin must be a ratio"),
         ({"direction": "equal", "margin": 0.0}, "nothing can be shown equal within a margin of 0"),
         ({"direction": "equal", "scale": "log ratio", "margin": 1.0}, "within a margin of 1"),
-        ({"direction": "equal", "equivalence_margin": 0.1}, "is its equivalence margin"),
+        ({"direction": "equal", "equivalence_margin": 0.1}, "takes no equivalence_margin"),
         ({"right": 1.0, "interaction": (C, D)}, "compares four quantities"),
     ],
 )

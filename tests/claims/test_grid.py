@@ -37,11 +37,11 @@ def test_a_grid_is_one_family_with_a_verdict_per_point(tmp_path: Path) -> None:
 
 
 def test_a_grid_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KymographError, match="shift is set and varied"):
+    with pytest.raises(KymographError, match="shift is both set and varied"):
         kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, shift=1.0, grid={"shift": [0.0, 3.0]})
     with pytest.raises(KymographError, match="different values of shift"):
         kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, grid={"shift": [3.0, 3.0]})
-    with pytest.raises(KymographError, match="has no field 'shfit'"):
+    with pytest.raises(KymographError, match="has no setting 'shfit'"):
         kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, grid={"shfit": [3.0, 1.0]})
     assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift", "--out", str(tmp_path)) == 2
     assert "--grid takes FIELD=VALUE" in capsys.readouterr().err

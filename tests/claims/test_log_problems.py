@@ -70,13 +70,13 @@ def test_no_wrong_value_ends_in_anything_but_a_sentence(entries: list[Entry]) ->
 
 def test_names_of_what_is_wrong(tmp_path: Path) -> None:
     for kind, content, words in (
-        (SWEEP, {"study": "s", "runs": 5}, "no sweep that can be read: it lists no runs of a study"),
-        (SWEEP, {"study": "s", "runs": [], "declaration": 5}, "its declaration is no digest"),
+        (SWEEP, {"study": "s", "runs": 5}, "not a readable sweep: it lists no runs of a study"),
+        (SWEEP, {"study": "s", "runs": [], "declaration": 5}, "its declaration is not a digest"),
         (SWEEP, {"study": "s", "runs": [{"seeds": [0]}]}, "its runs lack an arm"),
-        (SWEEP, {"study": "s", "runs": [{"seeds": [2**70]}]}, "a seed is no whole number"),
+        (SWEEP, {"study": "s", "runs": [{"seeds": [2**70]}]}, "a seed is not a 64-bit integer"),
         ("abandoned", {"runs": ["a"]}, "it names no runs, or no reason"),
         ("replaced", {}, "it names no run"),
-        (REGISTRATION, {"study": "s", "claims": {}, "seeds": [1], "design": "fixed"}, "the design is no object"),
+        (REGISTRATION, {"study": "s", "claims": {}, "seeds": [1], "design": "fixed"}, "the design is not an object"),
         (REGISTRATION, {"study": "s", "claims": {"a": {}}, "seeds": [1], "design": {"kind": "fixed"}}, "'right'"),
         (CHOICE, {"study": "s", "choices": [{}]}, "a choice lacks its arm"),
         ("hearsay", {}, "is of a kind that this version does not know"),

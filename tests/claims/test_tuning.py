@@ -55,7 +55,7 @@ def test_a_run_that_says_it_is_not_finite_counts_as_diverged() -> None:
 def test_nothing_is_chosen_while_a_run_is_missing() -> None:
     specs, ended = runs({0.3: [1.0, 1.0], 0.1: [2.0, 2.0], 0.03: [3.0]})
     assert missing_runs(RULE, specs, ended) == 1
-    with pytest.raises(KymographError, match="1 of 6 tuning runs of a are missing, so its lr is open"):
+    with pytest.raises(KymographError, match="1 of 6 tuning runs of a are missing, so its lr cannot be chosen"):
         choose("a", RULE, specs, ended)
 
 

@@ -148,7 +148,7 @@ REFUSED = [
     (["run", ".:x"], "cannot load the study"),
     (["run", "clipping", "--seeds"], "at least one seed"),
     (["run", "clipping", "--device", "tpu", "--seeds", "1"], "no device 'tpu'"),
-    (["run", "clipping", "--data", "learnable"], "data cannot be set: the arm 'extreme/no_clip' is about it"),
+    (["run", "clipping", "--data", "learnable"], "data cannot be set: the arm 'extreme/no_clip' fixes it at"),
     (["calibrate", "absent", "--draws", "3"], "draws must be at least 19, not 3"),
     (["audit", "absent", "--images", "1"], "images must be at least 2, not 1"),
     (["selftest", "--worlds", "5"], "worlds must be at least 100, not 5"),

@@ -124,7 +124,7 @@ def test_a_small_cifar10_is_read_and_told_of(
     monkeypatch.setenv("KYMOGRAPH_DATA", str(archive))
     study = kymograph.load_study("snapshot")
     study.prepare(study.specs([42], fields={"data": "cifar10"}), None)
-    assert "data_batch_1.bin holds fewer than CIFAR-10's 10,000 images" in capsys.readouterr().err
+    assert "data_batch_1.bin has fewer than CIFAR-10's 10,000 images" in capsys.readouterr().err
     for batch in (archive / "cifar-10-batches-bin").iterdir():
         os.truncate(batch, 30_730_000)  # sparse
     study.prepare(study.specs([42], fields={"data": "cifar10"}), None)
@@ -137,7 +137,7 @@ def test_a_file_of_gigabytes_is_not_read(archive: Path) -> None:
         archive / "cifar-10-batches-bin" / "data_batch_1.bin",
     ):
         os.truncate(path, 3 * 2**30)  # sparse: it takes no room on the disk
-        with pytest.raises(KymographError, match="such a file has at most 67,108,864"):
+        with pytest.raises(KymographError, match="more than the limit of 67,108,864"):
             cifar10(path.parent)
 
 
@@ -236,7 +236,7 @@ def test_being_offline_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pyte
         cifar10_files.fetch(tmp_path)
     (tmp_path / "file").touch()
     for place in ("file", "file/below"):
-        with pytest.raises(KymographError, match="cannot make the directory"):
+        with pytest.raises(KymographError, match="cannot create the directory"):
             cifar10_files.fetch(tmp_path / place)
 
 

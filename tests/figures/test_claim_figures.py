@@ -116,7 +116,7 @@ def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -
 
 
 def test_a_series_without_depth_has_no_profile(tmp_path: Path) -> None:
-    with pytest.raises(KymographError, match="no series of own has several sites"):
+    with pytest.raises(KymographError, match="own has no series with several sites"):
         profiles.draw(make_runs(tmp_path), Declaration("own"), "loss")
 
 

@@ -89,7 +89,7 @@ def test_size_and_checksum_must_both_be_right(tmp_path: Path) -> None:
 
 def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xff\xfe")
-    with pytest.raises(KymographError, match="not text in UTF-8"):
+    with pytest.raises(KymographError, match="not UTF-8 text"):
         read_text(tmp_path / "a", 10)
     assert read_text(tmp_path / "a", 10, errors="replace") == "��"
 

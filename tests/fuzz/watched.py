@@ -30,7 +30,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ONE_PATH = {"os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod", "shutil.rmtree"}
 _TWO_PATHS = {"os.rename", "os.link", "os.symlink"}
 _FORBIDDEN = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect", "os.startfile"}
-_GENERIC = ("sorry, this is a fault", "not enough memory", "nested too deeply to be worked through")
+_GENERIC = ("sorry, this is a bug", "not enough memory", "nested too deeply to be processed")
 """Endings of last resort: a reader that meets one has let something through."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 

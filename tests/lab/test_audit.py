@@ -164,7 +164,7 @@ def test_depth_utility_is_the_paired_gain_with_its_interval() -> None:
     error = differences.std(ddof=1) / np.sqrt(100)
     assert answer.numbers["gain"] == pytest.approx(0.2)
     assert answer.numbers["interval"] == pytest.approx((0.2 - 1.96 * error, 0.2 + 1.96 * error))
-    assert answer.passed is True and "the most at 1" in answer.why
+    assert answer.passed is True and "highest at 1" in answer.why
     assert depth_utility(frozen, hits, {}).passed is False
     assert depth_utility(hits, hits, {}).passed is False
 

@@ -316,7 +316,7 @@ def test_a_part_that_is_gone_or_was_edited_is_named(
     write_bundle(tmp_path / "runs", bundle)
     (images / "size.py").write_text("COUNT = 65\n")
     wrong = [finding.detail for finding in verify_bundle(bundle, rerun=1) if not finding.holds]
-    assert "the data set few that is installed here is not the one in the bundle" in wrong[0]
+    assert "the data set few installed here is not the one in the bundle" in wrong[0]
     assert all_hold(verify_bundle(bundle))
     write_bundle(tmp_path / "runs", bundle)
     assert capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it was edited since\n"
@@ -354,7 +354,7 @@ def test_a_link_is_refused_by_name(runs: Path, tmp_path: Path, what: str) -> Non
     if link.exists():
         link.rename(tmp_path / "aside")
     link.symlink_to(tmp_path / "aside")
-    refused(runs, f"{link.name} is a link; put what it points to in its place")
+    refused(runs, f"{link.name} is a link; replace it with its target")
 
 
 def test_what_is_no_file_is_refused_by_name(runs: Path) -> None:

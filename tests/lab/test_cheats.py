@@ -105,7 +105,7 @@ def test_runs_brought_into_a_directory_with_a_registration_of_its_own_do_not_fit
     shutil.copytree(tmp_path / "made" / "tossing", tmp_path / "new" / "tossing")
     (found,) = kymograph.judge(tmp_path / "new", tmp_path / "claims.toml")
     assert found.outcome == "INVALID" and "the log that" in found.reason
-    assert "what runs say of the log" in wrong(tmp_path / "new")
+    assert "the runs' log entries" in wrong(tmp_path / "new")
 
 
 CLAIMS = """
@@ -327,7 +327,9 @@ def test_every_version_of_a_claim_counts_in_the_family(tmp_path: Path) -> None:
     run(tmp_path / "runs", shift=3.0)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
     assert found.family_size == 13
-    assert any("11 claims about tossing were registered anew, changed" in line for line in _noted(tmp_path / "runs"))
+    assert any(
+        "11 claims about tossing were changed and registered again" in line for line in _noted(tmp_path / "runs")
+    )
 
 
 def test_the_same_claim_from_a_renamed_file_is_the_same(tmp_path: Path) -> None:
@@ -369,8 +371,8 @@ def test_a_study_that_was_deleted_leaves_its_verdicts(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "tossing")
     kymograph.run("depth", seeds=[1], arms=["plain"], steps=2, out=tmp_path, quiet=True)
     found = {one.claim.study: one for one in kymograph.judge(tmp_path)}["tossing"]
-    assert found.outcome == "INVALID" and "what tossing declares was changed" in found.reason
-    assert {"planned runs", "what tossing declares"} <= set(wrong(tmp_path))
+    assert found.outcome == "INVALID" and "the declaration of tossing was changed" in found.reason
+    assert {"planned runs", "the declaration of tossing"} <= set(wrong(tmp_path))
 
 
 def test_touching_the_code_to_drop_seeds_is_interim_and_counted_even_if_deleted(tmp_path: Path) -> None:

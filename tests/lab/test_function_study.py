@@ -167,7 +167,7 @@ def test_a_function_that_is_no_study_is_refused(code: str, words: str) -> None:
 
 
 def test_arms_and_claims_are_checked_at_once() -> None:
-    with pytest.raises(KymographError, match="has no field 'rl'"):
+    with pytest.raises(KymographError, match="has no setting 'rl'"):
         _study(arms={"one": {"rl": 1.0}})
     with pytest.raises(KymographError, match="has no arms"):
         _study(arms={})
@@ -191,5 +191,5 @@ def test_signs_are_directions(sign: str, direction: str) -> None:
 def test_a_margin_below_one_is_no_ratio() -> None:
     with pytest.raises(KymographError, match="scale='difference'"):
         Claim.compare("accuracy", "a", ">", "b", margin=0.02)
-    with pytest.raises(KymographError, match="compares by one of"):
+    with pytest.raises(KymographError, match="sign of a claim must be one of"):
         Claim.compare("accuracy", "a", "!=", "b")

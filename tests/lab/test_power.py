@@ -87,8 +87,8 @@ def test_the_verb_prints_power_by_n(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (("clippin",), "neither a file nor a study 'clippin'; did you mean 'clipping'?"),
         (("clipping", "--n", "3"), "claims need at least 6 seeds, not 3"),
-        (("clipping", "--sd", "0"), "a standard deviation is a number above 0"),
-        (("clipping", "--effect", "0"), "so many standard deviations above 0"),
+        (("clipping", "--sd", "0"), "a standard deviation must be a number above 0"),
+        (("clipping", "--effect", "0"), "a number of standard deviations above 0"),
         (("clipping", "--sd", "1", "--effect", "-1"), "a ratio above 0"),
         (("clipping", "--family", "0"), "--family must be at least 1"),
     ],

@@ -153,7 +153,7 @@ def test_blocks_can_be_named_and_a_cut_that_computes_something_else_is_refused(
     assert "WRONG" not in text and "does not act" not in text and "blocks.1" in text
     ends_with(0, f"{file}:Detour", "--blocks", "one", "two")
     text = capsys.readouterr().out
-    assert "dfa\n  does not act on this network: the parts of Detour one after the other do not give" in text
+    assert "dfa\n  does not act on this network: calling the parts of Detour in order does not give" in text
 
 
 def test_a_layer_that_hides_its_weight_is_named_and_never_taken_for_exact(
@@ -170,7 +170,7 @@ def test_a_layer_that_hides_its_weight_is_named_and_never_taken_for_exact(
     [
         ("lost", "must return a network, or"),
         ("absent", "defines no function 'absent'"),
-        ("", "name a function of a file"),
+        ("", "name a function in a file"),
     ],
 )
 def test_what_is_no_model_is_said_in_a_sentence(

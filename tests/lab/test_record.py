@@ -109,10 +109,10 @@ def test_a_recorded_run_is_not_overwritten_unawares(tmp_path: Path) -> None:
     loop(tmp_path, "low", 1, if_exists="replace")
     loop(tmp_path, "low", 1, if_exists="replace")
     assert len(ky.Store.open(tmp_path).runs) == 1
-    assert any("1 runs were recorded anew" in str(one) for one in verify(tmp_path))
+    assert any("1 runs were recorded again" in str(one) for one in verify(tmp_path))
     (tmp_path / "claims.toml").write_text(CLAIM.replace('against = "low"', "against = 0.0").replace('"high"', '"low"'))
     (verdict,) = ky.judge(tmp_path, tmp_path / "claims.toml")
-    assert verdict.registration == "post hoc: 1 runs were recorded anew"
+    assert verdict.registration == "post hoc: 1 runs were recorded again"
 
 
 def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:

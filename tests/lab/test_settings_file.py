@@ -57,11 +57,11 @@ def test_python_runs_from_a_file_and_arguments_win(tmp_path: Path) -> None:
         ("seeds = 3", "seeds must be a list of whole numbers, not 3"),
         ("seeds = [true]", "seeds must be a list of whole numbers"),
         ("n_seeds = 'ten'", "n_seeds must be a whole number, not 'ten'"),
-        ("arms = 'warmup'", "arms must be a list of texts, not 'warmup'"),
+        ("arms = 'warmup'", "arms must be a list of strings, not 'warmup'"),
         ("grid = 3", r"grid must be a table, \[grid\], not 3"),
         ("[grid]\nlr = 0.1", r"the grid takes a list of values of lr, e.g. lr = \[0.1, 0.03\], not 0.1"),
         ("[grid]\nlr = ['high']", "lr must be of type float, not 'high'"),
-        ("[grid]\nlearning = [1.0]", "warmup has no field 'learning'"),
+        ("[grid]\nlearning = [1.0]", "warmup has no setting 'learning'"),
         ("lr = ", "settings.toml is not TOML"),
     ],
 )
@@ -72,7 +72,7 @@ def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path: Path, text: str, word
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(KymographError, match=r"no file of settings .*absent\.toml"):
+    with pytest.raises(KymographError, match=r"no settings file .*absent\.toml"):
         read_settings(tmp_path / "absent.toml", warmup_study)
 
 

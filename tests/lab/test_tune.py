@@ -198,9 +198,9 @@ def _runs(out: Path, arm: str) -> tuple[Any, Any]:
 
 def test_tuning_on_the_seeds_of_the_evaluation_is_refused(tmp_path: Path) -> None:
     seed = RULE.tuning_seeds[0]
-    with pytest.raises(KymographError, match=f"on seed {seed}, on which it is evaluated"):
+    with pytest.raises(KymographError, match=f"on seed {seed}, on which it is also evaluated"):
         ky.run(REFERENCE, seeds=[1, seed], out=tmp_path, quiet=True)
-    with pytest.raises(KymographError, match="on which it is evaluated"):
+    with pytest.raises(KymographError, match="on which it is also evaluated"):
         register_claims(tmp_path, Bowl().claims(), seeds=[seed], studies=[Bowl()])
     assert not list(tmp_path.iterdir())
 
@@ -228,9 +228,9 @@ def test_rules_by_name_and_pattern_and_those_that_make_no_sense() -> None:
         return type("Other", (Bowl,), {"tune": tune_by})().tuning()
 
     assert list(rules({"s*": RULE, "fast": RULE})) == ["slow", "fast"] and rules(None) == {}
-    with pytest.raises(KymographError, match="bowl tunes shape, and the arm 'slow' is about it"):
+    with pytest.raises(KymographError, match="bowl tunes shape, which the arm 'slow' sets itself"):
         rules(replace(RULE, setting="shape", grid=("slow", "fast")))
-    with pytest.raises(KymographError, match="has no field 'rat'"):
+    with pytest.raises(KymographError, match="has no setting 'rat'"):
         rules(replace(RULE, setting="rat"))
 
 
@@ -269,5 +269,5 @@ def hill_study(run: ky.ActiveRun, *, lr: float = 0.01, height: float = 1.0):
 
 
 def test_names_of_tuning_runs_are_reserved(tmp_path: Path) -> None:
-    with pytest.raises(KymographError, match="are those of runs that tune a study"):
+    with pytest.raises(KymographError, match="are reserved for tuning runs"):
         ky.record("mine.tuning", arm="a", seed=1, out=tmp_path)

@@ -51,7 +51,7 @@ def test_every_source_is_swept_and_the_known_one_is_found(tmp_path: Path) -> Non
     text = table(done.arms)
     assert "ln size: initialisation varies it most (p < 0.0001)" in text
     assert "tilt: no source clearly dominates (" in text
-    assert text.count("does nothing: all runs agree") == 2 and "suppose normal values" in text
+    assert text.count("does nothing: all runs agree") == 2 and "assume normal values" in text
 
 
 def test_runs_that_are_there_are_not_computed_again_and_others_in_the_directory_do_not_count(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_runs_of_one_source_alone_are_judged_only_when_they_are_named_and_as_pos
 def test_the_sources_are_those_that_the_setting_may_name() -> None:
     assert sources_of(Varying()) == SOURCES
     assert sources_of(load_study("snapshot")) == (*SOURCES, "split")
-    with pytest.raises(KymographError, match="the seed of depth decides everything at once"):
+    with pytest.raises(KymographError, match="the sources of variance of depth cannot be separated"):
         sources_of(load_study("depth"))
 
 

@@ -163,7 +163,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "0/1 done, 1 waiting" in capsys.readouterr().out
     (tmp_path / "warmup" / PLAN).write_text("{")
     assert call(str(tmp_path), "--once") == 1
-    assert "the log has what was planned" in " ".join(capsys.readouterr().out.split())
+    assert "the log lists what was planned" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_process_on_another_host_is_shown_with_its_host(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_every_tensor_of_an_output_has_a_name(name: str, sites: set[str]) -> Non
 
 @pytest.mark.parametrize(
     ("name", "note"),
-    [("odd", "inner is not measured: it puts out a Box"), ("torch.func", "inner is not measured: it is called inside")],
+    [("odd", "inner is not measured: it returns a Box"), ("torch.func", "inner is not measured: it is called inside")],
 )
 def test_what_cannot_be_measured_is_said_in_a_sentence(name: str, note: str) -> None:
     probe, _ = run(name)
@@ -312,7 +312,7 @@ def test_a_compiled_model_is_measured_on_its_eager_twin_or_refused_in_a_sentence
         ({"level": ["output_nrom"]}, "there is no quantity 'output_nrom'; did you mean 'output_norm'"),
         ({"layers": ["blocks.*"]}, "no layer matches 'blocks"),
         ({"every": 0}, "every must be a whole number of at least 1"),
-        ({"budget": -1.0}, "budget must be a share"),
+        ({"budget": -1.0}, "budget must be a positive share"),
         ({"optimizer": object()}, "optimizer must be a torch optimizer, not a object"),
     ],
 )

@@ -249,5 +249,5 @@ def test_a_quantity_that_does_not_say_where_it_is_read_is_refused(monkeypatch) -
 
     part = QUANTITIES.part("output-norm")
     monkeypatch.setattr(QUANTITIES, "part", lambda name: replace(part, facts={**part.facts, "at": "nowhere"}))
-    with pytest.raises(KymographError, match="must say either 'from' which others"):
+    with pytest.raises(KymographError, match="needs either 'from', the quantities"):
         load(["output_norm"])

@@ -62,7 +62,7 @@ def test_a_probe_that_goes_on_reads_the_same_bits(level: str, cut: int) -> None:
 def test_the_state_of_another_probe_is_refused() -> None:
     net = made("plain")
     state = ky.Probe(net, level="light").state()
-    with pytest.raises(KymographError, match="a probe of other quantities or layers"):
+    with pytest.raises(KymographError, match="a probe with other quantities or layers"):
         ky.Probe(net, level="standard").load_state(state)
 
 

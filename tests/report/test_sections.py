@@ -57,7 +57,7 @@ def test_series_titles_units_time_and_forms_are_those_declared(tmp_path: Path) -
     assert [(chart.id, chart.title) for chart in setting.charts] == [
         ("study-own-cosine-curves", "At one site"),
         ("study-own-cosine-curves-2", "At another"),
-        ("study-own-stream-kymograph", "The stream through training"),
+        ("study-own-stream-kymograph", "The stream over training"),
         ("study-own-stream-profile", "The stream, along depth at the last epoch"),
     ]
     assert setting.charts[0].data["time"] == "epoch" and setting.charts[2].data["unit"] == "‖h‖"

@@ -53,7 +53,7 @@ def test_a_directory_in_which_sources_were_varied_is_shown_as_the_command_prints
                 assert row["varies it most"] == (number.dominant or "undecided")
     assert "initialisation varies size most" in chart.caption and "feedback does nothing" in chart.caption
     assert "no source clearly dominates tilt" in chart.caption
-    assert "chi-square, for normal values" in chart.caption and "0.1 is about 10 %" in chart.caption
+    assert "chi-square, assuming normality" in chart.caption and "0.1 for ln x is about 10 %" in chart.caption
 
 
 def test_one_source_is_nothing_to_show(tmp_path: Path) -> None:

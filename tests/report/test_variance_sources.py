@@ -74,7 +74,7 @@ def test_one_source_or_one_run_per_source_is_nothing_to_compare(tmp_path: Path) 
     assert spreads(tmp_path) == []
     write(tmp_path, "order", normal(1.0), n=3)
     (arm,) = spreads(tmp_path)
-    assert arm.numbers[0].largest is None and conclusion(arm.numbers[0]) == "of these sources only order acts"
+    assert arm.numbers[0].largest is None and conclusion(arm.numbers[0]) == "only order has an effect"
 
 
 def test_runs_that_differ_in_another_setting_are_kept_apart(tmp_path: Path) -> None:

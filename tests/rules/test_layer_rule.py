@@ -190,7 +190,7 @@ class Using(nn.Module):
     [
         (lambda h, w: torch.einsum("bi,oi->bo", h, w), "einsum"),
         (lambda h, w: torch.bmm(h[:, None], w.expand(len(h), 4, 4))[:, 0], "bmm"),
-        (lambda h, w: F.linear(h, w * 2), "is computed or is no parameter"),
+        (lambda h, w: F.linear(h, w * 2), "is computed or not a parameter"),
         (Custom.apply, "Custom"),
         (lambda h, w: checkpoint(F.linear, h, w, use_reentrant=True), "CheckpointFunction"),
     ],

@@ -21,11 +21,11 @@ def test_a_backup_copy_counts_once(tmp_path: Path, place: str, capsys: pytest.Ca
         shutil.copytree(run, run.with_name(f"{run.name}.bak" if place == "suffix" else f"Copy of {run.name} (2)"))
     archive = Archive.open(root).checked()
     assert [(one.seed, one.directory.parent.name) for one in archive.store] == [(1, "lab"), (2, "lab")]
-    assert not archive.damaged and "count once" in archive.unreadable[0]
+    assert not archive.damaged and "count only once" in archive.unreadable[0]
     if place in ("backup", "a-backup"):
         assert len(Store.open(root)) == 2
     assert call("report", str(root), "-o", str(tmp_path / "x.html")) == 0
-    assert "count once" in capsys.readouterr().err
+    assert "count only once" in capsys.readouterr().err
 
 
 def test_a_copy_does_not_speak_for_a_damaged_run(tmp_path: Path) -> None:
@@ -41,4 +41,4 @@ def test_a_link_that_leads_outside_is_named_and_not_followed(tmp_path: Path) -> 
     make(tmp_path / "runs")
     (tmp_path / "runs" / "linked").symlink_to(tmp_path / "elsewhere" / "lab")
     archive = Archive.open(tmp_path / "runs")
-    assert len(archive.store) == 2 and "linked is a link to a place outside" in archive.unreadable[0]
+    assert len(archive.store) == 2 and "linked is a symbolic link that leads outside" in archive.unreadable[0]

@@ -34,7 +34,7 @@ def test_an_arm_that_is_the_same_in_all_seeds_is_named_with_a_number(tmp_path: P
     for seed in (1, 2, 3):
         write(tmp_path, "too", seed, 0.5, loss=0.125)
     found = same_in_all_seeds(Store.open(tmp_path).runs)
-    assert found is not None and "of same, and so it is in 1 more arm:" in found
+    assert found is not None and "of same, and likewise in 1 more arm:" in found
 
 
 def test_numbers_that_may_well_be_the_same_are_not_pointed_out(tmp_path: Path) -> None:

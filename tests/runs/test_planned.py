@@ -131,7 +131,7 @@ def test_a_damaged_old_plan_is_one_sentence_and_stays_as_it_was(tmp_path: Path, 
         read_plan(tmp_path)
     assert "\n" not in str(error.value) and path.read_bytes() == content
     (tmp_path / "log").mkdir()
-    with pytest.raises(KymographError, match="or rename it: the log has what was planned"):
+    with pytest.raises(KymographError, match="or rename it: the log lists what was planned"):
         read_plan(tmp_path)
 
 

@@ -18,7 +18,7 @@ def test_a_state_is_read_by_its_own_run_only(tmp_path: Path) -> None:
     write_state(path, {"step": 3, "weights": torch.arange(4.0)}, FACTS)
     state, why = read_state(path, FACTS)
     assert state is not None and state["step"] == 3 and torch.equal(state["weights"], torch.arange(4.0)) and not why
-    assert read_state(path, {"run": "other"}) == (None, "its state on disk is of other code or another run")
+    assert read_state(path, {"run": "other"}) == (None, "its state on disk belongs to other code or another run")
 
 
 @pytest.mark.parametrize("place", [0, 20, 60, -70, -10])

@@ -16,7 +16,7 @@ def test_a_rule_survives_json_with_its_seeds_written_out() -> None:
     again = Tuned.from_json(RULE.to_json())
     assert again.to_json() == RULE.to_json() and again.tuning_seeds == RULE.tuning_seeds == fixed_tuning_seeds(3)
     assert str(RULE) == "lr among 0.3, 0.1, 0.03 by the lowest mean loss over 3 tuning seeds"
-    with pytest.raises(ValueError, match="a rule of tuning cannot be read"):
+    with pytest.raises(ValueError, match="a tuning rule cannot be read"):
         rules_from_json({"arm": {"setting": "lr"}})
     with pytest.raises(ValueError, match="must be an object"):
         rules_from_json([1])
@@ -39,13 +39,13 @@ def test_tuning_seeds_are_never_fixed_seeds() -> None:
     ("facts", "words"),
     [
         ({"best": "largest"}, "the lowest or the highest loss, not 'largest'"),
-        ({"grid": (0.1, 0.1, 0.3)}, "different values"),
-        ({"grid": ()}, "different values"),
+        ({"grid": (0.1, 0.1, 0.3)}, "distinct values"),
+        ({"grid": ()}, "distinct values"),
         ({"grid": (0.1, 0.3)}, "at least three numbers"),
         ({"seeds": 0}, "at least one seed"),
-        ({"seeds": (3, 3)}, "different whole numbers"),
-        ({"seeds": ()}, "different whole numbers"),
-        ({"seeds": (-1,)}, "different whole numbers"),
+        ({"seeds": (3, 3)}, "distinct whole numbers"),
+        ({"seeds": ()}, "distinct whole numbers"),
+        ({"seeds": (-1,)}, "distinct whole numbers"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(facts: dict, words: str) -> None:

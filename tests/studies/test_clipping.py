@@ -149,12 +149,12 @@ def test_spike_analysis_by_hand() -> None:
         ({"epochs": 1.5}, "epochs must be of type int"),
         ({"lr": 0}, "lr must be above 0"),
         ({"lr": float("nan")}, "lr must be above 0"),
-        ({"n_rare": 2000}, "n_rare must lie in 0 to 999"),
+        ({"n_rare": 2000}, "n_rare must be between 0 and 999"),
         ({"batch_size": 5000}, "batch_size must be at most"),
-        ({"label_noise": 0.7}, "label_noise must lie"),
+        ({"label_noise": 0.7}, "label_noise must be at least 0 and below 0.5"),
         ({"lrr": 0.1}, "did you mean 'lr'"),
-        ({"clip": "norm"}, "clip cannot be set: the arm .* is about it"),
-        ({"data": "learnable"}, "data cannot be set: the arm .* is about it"),
+        ({"clip": "norm"}, "clip cannot be set: the arm .* fixes it at"),
+        ({"data": "learnable"}, "data cannot be set: the arm .* fixes it at"),
     ],
 )
 def test_bad_settings_are_one_sentence_and_write_nothing(tmp_path: Path, fields: dict, message: str) -> None:

@@ -24,6 +24,6 @@ class Settings:
 )
 def test_a_number_that_no_record_can_hold_is_one_sentence(name: str, value: object) -> None:
     """``run study.py --lr nan`` used to end in an apology."""
-    with pytest.raises(KymographError, match=f"{name} must be a finite number, not .*; let None mean none"):
+    with pytest.raises(KymographError, match=f"{name} must be a finite number, not .*; use None for none"):
         build_config(Settings, {name: value}, "mine")
     assert build_config(Settings, {"lr": 1, "clip": None}, "mine") == Settings(1.0)

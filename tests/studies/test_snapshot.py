@@ -276,7 +276,7 @@ def test_blocks_are_clipped_each_on_its_own() -> None:
 def test_settings_that_make_no_sense_are_refused() -> None:
     for fields, message in (
         ({"epochs": -1}, "epochs must be at least 1"),
-        ({"penalty": 0.1, "rule": "bp"}, "penalty is a part of the rule dfa"),
+        ({"penalty": 0.1, "rule": "bp"}, "penalty is an option of the rule dfa"),
         ({"model": "vit", "width": 30}, "multiple of its 4 heads"),
         ({"rule": "frozen", "rms": True}, "rms needs credit"),
     ):
@@ -291,15 +291,15 @@ def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.C
     assert "1 run computed" in capsys.readouterr().out
     assert Store.open(tmp_path).runs[0].config["penalty"] == 0.5
     for options, message in (
-        (("--arms", "resmlp/bp", "--penalty", "0.5"), "penalty is a part of the rule dfa, not of bp"),
-        (("--arms", "conv/bp", "--skip"), "skip cannot be set: the arm 'conv/bp' is about it and has False"),
+        (("--arms", "resmlp/bp", "--penalty", "0.5"), "penalty is an option of the rule dfa, not of bp"),
+        (("--arms", "conv/bp", "--skip"), "skip cannot be set: the arm 'conv/bp' fixes it at False"),
     ):
         assert call(*words, *options) == 1 and message in capsys.readouterr().err
     study = Snapshot()
     agreeing = study.specs([42], ["conv/bp"], {"skip": False})
     assert agreeing == study.specs([42], ["conv/bp"]), "what agrees with the arm is no contradiction"
     study.prepare(study.specs([42], ["vit/bp", "resmlp/bp"], {"expansion": 2}), None)
-    assert "note: expansion is a setting of resmlp; vit has none" in capsys.readouterr().err
+    assert "note: expansion is a setting of resmlp, not of vit" in capsys.readouterr().err
 
 
 def test_an_output_that_is_no_number_is_no_answer(store: Store) -> None:
@@ -379,7 +379,7 @@ ENTRY = {"hidden_norms": [1.0, 2.0], "bp_grad_norms_per_sample_med": [1.0, 1.0],
     [
         (b"", "cut off or not JSON"),
         (b'{"bp_log": [', "cut off or not JSON"),
-        (b"\x80\x04\x95", "not text in UTF-8"),
+        (b"\x80\x04\x95", "not UTF-8 text"),
         (b"[" * 100_000, "nested too deeply"),
         (b"[1, 2]", "not a log"),
         (b"{}", "not a log"),
@@ -444,9 +444,9 @@ def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, c
     bare = log(tmp_path, "bare", seed=123, epochs=2, no_residual_add=True)
     straight = log(tmp_path, "straight", seed=456, epochs=2, no_residual_add=False)
     assert "differ in no_residual_add (True and False)" in refused("snapshot-resmlp", bare, straight)
-    assert "of the network resmlp, and this figure is of vit" in refused("snapshot-vit", plain)
+    assert "of the network resmlp, but this figure is of vit" in refused("snapshot-vit", plain)
     vit = log(tmp_path, "vit", key="hidden_norms_cls")
-    assert "of the network vit, and this figure is of resmlp" in refused("snapshot-resmlp", vit)
+    assert "of the network vit, but this figure is of resmlp" in refused("snapshot-resmlp", vit)
     without = log(tmp_path, "vit_no_out_ln", key="hidden_norms_cls")
     assert "with and without terminal LayerNorm" in refused("snapshot-vit", vit, without)
     assert "has no h_2" in refused("snapshot-resmlp", log(tmp_path, "one_block", points=2))

@@ -141,7 +141,7 @@ def test_code_that_is_in_no_file_is_one_sentence(tmp_path: Path, monkeypatch: py
     main = type(sys)("__main__")
     main.Mom = type("Mom", (), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "__main__", main)
-    with pytest.raises(KymographError, match="__main__:Mom: its code is in no file"):
+    with pytest.raises(KymographError, match="__main__:Mom: its code is not in a file"):
         CodeReference("Mom", module="__main__").load()
     main.__file__ = os.fspath(write(tmp_path / "program.py", "class Mom: pass\n"))
     assert len(CodeReference("Mom", module="__main__").load().source) == 16

@@ -135,7 +135,7 @@ def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, study:
         dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
     ):
         Rig("dask", {"scheduler": "tcp://127.0.0.1:9"}).compute(orders_of(study, (1,), tmp_path / "out"))
-    with pytest.raises(KymographError, match="wants TLS, and Dask's configuration names no certificates"):
+    with pytest.raises(KymographError, match="requires TLS, but Dask's configuration names no certificates"):
         Rig("dask", {"scheduler": "tls://127.0.0.1:9"}).compute(orders_of(study, (1,), tmp_path / "out"))
     with pytest.raises(KymographError, match="the engine 'dask' has no option 'schedular'; did you mean 'scheduler'"):
         make_options("dask", {"schedular": "x"})

@@ -131,7 +131,7 @@ def test_a_result_that_cannot_be_stored_fails_its_own_run_only(tmp_path: Path) -
     """What cannot be packed is the run's fault, unlike a disk that is full."""
     done = sweep("tests.studies.placed:Odd", (1, 2), options(tmp_path, "serial"))
     assert [outcome.status for outcome in done.failures] == ["failed"]
-    assert "numbers of type" in str(done.failures[0].reason) and len(done.store.finished) == 1
+    assert "values of type" in str(done.failures[0].reason) and len(done.store.finished) == 1
 
 
 def test_computing_needs_a_directory() -> None:

@@ -1,8 +1,8 @@
-"""At which epoch a run's stream has grown too much, or its gradient has become too small to compare credit with.
+"""Alarms: the epoch at which a run's stream grows too much, or its gradient is too small to compare credit with.
 
 The thresholds are those of arXiv:2606.21126, whose gradient is that of a mean loss over 1,024 images. A gradient is
-also small when the network is simply right, so that the published alarm fires for a network that backpropagation has
-trained well; hence a third alarm on the gradient per unit of output error, at the same size.
+also small when the network is simply right, so the published alarm fires for a network that backpropagation has trained
+well. Hence a third alarm, on the gradient per unit of output error, with the same threshold per image.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 GROWTH = 50.0
 """Largest ||h_{l+1}|| / ||h_l|| that counts as stable."""
 GRADIENT = 1e-7
-"""Smallest ||g_L|| on the scripts' scale (mean over the buffer) that counts as a reference."""
+"""Smallest ||g_L|| on the scripts' scale (mean over the buffer) that counts as a valid reference."""
 SENSITIVITY = GRADIENT * 1024
 """The same per image and unit of output error: smallest ||g_L|| / ||e||."""
 
@@ -31,7 +31,7 @@ def growth_per_block(norms: Sequence[float] | np.ndarray) -> float:
 
 
 def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
-    """Returns the alarms that one epoch's measurements raise; a value that is not a number raises none."""
+    """Returns the alarms that one epoch's measurements raise; NaN raises none."""
     last = row["grad_norms"][-1]
     alarms = []
     if growth_per_block(row["hidden_norms"]) > GROWTH:

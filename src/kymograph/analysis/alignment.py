@@ -1,4 +1,4 @@
-"""Does a rule's update of each part point where the gradient points, more than random feedback would make it?
+"""Does a rule's update of each part align with the gradient, more than random feedback would?
 
 For every part of a network (embed, blocks) the statistic is the cosine between what the rule puts into ``.grad`` on one
 batch and the gradient. To first order, a step in a direction of cosine c lowers the loss c times as much as a step of
@@ -29,23 +29,24 @@ READOUT = "readout"
 
 
 class Alignment(NamedTuple):
-    """A rule's updates of the hidden parts next to the gradient's, by part."""
+    """A rule's updates of the hidden parts, compared with the gradient, by part."""
 
     cosines: dict[str, float]
-    """NaN for a part that gets nothing."""
+    """NaN for a part that gets no update."""
     sizes: dict[str, float]
     """The norm of the rule's update over that of the gradient."""
 
     @property
     def mean(self) -> float:
-        """The mean cosine over the parts that get something; NaN if none does."""
+        """The mean cosine over the parts that get an update; NaN if none does."""
         return mean_known(self.cosines)
 
 
 def part_gradients(rule: Rule, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Returns what ``rule`` puts into ``.grad`` on one batch, a vector per part; leaves no trace.
+    """Returns what ``rule`` puts into ``.grad`` on one batch, a vector per part; without side effects.
 
-    It is computed on a copy: a pass in training mode moves the statistics of batch norm, and some rules learn from it.
+    It is computed on a copy, because a pass in training mode updates batch-norm statistics, and some rules learn from
+    it.
     """
     twin = copy.deepcopy(rule)
     twin.net.zero_grad(set_to_none=True)
@@ -68,7 +69,7 @@ def alignment(rule: Rule, x: Tensor, y: Tensor, exact: Mapping[str, Tensor] | No
 
 
 def exact_gradients(rule: Rule, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Returns the gradient of the rule's loss on one batch by autograd, a vector per part; leaves no trace."""
+    """Returns the gradient of the rule's loss on one batch by autograd, a vector per part; without side effects."""
     net = copy.deepcopy(rule.net)
     net.zero_grad(set_to_none=True)
     rule.loss(net(x), y).sum().backward()
@@ -78,15 +79,15 @@ def exact_gradients(rule: Rule, x: Tensor, y: Tensor) -> dict[str, Tensor]:
 def fresh_alignments(
     name: str, rule: Rule, x: Tensor, y: Tensor, draws: int, seed: int
 ) -> dict[str, Float[Tensor, " draws"]]:
-    """Returns the cosines that feedback drawn anew gives at every hidden part, on the rule's network as it is.
+    """Returns the cosines (draws,) that fresh feedback gives at every hidden part, on the rule's network as it is.
 
     Args:
-        name: what the rule is called, which says whether its feedback stands for weights or for chains of them.
+        name: the rule's name, which determines whether its feedback replaces weights or chains of them.
         rule: the rule, trained.
         x: inputs.
         y: their targets.
         draws: how many times feedback is drawn.
-        seed: of the draws.
+        seed: the seed of the draws.
     """
     fresh = FRESH[RULES.part(name).facts.get("acts_on", "network")]
     exact = exact_gradients(rule, x, y)
@@ -99,7 +100,7 @@ def fresh_alignments(
 
 
 def mean_known(values: Mapping[str, float]) -> float:
-    """Returns the mean of the values that are numbers; NaN if none is."""
+    """Returns the mean of the values that are not NaN; NaN if all are."""
     return float(torch.tensor(list(values.values()), dtype=torch.float64).nanmean())
 
 

@@ -1,4 +1,4 @@
-"""The questions an audit asks of a trained network, and how each is answered from numbers and a threshold."""
+"""The questions of an audit, and how each is answered for a trained network from numbers and a threshold."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def reference(
     """Is the gradient that credit is compared with large enough, and is its direction more than rounding?
 
     Returns the answer and the medians of ||h_l||. The published threshold, 1e-7 for the gradient of a mean loss over
-    1,024 images, also fires when a network is simply right; it is reported, and the decision is per unit of error.
+    1,024 images, also fires when a network is simply right; it is reported, but the decision is made per unit of error.
     """
     points, logits, gradients = flow(net, x, y)
     hidden = [float(median_norm(net.measured(point))) for point in points]
@@ -95,9 +95,9 @@ def reference(
     passed = None if math.isnan(sensitivity) else sensitivity >= SENSITIVITY and worst >= SAME_DIRECTION
     reasons = [f"{name} alarm since epoch {epoch}" for name, epoch in raised.items()]
     if passed is False and worst >= SAME_DIRECTION:
-        reasons.append("float32 still has its direction: what is gone is its size")
+        reasons.append("the gradient is too small, but float32 still resolves its direction")
     if passed and raw < GRADIENT:
-        reasons.append("the published threshold of 1e-07 is undercut because the errors are small")
+        reasons.append("the gradient is below the published threshold of 1e-07 because the errors are small")
     numbers = {
         "g_L_per_error": sensitivity,
         "g_L_published_scale": raw,
@@ -110,7 +110,7 @@ def reference(
 
 
 def cannot_tell(question: str, why: str) -> Answer:
-    """Returns the answer to a question that nothing can be said about."""
+    """Returns the answer CANNOT TELL, with its reason."""
     return Answer(question, None, "not measured", "none", why)
 
 
@@ -119,7 +119,7 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
 
     Args:
         correct: whether each test image was classified correctly, (n,).
-        frozen: the same of the network whose blocks never learned; None if there is none.
+        frozen: the same for the network whose blocks never learned; None if there is none.
         rungs: accuracy by the number of last blocks that learned, under the network's own rule.
         why_not: why there is no frozen baseline.
     """
@@ -143,7 +143,7 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
     if rungs:
         best = max(rungs, key=lambda rung: rungs[rung])
         steps = ", ".join(f"{rung}: {value:.3f}" for rung, value in sorted(rungs.items()))
-        why = f"accuracy by last blocks that learn: {steps}; the most at {best}"
+        why = f"accuracy by number of last blocks that learn: {steps}; highest at {best}"
     numbers = {"accuracy": accuracy, "gain": gain, "interval": (low, high), "ladder": dict(rungs)}
     return Answer(question, low > 0, found, threshold, why, numbers)
 
@@ -151,12 +151,12 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
 def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Tensor, seed: int) -> Answer:
     """Does the credit predict how the loss changes when a point of the stream is moved, better than fresh matrices do?
 
-    Images share the matrices, so they are no replications: fresh matrices show what such credit gives by chance.
-    A rule without matrices hands out the gradient; it is set against random vectors.
+    Images share the matrices, so they are not replications: fresh matrices show what such credit gives by chance.
+    A rule without matrices hands out the gradient, which is compared with random vectors.
     """
     with evaluation_mode(net), torch.no_grad():
         features = max(point[0].numel() for point in net.stream(x[:2]))
-    few = min(len(y), max(64, LARGEST_MOVES // features))  # moves of whole images of features would not fit in memory
+    few = min(len(y), max(64, LARGEST_MOVES // features))  # so that the moves fit in memory
     x, y = x[:few], y[:few]
     points, logits, gradients = flow(net, x, y)
     error = output_error(logits, y)
@@ -218,7 +218,7 @@ def step(
 
 
 def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) -> list[list[Tensor]]:
-    """Returns as many sets of fresh matrices as the functional tests draw; empty sets for a rule without any."""
+    """Returns `DRAWS` sets of fresh matrices; empty sets for a rule without matrices."""
     if not feedback:
         return [[] for _ in range(DRAWS)]
     widths, classes = [len(matrix) for matrix in feedback], feedback[0].shape[1]

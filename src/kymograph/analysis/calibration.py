@@ -22,7 +22,7 @@ from kymograph.statistics.multiplicity import holm
 
 @dataclass(frozen=True)
 class Null:
-    """What one null gave, by draw."""
+    """The values of one null, one per draw."""
 
     values: np.ndarray  # (K,)
 
@@ -51,11 +51,11 @@ class PointCalibration:
     """Standard deviation under fresh matrices, in closed form."""
     below_floor: int = 0
     out: float = math.nan
-    """The same credit against the gradient one point further, on which it acts."""
+    """The same with the gradient one point further, on which the credit acts."""
     recheck: float = math.nan
-    """Mean cosine between this gradient and the same in float64; 1 means that float32 was enough."""
+    """Mean cosine between this gradient and the same in float64; 1 means that float32 is enough."""
     untrained: float = math.nan
-    """The training matrix on the network before training."""
+    """Mean cosine with the training matrix, on the network before training."""
     p_holm: float = math.nan
     """The p-value against the null `REFERENCE`, corrected among the points; NaN if that null was not drawn."""
 
@@ -96,7 +96,7 @@ def calibrate(
 ) -> CreditCalibration:
     """Returns the credit's cosines at every point of the stream with their nulls.
 
-    Point l is served by B_l, and the last one by B_{L-1} again, as the script has it; the deep mean is over l >= 1, and
+    Point l is served by B_l, and the last one by B_{L-1} again, as in the script. The deep mean is over l >= 1, and
     its null draws B_{L-1} once for both of its points.
     """
     error, gradients = errors_and_gradients(net, x, y)
@@ -148,7 +148,7 @@ def _observed(pairs: Pairs, matrix: Tensor) -> float:
 
 
 def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:
-    """Returns the closed form for the mean over points 1..L, points of one matrix added before they are squared."""
+    """Returns the closed form for the mean over points 1..L; points that share a matrix are added before squaring."""
     groups: dict[int, list[Tensor]] = {}
     for pair, s in list(zip(pairs, serving, strict=True))[1:]:
         groups.setdefault(s, []).append(pair.alignment())

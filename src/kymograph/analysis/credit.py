@@ -6,7 +6,7 @@ then costs two small matrix products, because
 
     <B e_i, g_i> = (g_i B) . e_i        and        ||B e_i||^2 = e_i (B^T B) e_i .
 
-All on unit vectors made in float64, so nothing depends on how small the gradients are.
+All vectors are normalised in float64, so nothing depends on how small the gradients are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kymograph.probes.vectors import as_float64, directions
 from kymograph.shapes import Float
 
 _CHUNK = 32
-_FEW_CLASSES = 32  # above, all products of two errors take more room than they save time
+_FEW_CLASSES = 32  # above, storing e_i e_i^T costs more memory than it saves time
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Pairs:
 
     @staticmethod
     def of(errors: Float[Tensor, "n C"], gradients: Float[Tensor, "n d"]) -> Pairs:
-        """Scales every row of ``errors`` (n, C) and ``gradients`` (n, d) to length 1; drops images that lack one."""
+        """Scales every row of ``errors`` (n, C) and ``gradients`` (n, d) to length 1; drops images that lack either."""
         rows = [directions(errors), directions(gradients)]
         whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
         return Pairs(rows[0][whole], rows[1][whole], int((~whole).sum()))
@@ -83,10 +83,10 @@ class Pairs:
         return torch.stack([table[rows, torch.randperm(n, generator=draw)].mean() for _ in range(draws)])
 
     def direction_cosines(self, draws: int, draw: np.random.Generator) -> Float[Tensor, " draws"]:
-        """Returns ``draws`` mean cosines of credit that points anywhere, anew for every image.
+        """Returns ``draws`` mean cosines of credit in random directions, drawn independently for every image.
 
-        The cosine of a uniform direction with a fixed one has the law of sign * sqrt(Beta(1/2, (d - 1)/2)); it is drawn
-        from that law instead of drawing the directions.
+        The cosine of a uniform direction with a fixed one is distributed as sign * sqrt(Beta(1/2, (d - 1)/2)); it is
+        drawn from there instead of drawing the directions.
         """
         d = self.gradients.shape[1]
         n = len(self.gradients)

@@ -1,4 +1,4 @@
-"""What flows through a cut network on a fixed buffer of images: norms, gradients and the cosine of credit with them."""
+"""Norms and gradients along the stream of a block network on a fixed buffer of images, and the cosines of credit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 2000
 
 
 def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor, list[Tensor]]:
-    """Returns h_0..h_L, the logits, and each image's gradient of its own loss at h_0..h_L; leaves no trace."""
+    """Returns h_0..h_L, the logits, and each image's gradient of its own loss at h_0..h_L; without side effects."""
     with untouched(net):
         _, points = net.walk(net.embed(x).detach().requires_grad_())
         logits = net.readout(points[-1])
@@ -30,9 +30,9 @@ def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor,
 
 
 def float64_cosines(net: BlockNetwork, gradients: Sequence[Tensor], x: Tensor, y: Tensor) -> list[Tensor]:
-    """Returns each image's cosine, (n,) on the CPU, of its ``gradients`` at h_0..h_L with the same in float64.
+    """Returns, at each of h_0..h_L, every image's cosine (n,) of its gradient with the same gradient in float64.
 
-    ``gradients`` are as measured, (n, d) each. They are computed a second time in float64 throughout, on the CPU: not
+    ``gradients`` are as measured, (n, d) each. They are recomputed, and the cosines returned, on the CPU, because not
     every device has float64.
     """
     exact = flow(copy.deepcopy(net).cpu().double(), x.cpu().double(), y.cpu())[2]
@@ -42,14 +42,14 @@ def float64_cosines(net: BlockNetwork, gradients: Sequence[Tensor], x: Tensor, y
 def diagnose(
     net: BlockNetwork, x: Tensor, y: Tensor, credit: Callable[[Tensor, int], Tensor] | None
 ) -> dict[str, list[float] | float]:
-    """Returns medians over samples of ||h_l|| and ||g_l|| for l = 0..L, and the credit's cosines; leaves no trace.
+    """Returns medians over samples of ||h_l|| and ||g_l||, l = 0..L, and the cosines of credit; without side effects.
 
     g_l is each sample's gradient of *its own* loss at h_l, so it does not shrink with the size of the buffer; the
     scripts' scale, the gradient of the mean loss, is that divided by the number of samples. ``credit`` maps the
-    output error (B, classes) and a block's number to the credit that a rule would hand it, (B, width).
+    output error (B, classes) and a block's index to the credit that a rule would hand it, (B, width).
 
     ``cos_in`` compares block l's credit with the gradient at its input h_l, as the script does; ``cos_out`` with that
-    at its output h_{l+1}, on which it really acts. Both are means over the samples that have a cosine;
+    at its output h_{l+1}, on which it actually acts. Both are means over the samples that have a cosine;
     ``below_floor`` is the share of samples, over all blocks, whose gradient or credit has no direction.
     """
     points, logits, gradients = flow(net, x, y)
@@ -87,7 +87,7 @@ def diagnose(
 
 
 def accuracy(net: BlockNetwork, x: Tensor, y: Tensor) -> float:
-    """Returns the share of images whose class is the network's first choice; NaN if some output is not finite."""
+    """Returns the share of images that are classified correctly; NaN if any output is not finite."""
     return float(_correct_in_chunks(net, x, y).mean())
 
 
@@ -102,6 +102,6 @@ def _correct_in_chunks(net: BlockNetwork, x: Tensor, y: Tensor) -> Tensor:
 
 
 def correct(logits: Tensor, y: Tensor) -> Tensor:
-    """Returns 1 or 0 for each image, (B,) on the CPU, and NaN without a first choice: `argmax` would name class 0."""
+    """Returns 1 for each correct image, else 0, (B,) on the CPU; NaN where the logits are not all finite."""
     right = (logits.argmax(-1) == y).cpu().double()
     return right.masked_fill(~logits.isfinite().all(-1).cpu(), float("nan"))

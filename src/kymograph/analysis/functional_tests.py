@@ -1,8 +1,8 @@
 """Does a rule's credit do what a gradient does? Two tests that need no angle.
 
-*Perturbation correlation*: a point of the stream is moved a little, at random; the credit predicts by how much the
-loss changes, <a, delta>, and the network says by how much it did. *Descent*: a short step of the blocks against what
-the rule hands them must lower the loss. Everything runs in float64 on a copy, so that small changes are not rounding.
+*Perturbation correlation*: a point of the stream is moved a little, at random; the change in loss that the credit
+predicts, <a, delta>, is compared with the actual one. *Descent*: a short step of the blocks against what the rule hands
+them must lower the loss. Everything runs in float64 on a copy, so that small changes are not lost in rounding.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def perturbation_correlation(
     """Returns the correlation over images and moves of predicted and actual change of the loss, (credits, L).
 
     Args:
-        credits: each maps a block's number to what a rule hands it for every image, a tensor like h_{l+1}, on which it
-            acts. All are set against the same moves.
+        credits: each maps a block's index to what a rule hands it for every image, a tensor like h_{l+1}, on which it
+            acts. All are tested on the same moves.
         moves: random moves per image.
         size: length of a move relative to ||h|| of its image.
 
-    Each image's predictions and changes are scaled to unit RMS over its moves, so that every image counts alike: the
+    Each image's predictions and changes are scaled to unit RMS over its moves, so that all images count equally: the
     gradient itself gives 1, random credit 0 on average.
     """
     twin = copy.deepcopy(net).cpu().double().eval()
@@ -66,10 +66,10 @@ def descent(
     y: Tensor,
     draw: torch.Generator,
 ) -> list[float]:
-    """Returns how the mean loss changes when the blocks step against each rule's direction, and last, at random.
+    """Returns the change of the mean loss when the blocks step against each rule's direction, and last, at random.
 
-    The step is a thousandth of the blocks' weights in length, the same for all; other parts stay. ``rules`` are
-    functions that make a rule on a copy of the network, which is in float64 on the CPU.
+    Every step has the same length, a thousandth of the norm of the blocks' weights; other parts stay fixed. ``rules``
+    are functions that make a rule on a copy of the network, which is in float64 on the CPU.
     """
     twin = copy.deepcopy(net).cpu().double().eval()
     images, labels = x.cpu().double(), y.cpu()
@@ -102,13 +102,13 @@ def descent(
 
 
 def _losses(net: BlockNetwork, point: Tensor, first: int, y: Tensor) -> Tensor:
-    """Returns each image's loss (B,) when the stream goes on from ``point`` as h_first."""
+    """Returns each image's loss (B,) when the stream continues from ``point`` as h_first."""
     _, points = net.walk(point, first)
     return torch.nn.functional.cross_entropy(net.readout(points[-1]), y, reduction="none")
 
 
 def _lengths(tensor: Tensor) -> Tensor:
-    """Returns each image's norm, shaped so that it multiplies the tensor."""
+    """Returns each image's norm, shaped to broadcast against the tensor."""
     norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
     return norms.view(-1, *[1] * (tensor.dim() - 1))
 

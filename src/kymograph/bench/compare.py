@@ -1,4 +1,4 @@
-"""Our way of working and the scripts', interleaved, as ratios with their spread."""
+"""Times the scripts' way of working and ours, interleaved, and reports ratios with their spread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kymograph.runs.provenance import hardware, versions
 
 PROBE_WAYS = ("recording", "light", "standard", "deep")
 PROBE_LIMITS = {"recording": 1.03, "light": 1.10, "standard": 1.25}
-"""What a loop with a probe may take of the time of the loop without."""
+"""The most that a loop with a probe may take, relative to the loop without."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Comparison:
     ours: Callable[[], float]
     target: str
     floor: Callable[[], float] | None = None
-    """The seconds of the matrix products alone of the work as it is written down."""
+    """Returns the seconds of the matrix products alone, with the work as it is written down."""
     together: Callable[[], tuple[float, float]] | None = None
-    """Both ways in turns, step by step, instead of one after the other: the seconds of each."""
+    """Alternates between both ways, instead of timing one after the other; returns the seconds of each."""
     most: float | None = None
-    """The most that ours may take of the script's time; the command fails if it takes more in every repeat."""
+    """The most that ours may take, relative to the script's time; the command fails if every repeat takes more."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of both ways, and of the floor, in each repeat, measured one after the other."""
+    """Seconds of both ways, and of the floor, in each repeat."""
 
     name: str
     comparison: Comparison
@@ -63,7 +63,7 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None = None) -> in
     if repeats < 1:
         raise KymographError(f"repeats must be at least 1, not {repeats}")
     if markdown is not None and not Path(markdown).parent.is_dir():
-        raise KymographError(f"there is no directory {Path(markdown).parent}; make it first")
+        raise KymographError(f"there is no directory {Path(markdown).parent}; create it first")
     timings = []
     for name in names or known:
         comparison = known[name]
@@ -88,18 +88,18 @@ def bench(names: Sequence[str], repeats: int, markdown: str | None = None) -> in
 
 
 def over_limit(timing: Timing) -> str:
-    """Returns a sentence if ours took more of the script's time than it may; empty if not, or if there is no limit.
+    """Returns a sentence if ours exceeds its limit relative to the script's time; empty if not, or without a limit.
 
-    The least ratio counts: what else the machine does adds to single repeats, and takes nothing away.
+    The smallest ratio counts, because other load on the machine adds to single repeats and takes nothing away.
     """
     most, least = timing.comparison.most, 1 / max(timing.ratios)
     if most is None or least <= most:
         return ""
-    return f"{timing.name} takes {least:.2f} of the time without it, more than the limit of {most:.2f}"
+    return f"{timing.name} takes {least:.2f} times as long as the loop without it, above the limit of {most:.2f}"
 
 
 def render(timings: Sequence[Timing]) -> str:
-    """Returns the timings as a Markdown table with a line that says what they were measured on."""
+    """Returns the timings as a Markdown table, and a line that names the processor and the version of torch."""
     lines = [
         "| work | the script's way | ours | ratio: median (range) | the script's way / matrix products alone "
         "| ours / matrix products alone | target |",

@@ -36,7 +36,7 @@ class NoWorkConfig:
 
 
 class NoWork(Study[NoWorkConfig]):
-    """Stacks of one run that compute nothing, so that all that is left is overhead."""
+    """Stacks of one run that compute nothing, so that only overhead is left."""
 
     name = "no-work"
     question = "What does an engine cost?"
@@ -48,7 +48,7 @@ class NoWork(Study[NoWorkConfig]):
         return [Arm("only", default=True)]
 
     def train(self, specs: Sequence[RunSpec[NoWorkConfig]], work: Workplace) -> list[RunResult]:
-        """Returns the seeds."""
+        """Returns results that are the seeds."""
         step = np.arange(1)
         return [RunResult({"x": RunSeries(step, np.ones(1))}, {"x": float(spec.seed)}) for spec in specs]
 
@@ -69,17 +69,17 @@ class EngineCost:
 
     @property
     def start_up(self) -> float:
-        """Seconds before the first stack is computed and after the last one is."""
+        """Seconds before the first stack is computed and after the last one."""
         return max(0.0, self.one - self.per_stack)
 
 
 def bench_engines() -> int:
-    """Times every engine that can be used here, prints a table; returns the exit code."""
+    """Times every engine that can be used on this machine, and prints a table; returns the exit code."""
     rows = ["| engine | start-up | per stack |", "|---|---|---|"]
     for engine in ENGINES.names():
         name, usable = NEEDS.get(engine, ("", lambda: True))
         if not usable():
-            rows.append(f"| `{engine}` | there is no {name} here | |")
+            rows.append(f"| `{engine}` | {name} is not installed | |")
             continue
         for words, options in VARIANTS.get(engine, {"": {}}).items():
             stacks = MANY if words else STACKS.get(engine, MANY)
@@ -92,7 +92,7 @@ def bench_engines() -> int:
 
 
 def measure(engine: str, stacks: int, engine_options: dict[str, Any] | None = None) -> EngineCost:
-    """Returns what an engine takes for one stack and for ``stacks``, torch having been imported in this process."""
+    """Returns the cost of an engine from sweeps of one stack and of ``stacks``, with torch already imported."""
     with tempfile.TemporaryDirectory() as directory:
         sweep(f"{__name__}:NoWork", [0], SweepOptions(Path(directory) / "first", "serial", 1, "cpu", None, True))
         seconds = []

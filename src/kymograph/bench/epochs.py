@@ -34,7 +34,7 @@ IMAGES, BATCH, WIDTH, DEPTH, CLASSES = 50_000, 128, 256, 4, 10
 
 @functools.cache
 def images() -> ImageTask:
-    """Returns random images of CIFAR-10's number and shape: the time does not depend on what they show."""
+    """Returns random images, as many and of the same shape as CIFAR-10's; the time does not depend on their content."""
     draw = np.random.default_rng(0)
 
     def some(n: int) -> tuple[Tensor, Tensor]:
@@ -47,9 +47,9 @@ def images() -> ImageTask:
 
 
 class PictureFiles(torch.utils.data.Dataset):
-    """The script's data set: pictures that are padded, cropped, flipped and normalised one by one.
+    """The script's data set: images that are padded, cropped, flipped and normalised one by one.
 
-    What the usual library of PIL transforms does, its modules, checks and copies included; that one is no dependency.
+    Reproduces the usual library of PIL transforms, which is not a dependency, with its modules, checks and copies.
     """
 
     def __init__(self, task: ImageTask) -> None:
@@ -69,7 +69,7 @@ class PictureFiles(torch.utils.data.Dataset):
 
 
 def _used(name: str) -> None:
-    """Does what that library does at the start of each of its functions: asks how it is run, and logs its use."""
+    """Reproduces the start of each function of that library: checks for scripting and tracing, and logs the use."""
     if not torch.jit.is_scripting() and not torch.jit.is_tracing():
         torch._C._log_api_usage_once(f"kymograph.bench.{name}")
 
@@ -77,14 +77,14 @@ def _used(name: str) -> None:
 def _dimensions(picture: Any) -> tuple[int, int, int]:
     _used("dimensions")
     if isinstance(picture, Tensor):
-        raise TypeError("a picture is wanted, not a tensor")
+        raise TypeError("expected an image, not a tensor")
     width, height = picture.size
     return len(picture.getbands()), height, width
 
 
 class _RandomCrop(nn.Module):
     def forward(self, picture: Any) -> Any:
-        """Pads by four pixels and cuts 32 x 32 of them out."""
+        """Pads by four pixels and takes a random crop of 32 x 32."""
         from PIL import ImageOps
 
         _used("pad")
@@ -93,7 +93,7 @@ class _RandomCrop(nn.Module):
         _dimensions(picture)
         _, height, width = _dimensions(picture)
         if height < 32 or width < 32:
-            raise ValueError("the picture is too small")
+            raise ValueError("the image is too small")
         top = int(torch.randint(0, height - 32 + 1, size=(1,)).item())
         left = int(torch.randint(0, width - 32 + 1, size=(1,)).item())
         _used("crop")
@@ -102,7 +102,7 @@ class _RandomCrop(nn.Module):
 
 class _RandomFlip(nn.Module):
     def forward(self, picture: Any) -> Any:
-        """Flips every other picture."""
+        """Flips an image with probability one half."""
         from PIL import Image
 
         if torch.rand(1) < 0.5:
@@ -123,10 +123,10 @@ def _to_tensor(picture: Any) -> Tensor:
 
 class _Normalise(nn.Module):
     def forward(self, tensor: Tensor) -> Tensor:
-        """Takes the mean out and divides by the deviation, on a copy."""
+        """Subtracts the mean and divides by the standard deviation, on a copy."""
         _used("normalize")
         if not tensor.is_floating_point() or tensor.ndim < 3:
-            raise TypeError("a float image is wanted")
+            raise TypeError("expected a float image")
         tensor = tensor.clone()
         mean = torch.as_tensor(MEAN, dtype=tensor.dtype, device=tensor.device)
         std = torch.as_tensor(STD, dtype=tensor.dtype, device=tensor.device)
@@ -154,7 +154,7 @@ def our_pipeline() -> float:
 
 
 def script_epoch(rule: str) -> float:
-    """Returns the seconds of an epoch the script's way; DFA passes every block a second time and steps each alone."""
+    """Returns the seconds of an epoch the script's way; DFA runs every block twice and steps each alone."""
     net = ResidualMLP(3072, CLASSES, DEPTH, WIDTH)
     return _timed(lambda: _script_bp(net) if rule == "bp" else _script_dfa(net))
 
@@ -217,7 +217,7 @@ def our_epoch(rule: str) -> float:
 
 
 def sweep_epoch(rule: str) -> float:
-    """Returns the seconds an epoch costs in a sweep: a run on every core, each on one thread; start-up not counted."""
+    """Returns the seconds per epoch in a sweep, with a run on every core, each on one thread; start-up not counted."""
     code = (
         "from kymograph.bench import epochs as s; s._batches(); print(flush=True); input(); "
         f"s.our_epoch({rule!r}); print(flush=True)"
@@ -253,13 +253,14 @@ def _heard(processes: Sequence[subprocess.Popen[str]]) -> None:
 
 
 def products(rule: str) -> float:
-    """Returns the seconds of the matrix products alone of an epoch: every one of the rule as it is written down.
+    """Returns the seconds of an epoch's matrix products alone, for the rule as it is written down.
 
-    Under DFA that is with its credit multiplied out; our own way keeps it as factors and needs about half of them.
+    For DFA, that includes multiplying out the credit; our implementation keeps it as factors and needs about half as
+    many products.
     """
     sizes = [(BATCH, 3072, WIDTH), (WIDTH, BATCH, 3072)]  # embed: forward, weights
     for _ in range(DEPTH):
-        # Two forward, two backward: the first layer's is needed under DFA too, for the LayerNorm before it is trained.
+        # Two forward, two backward: DFA needs the first layer's too, because the LayerNorm before it is trained.
         sizes += [(BATCH, WIDTH, WIDTH)] * 4
         sizes += [(WIDTH, BATCH, WIDTH)] * 2  # weights
     sizes += [(BATCH, WIDTH, CLASSES), (CLASSES, BATCH, WIDTH), (BATCH, CLASSES, WIDTH)]  # head

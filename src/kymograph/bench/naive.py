@@ -1,6 +1,6 @@
 """The scripts' way of working, written plainly: one network and one batch at a time, `.item()` at each step.
 
-These are the yardsticks of `kymograph bench`, and the second implementation that tests compare numbers with.
+These are the baselines of `kymograph bench`, and the second implementation that tests compare numbers with.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def clipping_run(seed: int, n_rare: int, epochs: int, clip: bool, n_samples: int
 
 
 def clipping_seed(seed: int) -> None:
-    """Does the whole `clipping` study of one seed: both imbalances, both arms."""
+    """Runs the whole `clipping` study for one seed: both imbalances, both arms."""
     for _, n_rare, epochs in CLIPPING_SETTINGS:
         for clip in (False, True):
             clipping_run(seed, n_rare, epochs, clip)
 
 
 class NaiveStack(nn.Module):
-    """Twenty equal layers, plain or residual."""
+    """Twenty layers of equal width, plain or residual."""
 
     def __init__(self, residual: bool, layers: int = 20, width: int = 64) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class NaiveStack(nn.Module):
 
 
 def depth_seed(seed: int, steps: int = 500) -> dict[str, list[float]]:
-    """Does the `depth` study of one seed as the script does: the plain and the residual arm, one after the other."""
+    """Runs the `depth` study for one seed as the script does: the plain arm, then the residual one."""
     torch.manual_seed(seed)
     x = torch.empty(1024, 64).uniform_(-1, 1)
     losses: dict[str, list[float]] = {}

@@ -20,7 +20,7 @@ IMAGES, SCRIPT_DRAWS, FEW_DRAWS, OUR_DRAWS = 2048, 5, 19, 999
 
 @functools.cache
 def network() -> tuple[BlockNetwork, Tensor, Tensor]:
-    """Returns a network, images and labels; the time does not depend on what they are."""
+    """Returns a network, images and labels; the time does not depend on their values."""
     draw = torch.Generator().manual_seed(0)
     net = ResidualMLP(3072, CLASSES, DEPTH, WIDTH)
     initialise(net, draw)
@@ -28,7 +28,7 @@ def network() -> tuple[BlockNetwork, Tensor, Tensor]:
 
 
 def script_draw() -> float:
-    """Returns the seconds of a draw the script's way: gradients anew, then a cosine per layer."""
+    """Returns the seconds of a draw the script's way: the gradients again, then a cosine per layer."""
     net, x, y = network()
     started = time.perf_counter()
     for number in range(SCRIPT_DRAWS):
@@ -47,7 +47,7 @@ def script_draw() -> float:
 
 
 def our_draw() -> float:
-    """Returns the seconds of one more draw our way: what draws 20 to 999 add to a calibration, divided by them."""
+    """Returns the seconds of one more draw our way: the time that draws 20 to 999 add to a calibration, per draw."""
     return (calibration(OUR_DRAWS) - calibration(FEW_DRAWS)) / (OUR_DRAWS - FEW_DRAWS)
 
 

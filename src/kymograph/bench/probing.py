@@ -1,4 +1,4 @@
-"""An MLP with 100,000 parameters trained with and without a probe: what each level costs at every step."""
+"""An MLP trained with and without a probe: what each level of the probe costs per step."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def ratio(
 ) -> tuple[float, float]:
     """Returns the seconds of a step of the plain loop, and of the loop with ``way``.
 
-    ``way`` is ``recording`` (the loss is logged in a recorded run) or the level of a probe; either works at every step.
-    The loops go on in turns, ``steps`` steps each, after two that are not timed. Their ratio is the median of the
-    ratios of all rounds: what else the machine does falls on both, and on single rounds.
+    ``way`` is ``recording`` (the loss is logged in a recorded run) or the level of a probe; either acts at every step.
+    The loops alternate, each with ``steps`` timed steps after two untimed ones. Their ratio is the median of the ratios
+    of all rounds, because other load on the machine affects both loops, or single rounds.
 
     Args:
         way: what is compared with the plain loop.
         threads: 1: CPU time of the loop's thread; None: torch's default, and wall-clock time.
         steps: timed steps of each loop in a round.
-        rounds: how often both are timed.
-        widths: of the MLP's layers, from the input to the output.
+        rounds: how many times both are timed.
+        widths: the widths of the MLP, from the input to the output.
     """
     clock = time.perf_counter if threads is None else time.thread_time
     seconds: dict[str, list[float]] = {"plain": [], way: []}
@@ -48,7 +48,7 @@ def ratio(
         for number in range(-2, rounds):
             for name, loop in loops.items() if number % 2 else reversed(loops.items()):
                 first = (number + 2) * (steps + 2)
-                for step in range(first, first + 2):  # the other loop left its data in the cache
+                for step in range(first, first + 2):  # not timed: the cache holds the data of the other loop
                     loop(step)
                 started = clock()
                 for step in range(first + 2, first + 2 + steps):
@@ -77,7 +77,7 @@ def training(way: str, until_the_end: ExitStack, widths: tuple[int, ...] = SMALL
         return loss
 
     def recorded(step: int) -> None:
-        next(counted)  # the end of the step before, and the beginning of this one
+        next(counted)  # ends the previous step and begins this one
         run.log(loss=plain(step))
 
     def probed(step: int) -> None:

@@ -1,4 +1,4 @@
-"""What a training step of each learning rule costs next to plain backpropagation, and next to BioTorch."""
+"""What a training step of each learning rule costs, relative to plain backpropagation and next to BioTorch's."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from kymograph.training.update import Update
 
 ROUNDS, STEPS, BATCH = 30, 3, 128
 MOST = 1.3
-"""What a step of a rule may take of the time of a step of plain backpropagation."""
+"""The most that a step of a rule may take, relative to a step of plain backpropagation."""
 SPENT_ON = {
-    "brsf": "draws a number for every weight that it comes back through, at every step",
-    "wm": "puts noise into every layer after every step",
-    "kp": "copies the weights, and moves the feedback with them",
+    "brsf": "draws a number for every weight in the backward pass, at every step",
+    "wm": "injects noise into every layer after every step",
+    "kp": "copies the weights, and updates the feedback with them",
 }
-"""What rules spend time on besides the passes."""
+"""What rules spend time on besides the forward and the backward pass."""
 BIOTORCH = ("fa", "dfa", "usf", "brsf", "frsf")
 Step = Callable[[], object]
 
 
 def bench_rules(rounds: int = ROUNDS) -> int:
-    """Prints a step of every rule as a share of plain backpropagation's; returns 1 if a rule takes too long.
+    """Prints the time of a step of every rule relative to plain backpropagation; returns 1 if a rule takes too long.
 
-    The network is the residual MLP of `snapshot` on images of CIFAR-10's size, with AdamW. All ways go on in turns; the
-    time is CPU time on one thread, and the ratio the median of those of all rounds.
+    The network is the residual MLP of `snapshot` on images of CIFAR-10's size, with AdamW. All ways alternate; times
+    are CPU times on one thread, and ratios are medians over all rounds.
     """
     ratios = measure(rounds)
     print(f"a step of the residual MLP (3072 to 256, 4 blocks, batch {BATCH}, AdamW), plain autograd = 1")
@@ -66,7 +66,7 @@ def measure(rounds: int = ROUNDS) -> dict[str, list[float]]:
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(-1, rounds):
             for name, step in ways.items():
-                step()  # the way before left its data in the cache
+                step()  # not timed: the cache holds the data of the way before
                 started = time.thread_time()
                 for _ in range(STEPS):
                     step()
@@ -86,7 +86,7 @@ def _plain(x: Tensor, y: Tensor) -> Step:
 
 
 def _ours(name: str, x: Tensor, y: Tensor) -> Step:
-    """Returns a step as the studies take it: with the parameters in one row, and this package's AdamW."""
+    """Returns a step as the studies take it: with flattened parameters, and this package's AdamW."""
     net = _network()
     flat = FlatNetwork(net)
     rule = make(name, net, generator=streams.generator(0, "bench", "feedback"), example=x[:2])

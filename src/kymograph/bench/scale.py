@@ -1,8 +1,8 @@
-"""What commands cost in a directory of ten thousand runs, in CPU seconds, each with a limit that it must keep.
+"""What commands cost in a directory of ten thousand runs, in CPU seconds, each with a limit.
 
-The runs are of `depth`, tiny: one stack is trained, and every record is written by the functions that write real ones,
-with the stack's numbers changed a little from run to run. There are two shapes of ten thousand: a grid of many settings
-with ten seeds each, and one setting with very many seeds.
+The runs are tiny ones of `depth`: one stack is trained, and every record is written by the functions that write real
+ones, with the stack's numbers changed a little from run to run. The ten thousand runs come in two shapes: a grid of
+many settings with ten seeds each, and one setting with very many seeds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kymograph.streams import fixed_seeds
 
 TINY = {"layers": 2, "width": 4, "steps": 6, "n_samples": 16, "batch_size": 4, "probe_every": 3, "probe_size": 4}
 IDLE_SECONDS = 20.0
-"""How long a watcher is left alone with a directory in which nothing changes."""
+"""How long a watcher follows a directory in which nothing changes."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Shape:
         return 5 * self.settings * self.seeds
 
     def fields(self, setting: int) -> dict[str, Any]:
-        """Returns the settings of one sweep; each has a learning rate of its own."""
+        """Returns the settings of one sweep; each has its own learning rate."""
         return {**TINY, "lr": round(1e-3 * (1 + setting / 100), 6)}
 
 
@@ -90,7 +90,7 @@ def make_runs(root: Path, shape: Shape) -> None:
 
 
 def _varied(pattern: RunResult, spec: RunSpec) -> RunResult:
-    """Returns the pattern with every number changed by a few percent; what decides by how much is the run itself."""
+    """Returns the pattern with every number changed by a few percent, at random, seeded by the run."""
     draw = np.random.default_rng([spec.seed, int(spec.id, 16)])
     series = {
         name: replace(one, value=(one.value * draw.normal(1, 0.05, one.value.shape)).astype(one.value.dtype))
@@ -133,7 +133,7 @@ def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> f
     assert process.stderr is not None
     if interrupt_after is not None:
         time.sleep(interrupt_after)
-        process.terminate()  # an interrupt is ignored by what a script starts in the background
+        process.terminate()  # what a shell script starts in the background ignores SIGINT
     with process.stderr:
         said = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
@@ -144,7 +144,7 @@ def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> f
 
 
 def bench_scale(shapes: Sequence[Shape] = SHAPES) -> int:
-    """Measures every command in every shape and prints a table; returns 1 if a limit is not kept."""
+    """Measures every command in every shape and prints a table; returns 1 if a limit is exceeded."""
     found: list[Measured] = []
     for shape in shapes:
         with tempfile.TemporaryDirectory() as directory:
@@ -158,7 +158,7 @@ def bench_scale(shapes: Sequence[Shape] = SHAPES) -> int:
 
 
 def render(found: Sequence[Measured]) -> str:
-    """Returns the costs as a Markdown table with a line that says what they were measured on."""
+    """Returns the costs as a Markdown table, and a line that names the processor."""
     lines = ["| runs | command | cost | limit | |", "|---|---|---|---|---|"]
     lines += [
         f"| {one.shape} | {one.command} | {one.cost:.3g} {one.unit} | {one.limit:g} {one.unit} "

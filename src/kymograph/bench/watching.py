@@ -38,7 +38,7 @@ def train(watched: bool, steps: int = STEPS) -> tuple[float, list[Tensor], Tenso
 
 
 def least(watched: bool) -> float:
-    """Returns the least seconds of several rounds: a tenth is smaller than what other work on the machine adds."""
+    """Returns the fewest seconds of several rounds: other load on the machine adds more than the tenth in question."""
     return min(train(watched)[0] for _ in range(ROUNDS))
 
 

@@ -18,16 +18,16 @@ class ClaimAcrossSettings:
 
     name: str
     settings: tuple[str, ...]
-    """The settings that vary; none if the claim was judged once."""
+    """The settings that vary; empty if the claim was judged once."""
     verdicts: tuple[Verdict, ...]
 
     def point(self, verdict: Verdict) -> dict[str, Any]:
-        """Returns the values of the settings that vary, at which a verdict was reached."""
+        """Returns the values of the varying settings at which a verdict was reached."""
         return {name: _where(verdict.claim).get(name) for name in self.settings}
 
 
 def across_settings(verdicts: Iterable[Verdict]) -> list[ClaimAcrossSettings]:
-    """Returns the verdicts grouped by what they say apart from the settings, in order."""
+    """Returns the verdicts grouped by claim, ignoring the settings, in order."""
     groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault(_statement(verdict.claim), []).append(verdict)
@@ -35,7 +35,7 @@ def across_settings(verdicts: Iterable[Verdict]) -> list[ClaimAcrossSettings]:
 
 
 def point_text(point: Mapping[str, Any]) -> str:
-    """Returns the values of settings in words.
+    """Returns the values of settings as text.
 
     >>> point_text({"lr": 0.1, "depth": 2})
     'lr 0.1, depth 2'
@@ -63,13 +63,13 @@ def _where(claim: Claim) -> Mapping[str, Any]:
 
 
 def _statement(claim: Claim) -> str:
-    """Returns what a claim tests, but for its name, its words and the settings of its runs."""
+    """Returns what a claim tests as JSON, without its name, its text and the settings of its runs."""
 
     def bare(side: Quantity | float) -> Any:
         if not isinstance(side, Quantity):
             return side
         own = {name: value for name, value in side.where.items() if claim.left.where.get(name) != value}
-        return [side.arm, vars(side.measure), own]  # what two sides differ in is what the claim is about
+        return [side.arm, vars(side.measure), own]  # settings in which two sides differ belong to the claim
 
     content = {name: value for name, value in claim.content.items()
                if name not in ("name", "text", "origin", "left", "right", "interaction", "checks")}  # fmt: skip

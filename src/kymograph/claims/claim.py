@@ -20,7 +20,7 @@ ABSENCES = ("not less", "not greater")
 """Directions that claim the absence of an effect of the margin's size."""
 SCALES = ("difference", "log ratio")
 SCALE_WORDS: Mapping[str, Scale] = {"ratio": "log ratio", "log ratio": "log ratio", "difference": "difference"}
-"""The scales, and what else they may be called where a user names one."""
+"""The scales, by the words that users may give for them."""
 SIGNS: Mapping[str, Direction] = {"<": "less", ">": "greater", ">=": "not less", "<=": "not greater", "==": "equal"}
 SETUPS = ("script", "repaired", "own")
 MANIPULATION_CHECK = "manipulation check"
@@ -29,7 +29,7 @@ REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", 
 
 
 _LATER = ("equivalence_margin", "interaction", "kind")
-"""Fields that claims did not always have: without them, a claim has the hash that it had before."""
+"""Fields that were added later: while they are unset, a claim keeps the hash it had before."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """A prediction: in every seed ``left`` against ``right``, in a direction, by more than a margin.
+    """A prediction, paired by seed: ``left`` against ``right``, in a direction, by more than a margin.
 
     "greater" and "less" claim an effect beyond the margin; "not less" and "not greater" claim that there is none of
     the margin's size in the other direction, "equal" that there is none in either. On the scale "log ratio" the margin
@@ -117,13 +117,13 @@ class Claim:
     alpha: float = 0.05
     checks: tuple[Check, ...] = ()
     diverged: Literal["invalid", "drop"] = "invalid"
-    """What a value that is not finite means: the claim cannot be decided, or (declared here) the seed is left out."""
+    """What to do about a value that is not finite: leave the claim undecided (INVALID), or leave the seed out."""
     equivalence_margin: float | None = None
-    """Within this the effect counts as EQUIVALENT to none; None: within the margin."""
+    """Within this, the effect counts as EQUIVALENT to none; None: within the margin."""
     interaction: tuple[Quantity, Quantity] | None = None
-    """The pair (c, d) whose difference the difference left - right is compared with."""
+    """The pair (c, d): left - right is compared with c - d."""
     kind: Literal["manipulation check"] | None = None
-    """What the claim is, if it is no finding: that the arms do to the runs what they are meant to do."""
+    """Set if the claim is not a finding, but a check that the arms do to the runs what they are meant to do."""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -138,7 +138,7 @@ class Claim:
             raise KymographError(f"{self.name}: scale must be one of {', '.join(SCALES)}")
         self._check_margins()
         if self.interaction is not None and not isinstance(self.right, Quantity):
-            raise KymographError(f"{self.name}: an interaction compares four quantities, and right is a number")
+            raise KymographError(f"{self.name}: an interaction compares four quantities, but right is a number")
         if not 0 < self.alpha < 0.5:
             raise KymographError(f"{self.name}: alpha must lie between 0 and 0.5, not {self.alpha}")
 
@@ -152,7 +152,7 @@ class Claim:
             if self.margin == none:
                 raise KymographError(f"{self.name}: nothing can be shown equal within a margin of {self.margin:g}")
             if self.equivalence_margin is not None:
-                raise KymographError(f"{self.name}: the margin of a claim of equality is its equivalence margin")
+                raise KymographError(f"{self.name}: a claim of equality takes no equivalence_margin; use margin")
 
     @staticmethod
     def compare(
@@ -171,7 +171,7 @@ class Claim:
         alpha: float = 0.05,
         equivalence_margin: float | None = None,
     ) -> Claim:
-        """Returns the claim that a measure compares so in two arms, or in an arm and with a number.
+        """Returns a claim that compares a measure between two arms, or between an arm and a number.
 
         >>> Claim.compare("loss", "adam", "<", "sgd", margin=1.1).text
         'loss is less in adam than in sgd, by more than a factor of 1.1'
@@ -183,22 +183,22 @@ class Claim:
                 the other direction, ``==`` that there is none in either.
             right: another arm, or a number.
             margin: the smallest effect that matters, as a ratio (default 1: any) or as a difference (default 0: any).
-            scale: whether the margin is a ratio (or ``log ratio``), for positive quantities, or a difference.
-            name: what to call it; default: what it says.
-            text: what it says, in words; default: made of the rest.
+            scale: ``ratio`` (or ``log ratio``), for positive quantities, or ``difference``; what the margin is.
+            name: the claim's name; default: the comparison itself.
+            text: the claim in words; default: built from the other arguments.
             reduce: how a series becomes one number, e.g. ``last``.
             site: which site of a series that has several.
-            checks: conditions without which it cannot be decided.
-            alpha: the level.
-            equivalence_margin: within this the effect counts as equivalent to none; default: within the margin.
+            checks: conditions without which the claim cannot be decided.
+            alpha: the significance level.
+            equivalence_margin: within this, the effect counts as equivalent to none; default: within the margin.
         """
         if sign not in SIGNS:
-            raise KymographError(f"a claim compares by one of {' '.join(SIGNS)}, not {sign!r}")
+            raise KymographError(f"the sign of a claim must be one of {' '.join(SIGNS)}, not {sign!r}")
         ratio = named_scale(scale) == "log ratio"
         size = (1.0 if ratio else 0.0) if margin is None else float(margin)
         if ratio and size < 1:
             raise KymographError(
-                f"a ratio's margin is at least 1, and {size:g} is not; for a difference, say scale='difference'"
+                f"the margin of a ratio must be at least 1, not {size:g}; for a difference, use scale='difference'"
             )
         taken = Measure(measure, reduce, site)
         against: Quantity | float = Quantity(right, taken) if isinstance(right, str) else float(right)
@@ -211,7 +211,7 @@ class Claim:
 
     @property
     def family(self) -> str:
-        """The claims among which Holm's correction is made: those of one study, in whatever set-up."""
+        """The family in which Holm's correction is made: all claims of one study, in any set-up."""
         return self.study
 
     @property
@@ -222,13 +222,13 @@ class Claim:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Everything the claim says, as JSON can hold it; what was added to claims later is left out while unset."""
+        """All fields of the claim, ready for JSON; fields that were added later are left out while unset."""
         fields = dataclasses.asdict(self)
         return plain({name: value for name, value in fields.items() if name not in _LATER or value is not None})
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> Claim:
-        """Returns the claim that says this, as a registration keeps it; raises ValueError if it is none."""
+        """Returns the claim with this registered content; raises ValueError if it is not a valid claim."""
         try:
             fields = dict(content)
             right = fields["right"]
@@ -253,19 +253,19 @@ class Claim:
 
     @property
     def hash(self) -> str:
-        """The SHA-256 of everything the claim says, which is kept with the runs."""
+        """The SHA-256 of the claim's content, which is stored with the runs."""
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
 
 
 def named_scale(word: str) -> Scale:
-    """Returns the scale that a user's word names; raises a sentence if it names none."""
+    """Returns the scale that a user's word names; raises `KymographError` if it names none."""
     if word not in SCALE_WORDS:
         raise KymographError(f"a claim's scale is 'ratio' or 'difference', not {word!r}")
     return SCALE_WORDS[word]
 
 
 def _comparison_text(what: str, left: str, direction: str, right: str | float, margin: float, ratio: bool) -> str:
-    """Returns what a comparison says, in a sentence."""
+    """Returns a comparison as a sentence."""
     other = f"in {right}" if isinstance(right, str) else f"{right:g}"
     size = f"a factor of {margin:g}" if ratio else f"{margin:g}"
     if direction in ("less", "greater"):
@@ -281,5 +281,5 @@ def _quantity(content: Mapping[str, Any]) -> Quantity:
 
 
 def _number(value: Any) -> float:
-    """Returns a number as a record's JSON spells it."""
+    """Returns the number that a record's JSON spells."""
     return float(value)  # "Infinity" and "-Infinity" included

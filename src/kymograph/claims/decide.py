@@ -1,19 +1,19 @@
 """The decision itself: from one number per seed, a margin and a direction to an outcome. No runs, no files.
 
 Two tests must agree, Student's t on the paired differences and the exact sign-flip test; the larger p-value counts. The
-two ways to be wrong about a direction (to support, to refute) share alpha: each side gets half.
+two ways to be wrong about a direction (to support, to refute) share alpha: each gets half.
 
 **Families.** Holm's correction is made once for each kind of decision, over every claim of the family; a claim for
-which that decision is not open counts with p = 1:
+which that decision is not possible counts with p = 1:
 
 - *direction* (SUPPORTED or REFUTED), by twice the smaller one-sided p-value;
 - *equivalence* (EQUIVALENT), by the larger of the two one-sided tests, whose null is an effect of at least the margin;
 - *existence* (an effect that is not zero, whatever its size), two-sided.
 
-The p-values of one kind are valid for the nulls of that kind, so Holm holds the probability of one or more wrong
-decisions of that kind in the family at alpha, however the claims depend on each other. (That includes calling a real
-effect by the wrong sign, for which the bound is proved for independent claims: Shaffer, 1980.) Each kind has an alpha
-of its own: direction and equivalence together have at most twice alpha.
+The p-values of one kind are valid for the nulls of that kind, so Holm keeps the probability of one or more wrong
+decisions of that kind in the family at or below alpha, however the claims depend on each other. (That includes giving a
+real effect the wrong sign, for which the bound is proved for independent claims: Shaffer, 1980.) Each kind has its own
+alpha, so for direction and equivalence together the bound is twice alpha.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from kymograph.statistics.t_tests import t_test
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one claim's numbers say before the family is looked at; ``values`` are turned so that the claim is up."""
+    """The evidence on one claim, before the correction over its family."""
 
-    values: np.ndarray  # (n,) differences or log-ratios, positive where they speak for the claim
+    values: np.ndarray  # (n,) differences or log-ratios, positive where they favour the claim
     bounds: Bounds
     t: PValues
     """Student's p-values."""
     flip: PValues
     """The sign-flip test's p-values."""
     both: PValues
-    """The larger of the two tests' p-values; under a sequential design, over the looks' shares of alpha."""
+    """The larger of the two tests' p-values; under a sequential design, divided by the looks' shares of alpha."""
     reach: float
-    """The smallest p-value, two-sided, that so many seeds and looks can give."""
+    """The smallest two-sided p-value that this number of seeds and looks can give."""
 
     @property
     def p(self) -> float:
@@ -58,33 +58,33 @@ class Evidence:
 
     @property
     def upward(self) -> bool:
-        """Whether the numbers speak for the claim rather than against it."""
+        """Whether the numbers favour the claim rather than contradict it."""
         return bool(self.both.support <= self.both.refute)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a claim as one of a family; all p-values are corrected."""
+    """The decision on one claim of a family; all p-values are corrected."""
 
     outcome: Outcome
     p: float
     p_margin: float
-    """That the effect is not beyond the margin in the claimed direction; for "equal", not within it."""
+    """The p-value that the effect is not beyond the margin in the claimed direction; for "equal", not within it."""
     p_equivalence: float
     p_zero: float
     reachable: bool
-    """Whether so many seeds could have shown an effect, given the rest of the family."""
+    """Whether this number of seeds could have shown an effect, given the rest of the family."""
 
     def exists(self, alpha: float) -> bool:
-        """Says whether there is an effect, of whatever size."""
+        """Returns whether there is an effect of any size."""
         return self.p_zero <= alpha
 
 
 def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> Evidence:
-    """Returns what the differences (or log-ratios) left - right of the seeds say about the claim.
+    """Returns the evidence on a claim from ``values`` (n,), each seed's difference (or log-ratio) left - right.
 
-    ``looks`` are those of a sequential design that were reached, the last one at all the values, which are in the order
-    of the registered seeds; default: one look that may spend all of alpha.
+    ``looks`` are the looks of a sequential design reached so far; the last one uses all values, which are in the order
+    of the registered seeds. Default: one look that may spend all of alpha.
     """
     turned = direction_sign(claim) * np.asarray(values, dtype=np.float64)
     bounds = bounds_of(claim)
@@ -113,8 +113,8 @@ def decide_family(
 
     Args:
         claims: the claims.
-        evidence: what each one's numbers say; None for one that cannot be decided, which still counts.
-        unjudged: how many more claims the family has.
+        evidence: the evidence on each claim; None for one that cannot be decided, which still counts.
+        unjudged: how many further claims the family has.
     """
     rest = [1.0] * unjudged
     both = [None if one is None else one.both for one in evidence]
@@ -148,7 +148,7 @@ def outcome(evidence: Evidence, p: float, p_equivalence: float, alpha: float) ->
 
 
 def can_decide(n: int, family: int, alpha: float, alternative: Alternative = "two-sided") -> bool:
-    """Says whether n seeds can reach alpha in the exact test when it is the smallest p-value of the family.
+    """Returns whether n seeds can reach alpha in the exact test, with the smallest p-value of the family.
 
     A direction needs the two-sided test, equivalence a one-sided one.
     """
@@ -156,10 +156,10 @@ def can_decide(n: int, family: int, alpha: float, alternative: Alternative = "tw
 
 
 def seeds_to_decide(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
-    """Returns the seeds for 80 % power if the effect stays as it was seen, and what they would then show.
+    """Returns the seeds needed for 80 % power if the true effect is the observed one, and what they would show.
 
-    With both tests, corrected as the smallest p-value of the family must be. Beyond the margin that is support, below
-    zero refutation; between the two only equivalence can be shown. None: no number up to 1,000 would do.
+    Both tests count, corrected as for the smallest p-value of the family. An effect beyond the margin would be
+    SUPPORTED, one below zero REFUTED; between the two, only equivalence can be shown. None: more than 1,000 seeds.
     """
     mean, sd, _ = moments(evidence.values)
     bounds, level = evidence.bounds, alpha / family
@@ -177,7 +177,7 @@ def seeds_to_decide(evidence: Evidence, alpha: float, family: int) -> tuple[int 
 
 
 def _needed(effect: float, margin: float | None, sd: float, level: float, family: int, alpha: float) -> int | None:
-    """Returns the seeds that show the effect at the level, or that it lies within the margin, and reach alpha."""
+    """Returns the seeds needed to show the effect, or that it lies within the margin, and to reach alpha."""
     if sd == 0:
         needed = LEAST_SEEDS if (effect > 0 if margin is None else abs(effect) < margin) else None
     elif margin is None:
@@ -190,5 +190,5 @@ def _needed(effect: float, margin: float | None, sd: float, level: float, family
 
 
 def _with(p_values: Sequence[float], index: int, p: float) -> float:
-    """Returns what Holm makes of ``p`` in the place of the family's p-value at ``index``."""
+    """Returns ``p`` corrected by Holm, in place of the family's p-value at ``index``."""
     return holm([*p_values[:index], p, *p_values[index + 1 :]])[index]

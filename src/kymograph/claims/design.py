@@ -1,9 +1,9 @@
 """When a claim is decided: once, over all registered seeds, or at several looks that the registration states.
 
-With several looks alpha is spent in shares (Lan and DeMets, 1983). The p-value of a look is divided by the share of
-alpha that the look may spend, and the smallest quotient so far counts: it falls below alpha at any look with a
-probability of at most the sum of the shares times alpha, which is alpha, however the looks depend on each other. So it
-holds for both tests, for small samples, and under Holm's correction.
+With several looks, alpha is spent in shares (Lan and DeMets, 1983). Each look's p-value is divided by the share of
+alpha that the look may spend, and the smallest quotient so far counts. The shares sum to 1, so the probability that the
+quotient falls below alpha at any look is at most alpha, however the looks depend on each other. This holds for both
+tests, for small samples, and under Holm's correction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_LOOKS = 10
 
 
 class PlannedLook(NamedTuple):
-    """One look: the first so many registered seeds, and the share of alpha that it may spend."""
+    """One look: how many of the registered seeds it uses, from the first, and the share of alpha that it may spend."""
 
     seeds: int
     share: float
@@ -28,13 +28,13 @@ class PlannedLook(NamedTuple):
 
 @dataclass(frozen=True)
 class Design:
-    """The numbers of registered seeds after which claims are decided; a single one is the fixed design."""
+    """The numbers of registered seeds after which claims are decided; a single number is a fixed design."""
 
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not self.sizes or self.sizes[0] < 1 or any(later <= earlier for earlier, later in pairwise(self.sizes)):
-            raise KymographError("looks are increasing numbers of seeds, e.g. 10 15 20")
+            raise KymographError("looks must be increasing numbers of seeds, e.g. 10 15 20")
         if self.sequential and self.sizes[0] < LEAST_SEEDS:
             raise KymographError(f"the first look must have at least {LEAST_SEEDS} seeds, not {self.sizes[0]}")
         if len(self.sizes) > MOST_LOOKS:
@@ -47,7 +47,7 @@ class Design:
 
     @property
     def looks(self) -> tuple[PlannedLook, ...]:
-        """Every look; each may spend as much of alpha as it adds of the seeds.
+        """Every look; its share of alpha is the share of seeds that it adds.
 
         >>> Design((10, 15, 20)).looks
         (PlannedLook(seeds=10, share=0.5), PlannedLook(seeds=15, share=0.25), PlannedLook(seeds=20, share=0.25))
@@ -65,16 +65,16 @@ class Design:
         return min(smallest_p(look.seeds) / look.share for look in self.looks)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the design as the log keeps it."""
+        """Returns the design as stored in the log."""
         if not self.sequential:
             return {"kind": "fixed"}
         return {"kind": "sequential", "looks": [{"seeds": look.seeds, "share": look.share} for look in self.looks]}
 
     @staticmethod
     def from_json(content: Mapping[str, Any], seeds: Sequence[int]) -> Design:
-        """Returns the design of a registration of ``seeds``; raises ValueError if it is none that is known here."""
+        """Returns the design of a registration of ``seeds``; raises ValueError if it cannot be read."""
         if not isinstance(content, Mapping):
-            raise ValueError("the design is no object")
+            raise ValueError("the design is not an object")
         if content.get("kind") == "fixed":
             return Design((len(seeds),))
         if content.get("kind") != "sequential":

@@ -13,7 +13,7 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS, max_t
 
 @dataclass(frozen=True)
 class DifferenceMap:
-    """Mean differences over seeds at every step (and site), and their p-values over the whole map."""
+    """Mean differences over seeds at every step (and site), and their p-values, adjusted over the whole map."""
 
     effect: np.ndarray  # (step,) or (step, site): mean of left - right, or of log left - log right
     p: np.ndarray
@@ -23,7 +23,7 @@ class DifferenceMap:
     seeds: tuple[int, ...]
 
     def first(self, alpha: float = 0.05) -> int | None:
-        """Returns the first step at which the arms differ somewhere; None if they never do."""
+        """Returns the first step at which the arms differ at any site; None if they never do."""
         rows = self.p.reshape(len(self.steps), -1)
         found = [step for step, row in zip(self.steps, rows, strict=True) if (row <= alpha).any()]
         return found[0] if found else None
@@ -36,13 +36,13 @@ def difference_map(store: Store, series: str, left: str, right: str, log: bool =
         store: the runs; one setting per arm.
         series: the series' name.
         left, right: the arms.
-        log: whether to compare logarithms, as befits norms and losses.
+        log: whether to compare logarithms, as is usual for norms and losses.
     """
     array = store.finished.select(arms=[left, right]).series(series)
     one, other = (np.asarray(array.sel(arm=arm).values, dtype=np.float64) for arm in (left, right))
     whole = [place for place in range(len(one)) if not (np.isnan(one[place]).all() or np.isnan(other[place]).all())]
     if len(whole) < LEAST_SEEDS:
-        raise KymographError(f"{len(whole)} seeds have both arms, and a map needs at least {LEAST_SEEDS}")
+        raise KymographError(f"{len(whole)} seeds have both arms, but a map needs at least {LEAST_SEEDS}")
     with np.errstate(divide="ignore", invalid="ignore"):
         differences = (np.log(one) - np.log(other) if log else one - other)[whole]
     differences[~np.isfinite(differences)] = np.nan

@@ -1,4 +1,4 @@
-"""What a claim's numbers, arms and sides are called: by the labels that the study declares."""
+"""Display names of a claim's numbers, arms and sides, from the labels that the study declares."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _REDUCED = {
     "least ratio": "smallest ratio of successive values of",
     "depth slope": "slope over depth of log",
 }
-"""How reductions of a series read before its name; the others read as they are called."""
+"""How a reduction reads before the name of its series; all others read as "mean of"."""
 
 
 def measure_name(measure: Measure, declaration: Declaration) -> str:
-    """Returns what a measure is called: as the study's headline numbers, tables or series have it."""
+    """Returns a measure's display name, from the study's headline numbers, tables or series."""
     plain = measure.name.replace("_", " ")
     if measure.reduce is None:
         named = [declaration.headlines, *declaration.tables.values()]
@@ -33,15 +33,15 @@ def measure_name(measure: Measure, declaration: Declaration) -> str:
 
 
 def quantity_text(quantity: Quantity, declaration: Declaration) -> str:
-    """Returns what is measured and in which arm, with the settings that its runs must have."""
+    """Returns what is measured, in which arm, and the settings that its runs must have."""
     settings = "".join(f", {name} {value}" for name, value in quantity.where.items())
     return f"{measure_name(quantity.measure, declaration)} ({declaration.label(quantity.arm)}{settings})"
 
 
 def with_labels(text: str, declaration: Declaration) -> str:
-    """Returns a text with the arms in it called by their labels.
+    """Returns a text with the names of arms replaced by their labels.
 
-    Only names with a slash are replaced: those are never words of a sentence.
+    Only names with a slash are replaced, because they cannot be ordinary words.
     """
     labels = {arm: label for arm, label in declaration.labels.items() if "/" in arm}
     if not labels:
@@ -51,9 +51,7 @@ def with_labels(text: str, declaration: Declaration) -> str:
 
 
 def side_names(claim: Claim, declaration: Declaration) -> tuple[str, ...]:
-    """Returns what tells the compared sides apart: arms, or what is measured where the arm is the same; four of an
-    interaction.
-    """
+    """Returns names that tell the compared sides apart: arms, measures, or both; four for an interaction."""
     sides = claim.sides
     arms = [declaration.label(side.arm) for side in sides]
     measures = [measure_name(side.measure, declaration) for side in sides]

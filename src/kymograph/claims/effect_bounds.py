@@ -1,4 +1,4 @@
-"""The range that a claim's effect cannot leave, from the ranges of the numbers that are compared."""
+"""The range that a claim's effect cannot leave, from the ranges of the compared numbers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _INSIDE = (None, "last", "first", "mean", "median", "min", "max")
 
 
 def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, Range] | None = None) -> Range:
-    """Returns the least and the largest effect that there can be; infinite where there is no limit.
+    """Returns the smallest and the largest possible effect; infinite where there is no limit.
 
-    A difference of two accuracies lies in [-1, 1], an accuracy's difference from 0.1 in [-0.1, 0.9]. ``declared`` are
-    the ranges that the study states; the usual ones of accuracies, probabilities and cosines are known by name.
+    A difference of two accuracies lies in [-1, 1], an accuracy's difference from 0.1 in [-0.1, 0.9]. ``declared``
+    holds the ranges that the study states; those of accuracies, probabilities and cosines are recognised by name.
     """
     columns = list(zip(*(point.parts or (point.left, point.right) for point in points), strict=True))
     sides = (claim.left, claim.right, *(claim.interaction or ()))
@@ -33,7 +33,7 @@ def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, 
 
 
 def measure_bounds(measure: Measure, values: Sequence[float], declared: Mapping[str, Range] | None = None) -> Range:
-    """Returns the range that a measure cannot leave, given the values that it has."""
+    """Returns the range that a measure cannot leave, given its values."""
     if measure.reduce == "rises":  # a share of measurements
         return 0.0, 1.0
     if measure.reduce not in _INSIDE:
@@ -46,5 +46,5 @@ def _difference(left: Range, right: Range) -> Range:
 
 
 def _ratio(left: Range, right: Range) -> Range:
-    """Returns the range of a ratio of positive numbers: whatever is compared as a ratio is positive in every seed."""
+    """Returns the range of a ratio; numbers compared as a ratio are positive in every seed."""
     return max(left[0], 0.0) / right[1], left[1] / right[0] if right[0] > 0 else math.inf

@@ -22,7 +22,7 @@ _REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 class Run(Protocol):
-    """What the judge needs of a run, whether it is one of ours or comes from elsewhere."""
+    """What the judge needs from a run, stored or imported."""
 
     @property
     def arm(self) -> str:
@@ -51,7 +51,7 @@ class Run(Protocol):
 
 
 def measure(run: Run, what: Measure) -> float:
-    """Returns the number; NaN if it is missing in this run; raises if no run of this kind could have it."""
+    """Returns a run's number; NaN if its value is missing; raises if the run has no such key, series or site."""
     if what.reduce is None:
         if what.name not in run.summary:
             raise KymographError(f"a run has no summary {what.name!r}{did_you_mean(what.name, run.summary)}")
@@ -82,9 +82,9 @@ def measure(run: Run, what: Measure) -> float:
 
 
 def reduce(values: np.ndarray, how: str) -> float:
-    """Returns a trajectory as one number; NaN if it is empty, or if a value that it rests on is missing.
+    """Returns a trajectory (steps,) reduced to one number; NaN if it is empty, or if a value that counts is missing.
 
-    ``growth`` is the last value over the first; ``rises`` is the share of neighbouring measurements that rise, and
+    ``growth`` is the last value over the first, ``rises`` the share of measurements that exceed the one before, and
     ``least ratio`` the smallest ratio of a measurement to the one before.
     """
     if len(values) == 0:

@@ -10,9 +10,9 @@ reduce = "last"
 direction = "less"              # greater, less, not less, not greater, equal
 scale = "ratio"                 # or "difference", the default
 margin = 1.1
-equivalence_margin = 1.05       # EQUIVALENT within this; without it, within the margin
+equivalence_margin = 1.05       # optional: EQUIVALENT within this instead of the margin
 
-A difference of differences names the other pair of arms, with measures of its own if they differ:
+A difference of differences names the other pair of arms, with its own measures if they differ:
 
 [claim.interaction]
 arm = "moderate/clip"
@@ -34,7 +34,7 @@ from kymograph.foreign.documents import read_toml
 from kymograph.foreign.files import is_file
 
 OWN_STUDY = "own"
-"""The study of a claim that names none: it is about whatever runs a directory holds."""
+"""The study of a claim that names none: it is about every study of the directory that is judged."""
 _MEASURE = {"series", "summary", "reduce", "site"}
 _OTHER_MEASURE = {"against_series", "against_summary"}
 _PAIR = _MEASURE | _OTHER_MEASURE | {"arm", "against", "where"}
@@ -49,7 +49,7 @@ def read_claims(path: str | Path) -> list[Claim]:
     """Returns the claims of a TOML file (``[[claim]]`` tables) or of a Python file (a list ``CLAIMS``)."""
     place = Path(path)
     if not is_file(place):
-        raise KymographError(f"there is no file of claims {place}")
+        raise KymographError(f"there is no claims file {place}")
     if place.suffix == ".py":
         return _python_claims(place)
     tables = read_toml(place).get("claim")
@@ -59,7 +59,7 @@ def read_claims(path: str | Path) -> list[Claim]:
 
 
 def _unlike(claims: list[Claim], place: Path) -> list[Claim]:
-    """Returns the claims if no two of a study have one name."""
+    """Returns the claims; raises if two claims of a study have the same name."""
     counts = Counter((claim.study, claim.setup, claim.name) for claim in claims)
     for name, count in counts.items():
         if count > 1:
@@ -117,7 +117,7 @@ def _scale(word: Any, label: str) -> Scale:
 
 
 def _pair(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity | float]:
-    """Returns what an arm and what it is compared with say: two quantities, or a quantity and a number."""
+    """Returns the two sides of a comparison: two quantities, or a quantity and a number."""
     where = table.get("where", {})
     if not isinstance(where, dict):
         raise KymographError(f"{label}: where must be a table such as {{ lr = 0.1 }}")
@@ -129,12 +129,12 @@ def _pair(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity | fl
             other = _measure({**{name: table[name] for name in ("reduce", "site") if name in table}, **others}, label)
         return left, Quantity(table["against"], other, where)
     for name in others:
-        raise KymographError(f"{label}: against_{name} goes with an arm, and against is a number")
+        raise KymographError(f"{label}: against_{name} goes with an arm, but against is a number")
     return left, _number(table["against"], f"{label}: against")
 
 
 def _interaction(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity] | None:
-    """Returns the other pair of a difference of differences; what it does not say is as in the claim."""
+    """Returns the other pair of a difference of differences; keys that it leaves out are taken from the claim."""
     if "interaction" not in table:
         return None
     inner, label = table["interaction"], f"{label}, interaction"

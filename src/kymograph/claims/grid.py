@@ -1,4 +1,4 @@
-"""A grid of settings: every claim is made at every point of it, and all of them are one family."""
+"""A grid of settings: every claim is made at every point, and all of them form one family."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each outcome of a claim would have to rule out, and the p-values of ruling it out.
+"""The null hypothesis that each outcome of a claim must reject, and its p-value.
 
-Everything here is about the *turned* values: differences (or log-ratios) left - right of the seeds, with the sign that
-makes positive ones speak for the claim. The same formulas serve one sample (floats) and thousands (arrays).
+Everything here is about the *turned* values: each seed's difference (or log-ratio) left - right, with the sign that
+makes positive values favour the claim. The same formulas serve one sample (floats) and thousands (arrays).
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ class Bounds:
     refute: float
     """The claim is refuted below this; for "equal", beyond plus and minus this."""
     equivalence: float
-    """The effect is equivalent to none within plus and minus this; 0: nothing is."""
+    """The effect is equivalent to none within plus and minus this; 0: equivalence is not tested."""
     equal: bool = False
 
 
 class PValues(NamedTuple):
-    """P-values of one test, or the larger ones of both: floats, or arrays over samples."""
+    """P-values of one test, or the larger of both tests': floats, or arrays over samples."""
 
     support: Any
-    """Against what SUPPORTED must rule out; doubled, because support and refutation share alpha."""
+    """Of the null that SUPPORTED must reject; doubled, because support and refutation share alpha."""
     refute: Any
-    """Against what REFUTED must rule out; doubled."""
+    """Of the null that REFUTED must reject; doubled."""
     equivalence: Any
-    """That the effect is as large as the equivalence margin, in either direction (two one-sided tests)."""
+    """Of the null that the effect is at least the equivalence margin, in either direction (two one-sided tests)."""
     zero: Any
-    """That there is no effect at all, two-sided."""
+    """Of the null that there is no effect, two-sided."""
 
     @property
     def direction(self) -> Any:
-        """The smaller of support's and refutation's: the p-value of the claim."""
+        """The smaller of ``support`` and ``refute``: the p-value of the claim."""
         return np.minimum(self.support, self.refute)
 
 
 def direction_sign(claim: Claim) -> int:
-    """Returns 1 if the claim says that left is larger (or equal), -1 if it says that it is smaller."""
+    """Returns -1 if the claim is "less" or "not greater", otherwise 1."""
     return -1 if claim.direction in ("less", "not greater") else 1
 
 
@@ -75,10 +75,10 @@ def bounds_of(claim: Claim) -> Bounds:
 def p_values(bounds: Bounds, tail: Tail) -> PValues:
     """Returns the p-values of a claim's outcomes from one-sided tests.
 
-    "equal" is supported by two one-sided tests within the margin and refuted by one beyond it on either side. With each
-    at half of alpha, alpha bounds all errors: an effect at the upper margin is wrongly called smaller than it with half
-    of alpha (without which it is called neither equal nor beyond the lower margin) and larger with the other half; one
-    within the margins is wrongly called beyond either with half of alpha each.
+    "equal" is supported by two one-sided tests within the margin, and refuted by one beyond it on either side. With
+    each at half of alpha, alpha bounds all errors. An effect at the upper margin is wrongly called smaller (equal, or
+    beyond the lower margin) with probability at most alpha / 2, and larger with at most alpha / 2. An effect within the
+    margins is wrongly called beyond one of them with at most alpha / 2 each.
     """
     margin = bounds.support
     if bounds.equal:

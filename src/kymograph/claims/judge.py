@@ -30,10 +30,10 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS
 
 
 def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
-    """Returns a verdict on every claim of one study; its findings, also those not judged here, are one family.
+    """Returns a verdict on every claim of one study; its findings, including those not judged here, are one family.
 
-    Manipulation checks are no findings: they are a family of their own. ``registration`` says how a claim stands to
-    what was registered before the runs.
+    Manipulation checks are not findings: they are a family of their own. ``registration`` returns a claim's
+    registration status, e.g. ``registered``.
     """
     drafts = [_draft(claim, world, registration(claim)) for claim in claims]
     verdicts: dict[int, Verdict] = {}
@@ -53,10 +53,10 @@ def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[
 
 
 def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
-    """Returns a verdict that lacks its decision with the evidence for it, or INVALID without evidence."""
+    """Returns an undecided verdict with its evidence, or an INVALID one without evidence."""
     facts: dict[str, Any] = {"settings": named_settings(claim, world), "setup": setup_label(claim, world)}
     try:
-        # Checks come first: where one fails, it is the reason, and not what its failing does to the numbers.
+        # Checks come first: a failed check is the reason, not its consequences for the numbers.
         checks = [_checked(check, world) for check in claim.checks]
         failed = [f'the check "{check.text}" failed: {check.found}' for check in checks if not check.passed]
         try:
@@ -107,7 +107,7 @@ def _decided(
     values = np.array([point.value for point in points])
     left, right = (np.array([getattr(point, side) for point in points]) for side in ("left", "right"))
     scaled = np.array([_on_scale(point, claim) for point in points])
-    if claim.interaction is not None:  # the ratio of two ratios may be beyond all numbers, its logarithm is not
+    if claim.interaction is not None:  # a ratio of ratios may overflow, its logarithm does not
         left, right = scaled.T
     why, needed = reason(claim, decision, evidence, family)
     notes = list(draft.notes)
@@ -154,10 +154,10 @@ def _decided(
 
 
 def _pinned(points: Sequence[Point]) -> str:
-    """Returns why the numbers cannot vary with the seed, in words; empty if they do.
+    """Returns why the numbers do not vary with the seed, as text; empty if they do.
 
-    Numbers that are the same in more than half of the seeds, to the last bit, are no replications: a ceiling or a floor
-    holds them, they are the same thing computed twice, or the seed does nothing.
+    Numbers that agree to the last bit in more than half of the seeds are not replications: they are at a ceiling or a
+    floor, the same thing was computed twice, or the seed has no effect.
     """
     counts = Counter(point.value for point in points)
     value, count = max(counts.items(), key=lambda item: item[1], default=(0.0, 0))
@@ -185,7 +185,7 @@ def _failing(claim: Claim, points: tuple[Point, ...]) -> tuple[tuple[int, ...] |
 
 
 def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
-    """Returns every seed's numbers, and the seeds left out as declared; or raises why the claim cannot be decided."""
+    """Returns every seed's numbers, and the seeds left out as declared; raises `CannotDecide` with the reason."""
     sides = [runs_by_seed(quantity, world) for quantity in claim.sides]
     unpaired = sorted({seed for side in sides[1:] for seed in set(sides[0]) ^ set(side)})
     if unpaired:
@@ -225,14 +225,14 @@ def _point(seed: int, numbers: Sequence[float], claim: Claim) -> Point:
 
 
 def _on_scale(point: Point, claim: Claim) -> tuple[float, float]:
-    """Returns what is compared in a seed on the scale on which it is: logarithms, for a ratio."""
+    """Returns a seed's two compared numbers on the scale of the claim: logarithms for a ratio."""
     numbers = point.parts or (point.left, point.right)
     scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else numbers
     return (scaled[0], scaled[1]) if len(scaled) == 2 else (scaled[0] - scaled[1], scaled[2] - scaled[3])
 
 
 def _diverged(value: float, run: Run) -> bool:
-    """Says whether a number is infinite, or missing in a run that says of itself that it is not finite."""
+    """Returns whether a number is infinite, or missing in a run whose summary says that it is not finite."""
     return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
 
 
@@ -260,7 +260,7 @@ def _checked(check: Check, world: World) -> Checked:
 
 
 def _natural(claim: Claim, value: float) -> float:
-    """Returns a log-ratio as a ratio, a difference as it is."""
+    """Returns a log-ratio as a ratio, a difference unchanged."""
     if claim.scale != "log ratio":
         return value
     return math.exp(value) if value < 709 else math.inf

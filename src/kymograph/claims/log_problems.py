@@ -1,7 +1,7 @@
-"""What is wrong with a log: entries that were edited or cut off, and entries that say nothing that is known here.
+"""Problems of a log: entries that were edited or truncated, and entries whose content cannot be read.
 
-Whoever adds an entry can also give it a hash that fits. Its readers leave out one whose content is not of the types
-that its kind has; here it is named, so that it is never left out without a word.
+An entry added by hand can have a valid hash. Readers skip an entry whose content does not have the types of its kind;
+it is reported here, so that no entry is skipped silently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHECKS: Mapping[str, Callable[[Entry], object]] = {
 
 
 def log_problems(history: Log) -> list[str]:
-    """Returns a sentence for everything that is wrong with a log."""
+    """Returns one sentence per problem of a log."""
     found = list(history.problems)
     for entry in history.entries.values():
         check = _CHECKS.get(entry.kind)
@@ -33,5 +33,5 @@ def log_problems(history: Log) -> list[str]:
         try:
             check(entry)
         except ValueError as error:
-            found.append(f"the log entry {entry.hash[:SHORT]} is no {entry.kind} that can be read: {error}")
+            found.append(f"the log entry {entry.hash[:SHORT]} is not a readable {entry.kind}: {error}")
     return found

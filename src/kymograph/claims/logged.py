@@ -1,8 +1,8 @@
-"""Registrations in the log: which claims, to be decided in which way, and whether a run came after them.
+"""Registrations in the log: which claims, how they are to be decided, and whether a run came after them.
 
 A registration is an entry of the log. A claim is registered for a run if the registration is among the ancestors of
-every sweep that planned the run, and of the log's heads that the run stored when it started; where files were in
-between, and what clocks say, does not matter.
+every sweep that planned the run, and of the log's heads that the run stored when it started. Clocks and copies of the
+files do not matter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LoggedRun(Protocol):
 
     @property
     def log_heads(self) -> tuple[str, ...] | None:
-        """The heads; None if the run is from before the log."""
+        """The heads; None if the run predates the log."""
         ...
 
     @property
@@ -47,20 +47,20 @@ class Registration:
     """Claims about one study, and the seeds over which they are to be decided."""
 
     digest: str
-    """The hash of its entry of the log."""
+    """The hash of its log entry."""
     study: str
     claims: Mapping[str, Mapping[str, Any]]
-    """What every claim says, by its key."""
+    """The content of every claim, by key."""
     plan: Plan
 
     @property
     def short_digest(self) -> str:
-        """What to put into a paper, a commit or a public registry."""
+        """The short hash, to cite in a paper, a commit or a public registry."""
         return self.digest[:SHORT]
 
 
 def registrations(history: Log, study: str) -> list[Registration]:
-    """Returns the registrations of a study's claims, earlier ones first; raises if one states no plan known here."""
+    """Returns the registrations of a study's claims, earlier ones first; raises if one cannot be read."""
     found = []
     for entry in history.of_kind(REGISTRATION):
         if entry.content.get("study") == study:
@@ -72,7 +72,7 @@ def registrations(history: Log, study: str) -> list[Registration]:
 
 
 def _registration(entry: Entry) -> Registration:
-    """Returns what an entry registers; raises ValueError if it is no registration that is known here."""
+    """Returns the registration of a log entry; raises ValueError if it cannot be read."""
     study, claims = entry.content.get("study"), entry.content.get("claims")
     if not isinstance(study, str):
         raise ValueError("it names no study")
@@ -82,15 +82,15 @@ def _registration(entry: Entry) -> Registration:
 
 
 def check_registration(entry: Entry) -> None:
-    """Raises ValueError if an entry is no registration that is known here, or one of its claims no claim."""
+    """Raises ValueError if an entry, or one of its claims, cannot be read."""
     for claim in _registration(entry).claims.values():
         Claim.of(claim)
 
 
 def registered_contents(history: Log, root: Path | None, study: str) -> dict[str, Mapping[str, Any]]:
-    """Returns what each registered claim of a study says, by its key, as it was last registered.
+    """Returns the content of each registered claim of a study, by key, as it was last registered.
 
-    Directories from before the log have nothing but what is stored beside the runs.
+    For a directory that predates the log, it comes from the file stored next to the runs.
     """
     if history.entries or root is None:
         return {name: content for one in registrations(history, study) for name, content in one.claims.items()}
@@ -99,7 +99,7 @@ def registered_contents(history: Log, root: Path | None, study: str) -> dict[str
 
 
 def log_registration(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:
-    """Logs claims that are new or were changed; returns the study's newest registration."""
+    """Logs claims that are new or changed; returns the study's newest registration."""
     known = registrations(Log.read(root), study)
     registered = {name: content for one in known for name, content in one.claims.items()}
     fresh = {key(claim): claim.content for claim in claims if registered.get(key(claim)) != claim.content}
@@ -110,10 +110,10 @@ def log_registration(root: Path, study: str, claims: Sequence[Claim], plan: Plan
 
 
 def binding(known: Sequence[Registration], study: str, history: Log) -> Registration | None:
-    """Returns the registration that says how a study's claims are decided: the first that came before all its sweeps.
+    """Returns the registration that fixes how a study's claims are decided: the first that came before all its sweeps.
 
-    Its sweeps include those in which its arms are tuned. A registration that is added to the log afterwards, at
-    whatever place, decides nothing.
+    The sweeps include those that tune its arms. A registration added to the log afterwards, at any position, has no
+    effect.
     """
     names = (study, tuning_study(study))
     sweeps = [entry.hash for entry in history.of_kind(SWEEP) if entry.content.get("study") in names]
@@ -122,7 +122,7 @@ def binding(known: Sequence[Registration], study: str, history: Log) -> Registra
 
 
 def conflicts(known: Sequence[Registration], study: str, history: Log) -> list[str]:
-    """Returns, in words, that registrations that came before all sweeps contradict each other, if they do."""
+    """Returns a sentence for each registration that came before all sweeps and contradicts the binding one."""
     first = binding(known, study, history)
     if first is None:
         return []
@@ -132,9 +132,9 @@ def conflicts(known: Sequence[Registration], study: str, history: Log) -> list[s
 
 
 def no_longer_made(claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
-    """Returns the registered claims that nobody makes any more; ``registered`` is what each says, by its key.
+    """Returns the registered claims that are not among ``claims``; ``registered`` holds their contents, by key.
 
-    A study whose code is not here makes none, so all of its registered claims are these.
+    A study whose code is not available makes no claims, so all of its registered ones are returned.
     """
     made = {key(claim) for claim in claims}
     found = []
@@ -146,12 +146,12 @@ def no_longer_made(claims: Iterable[Claim], registered: Mapping[str, Mapping[str
 
 
 def statement(content: Mapping[str, Any]) -> str:
-    """Returns what a claim tests as one text, whatever it is called and wherever it comes from."""
+    """Returns what a claim tests as JSON, without its name, text and origin."""
     return canonical_json({name: value for name, value in content.items() if name not in ("name", "text", "origin")})
 
 
 def family(known: Iterable[Registration]) -> set[tuple[str, str]]:
-    """Returns every finding ever claimed about a study, each version of it once: all of them share its level."""
+    """Returns every finding ever registered about a study, each version once; all of them share the level."""
     return {
         (name, statement(content))
         for one in known
@@ -161,11 +161,11 @@ def family(known: Iterable[Registration]) -> set[tuple[str, str]]:
 
 
 def standing(claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registration], history: History) -> str:
-    """Returns how a claim stands to what was registered before its runs were first planned.
+    """Returns a claim's registration status at the time when its runs were first planned.
 
-    ``registered``; ``changed after runs existed``, and in what; ``post hoc``; or ``not logged, post hoc`` if a run does
-    not say what was in the log when it started. A run that is computed again, by whatever code, was planned when it was
-    first planned.
+    ``registered``; ``changed after runs existed``, with the changed fields; ``post hoc``; or ``not logged, post hoc``
+    if a run did not store the log's heads when it started. A run that is computed again, by any code, counts as planned
+    when it was first planned.
     """
     if any(run.log_heads is None for run in runs) or not history.log.entries:
         return NOT_LOGGED
@@ -185,5 +185,5 @@ def standing(claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registrati
 
 
 def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a claim says but for where it comes from, which may be the name of a file."""
+    """Returns the content of a claim without its origin, which may be a file name."""
     return {name: value for name, value in content.items() if name != "origin"}

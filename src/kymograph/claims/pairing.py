@@ -1,4 +1,4 @@
-"""Which runs a claim compares: one per arm and seed, paired by seed, different in nothing but what the arms declare."""
+"""Which runs a claim compares: one per arm and seed, paired by seed, and differing only in what the arms declare."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kymograph.wording import counted
 
 
 class CannotDecide(Exception):
-    """A reason for which a claim is INVALID."""
+    """The reason why a claim is INVALID."""
 
     def __init__(self, reason: str, points: Sequence[Point] = (), checks: Sequence[Checked] = ()) -> None:
         super().__init__(reason)
@@ -21,7 +21,7 @@ class CannotDecide(Exception):
 
 
 def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
-    """Returns the arm's run at every seed; raises if one is absent, or if several fit."""
+    """Returns the arm's run at every seed; raises if one is missing, or if several match."""
     if world.changed_records:
         raise CannotDecide("; ".join(world.changed_records))
     chosen = world.tuned.get(quantity.arm)
@@ -56,7 +56,7 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
 
 
 def check_pairing(claim: Claim, sides: Sequence[Mapping[int, Run]], world: World) -> None:
-    """Raises if paired runs differ in a setting that none of the arms is about; ``sides`` are as the claim's."""
+    """Raises if paired runs differ in a setting that no arm is about; ``sides`` are the runs of the claim's sides."""
     if not world.declared:
         return
     about: set[str] = set()
@@ -104,7 +104,7 @@ def remarks(claim: Claim, world: World) -> list[str]:
 
 
 def _tuning_remarks(arms: Sequence[str], world: World) -> list[str]:
-    """Returns which values were chosen for the arms of a claim, a sentence per setting."""
+    """Returns the values chosen for a claim's tuned arms, one sentence per setting."""
     chosen: dict[str, list[str]] = {}
     for arm in arms:
         one = world.tuned.get(arm)

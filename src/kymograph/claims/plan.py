@@ -20,40 +20,40 @@ class Plan:
     seeds: tuple[int, ...]
     design: Design
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """The settings that whoever registered chose."""
+    """The settings that the user chose at registration."""
     settings: ArmSettings = field(default_factory=ArmSettings)
-    """Every arm's settings with these; nothing if the study's code was not there to say."""
+    """Every arm's settings, these included; empty if the study's code was not available."""
     grid: Grid = field(default_factory=dict)
     """The settings that are varied, with their values: every claim is made at every point."""
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
-    """By which rule a setting of each tuned arm is chosen, by arm: the rule is registered, and not the value."""
+    """The rule that chooses a setting of each tuned arm, by arm: the rule is registered, not the value."""
 
     def settings_given(self, defaults: ArmSettings) -> ArmSettings:
-        """Returns every arm's registered settings; without the study's code, its defaults with the chosen fields."""
+        """Returns every arm's registered settings; if there are none, the defaults with the chosen fields."""
         if self.settings or not defaults:
             return self.settings
         return ArmSettings.pack({arm: defaults.of(arm) | dict(self.fields) for arm in defaults.arms})
 
     def rules_given(self, declared: Mapping[str, Tuned]) -> Mapping[str, Tuned]:
-        """Returns the registered rules of tuning; without the study's code, those that it declares."""
+        """Returns the registered tuning rules; if no settings were registered, also those that the study declares."""
         return self.tuned if self.settings else {**declared, **self.tuned}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the plan as the log keeps it."""
+        """Returns the plan as stored in the log."""
         settings = {"settings": self.settings.to_json()} if self.settings else {}
         return {
             "seeds": list(self.seeds),
             "design": self.design.to_json(),
             "fields": plain(dict(self.fields)),
             **settings,
-            # A list, because the log sorts the keys of objects, and claims are named after the settings in their order.
             **({"tuned": {arm: rule.to_json() for arm, rule in self.tuned.items()}} if self.tuned else {}),
+            # A list, because the log sorts the keys of objects, and claims are named after the settings in their order.
             **({"grid": [[name, list(values)] for name, values in self.grid.items()]} if self.grid else {}),
         }
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Plan:
-        """Returns the plan of a registration; raises ValueError if it is none that is known here."""
+        """Returns the plan of a registration; raises ValueError if it cannot be read."""
         seeds, fields = content.get("seeds"), content.get("fields", {})
         if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds) or not seeds:
             raise ValueError("a registration states no seeds")
@@ -66,7 +66,7 @@ class Plan:
 
 
 def _grid(content: Any) -> dict[str, list[Any]]:
-    """Returns a grid as the log has it: pairs of a setting and its values, or an object of lists."""
+    """Returns the grid of a log entry: pairs of a setting and its values, or an object of lists."""
     try:
         grid = dict(content)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Which summary numbers the claims about a study compare as ratios, and so belong on a log scale."""
+"""Which summary numbers a study's claims compare as ratios, and so belong on a log scale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
 
 
 def registered_claims(root: Path, study: str) -> list[Claim]:
-    """Returns the claims about a study that are registered with a directory, as far as they can be read."""
+    """Returns the claims about a study that are registered in a directory, without those that cannot be read."""
     found = []
     for content in registered_contents(log_of(root), root, study).values():
         with contextlib.suppress(ValueError):

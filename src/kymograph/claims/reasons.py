@@ -1,4 +1,4 @@
-"""Why a claim has its outcome, in words that are short enough for a table."""
+"""Why a claim has its outcome, in a text short enough for a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AIMS = {
     Outcome.REFUTED: "refute it",
     Outcome.EQUIVALENT: "show that the effect is within the margin",
 }
-"""What more seeds would do, if the effect stays as it was seen."""
+"""What more seeds would do if the true effect is the observed one."""
 
 
 def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> tuple[str, int | None]:
@@ -35,7 +35,7 @@ def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) ->
 
 
 def failing_note(seeds: Sequence[int], n: int, bound: float) -> str:
-    """Returns how many seeds are beyond the margin, which, and how frequent they may be."""
+    """Returns how many and which seeds are beyond the margin, and the bound on their rate."""
     if len(seeds) == n:
         return f"{n} of {n} seeds fail"
     more = ", ..." if len(seeds) > MOST_LISTED else ""

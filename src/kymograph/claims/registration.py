@@ -1,6 +1,6 @@
-"""How a claim can stand to its registration, and the registrations of directories from before the log.
+"""The registration status of a claim, and the registrations of directories that predate the log.
 
-Those directories have a ``claims.json`` with every claim's content and hash. Since there is a log, it has the claims,
+Those directories have a ``claims.json`` with every claim's content and hash. Where there is a log, it holds the claims,
 and the file is neither read nor written.
 """
 
@@ -24,10 +24,10 @@ def key(claim: Claim) -> str:
 
 
 def read(root: Path) -> dict[str, dict[str, Any]]:
-    """Returns what is registered with a directory, by the claims' keys; nothing if there is no registration."""
+    """Returns the claims registered in a directory, by key; empty if there is no registration."""
     if not (root / FILE).exists():
         return {}
-    remedy = "put back the file that the runs came with"
+    remedy = "restore the file that came with the runs"
     claims = read_json(root / FILE, remedy=remedy).get("claims")
     whole = isinstance(claims, dict) and all(
         isinstance(entry, dict) and isinstance(entry.get("hash"), str) and isinstance(entry.get("runs_then"), int)
@@ -39,5 +39,5 @@ def read(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def changed_fields(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the names of what two statements of a claim differ in."""
+    """Returns the names of the fields in which two versions of a claim differ."""
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))

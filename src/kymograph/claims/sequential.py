@@ -1,4 +1,4 @@
-"""Which of a claim's seeds a look may use: under a sequential design, those of the last look that is complete."""
+"""Which of a claim's seeds a look may use: under a sequential design, those of the last complete look."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Staged:
     """The seeds that a verdict rests on, and the looks that they complete."""
 
     points: tuple[Point, ...]
-    """Ordered by seed, or as the seeds were registered if there are looks."""
+    """Ordered by seed, or in the order of registration if there are looks."""
     looks: tuple[PlannedLook, ...] = ()
-    """The looks by the number of points at each; none: one look that may spend all of alpha."""
+    """The looks, each with its number of points; empty: one look that may spend all of alpha."""
     notes: tuple[str, ...] = ()
     level: float = LEVEL
-    """The level of an interval at the last look, such that the intervals of all looks hold together."""
+    """The level of an interval at the last look, such that the intervals of all looks hold jointly."""
 
 
 def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
-    """Returns the looks whose registered seeds are all there."""
+    """Returns the looks whose registered seeds have all run."""
     count = next((index for index, seed in enumerate(seeds) if seed not in there), len(seeds))
     return design.reached(count)
 
@@ -34,9 +34,9 @@ def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> t
 def stage(
     points: Sequence[Point], dropped: Collection[int], seeds: Sequence[int] | None, design: Design | None
 ) -> Staged:
-    """Returns the points that the design allows a verdict to use now; ``dropped`` seeds ran and have no point.
+    """Returns the points that the design allows a verdict to use now; ``dropped`` seeds ran but have no point.
 
-    Before the first look is complete that is all of them, at the first look's share of alpha: the verdict is interim.
+    Before the first look is complete, that is all points at the first look's share of alpha: the verdict is interim.
     """
     if seeds is None or design is None or not design.sequential:
         return Staged(tuple(points))

@@ -9,21 +9,21 @@ from kymograph.claims.estimands import Run
 from kymograph.claims.world import World, differing, distinct, quantities
 
 TRANSFER, ALTERED = "transfer", "altered"
-"""What a script's claim is called on other data than the script's, and with other settings."""
+"""The set-up of a script's claim on other data than the script's, and with other settings."""
 DATA = "data"
-"""What a study calls the setting that names its data."""
+"""The setting that names a study's data."""
 
 
 def named_settings(claim: Claim, world: World) -> dict[str, Any]:
     """Returns the settings that a reader must know: the qualifying ones, and all that are not the study's defaults.
 
-    A setting with several values, because the claim compares them, has all of them.
+    A setting with several values, because the claim compares them, lists all of them.
     """
     names = dict.fromkeys(world.qualifying)
     runs = _runs(claim, world)
     for run, _ in runs:
         names |= dict.fromkeys(differing(run.config, world.defaults.of(run.arm)))
-        if not world.defaults:  # a recorded loop has none: what its arms differ in is what must be known
+        if not world.defaults:  # a recorded loop has none: name what its arms differ in
             names |= dict.fromkeys(differing(run.config, runs[0][0].config))
     found: dict[str, Any] = {}
     for name in names:
@@ -50,5 +50,5 @@ def setup_label(claim: Claim, world: World) -> str:
 
 
 def _runs(claim: Claim, world: World) -> list[tuple[Run, Quantity]]:
-    """Returns one run of each setting, since seeds have none, and what it is asked for."""
+    """Returns one run per configuration, which all seeds share, with the quantity that it is used for."""
     return [(run, quantity) for quantity in quantities(claim) for run in distinct(world.selected(quantity).runs)]

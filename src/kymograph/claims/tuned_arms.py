@@ -1,4 +1,4 @@
-"""What is known of a tuned arm: the value that was chosen, and whether the stored tuning runs bear the choice out."""
+"""What is known about a tuned arm: the chosen value, and whether the stored tuning runs confirm the choice."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from kymograph.runs.tuned import Tuned
 
 @dataclass(frozen=True)
 class TunedArm:
-    """A tuned arm, the value at which it was evaluated, and why claims about it cannot be decided, if they cannot."""
+    """A tuned arm, the value at which it was evaluated, and why claims about it cannot be decided, if so."""
 
     arm: str
     tuned: Tuned
     value: Any = None
-    """The chosen value; None: none was, or none can be."""
+    """The chosen value; None: none was or could be chosen."""
     problem: str = ""
     """Why claims about the arm are INVALID; empty if they are not."""
     is_wrong: bool = False
-    """Whether runs are gone or contradict the log; False if the tuning itself gave nothing."""
+    """Whether runs are missing or contradict the log; False if the tuning itself found no usable value."""
     runs: tuple[StoredRun, ...] = ()
     """The tuning runs."""
     digest: str = ""
-    """The log's entry that holds the choice."""
+    """The hash of the log entry with the choice."""
 
 
 @dataclass(frozen=True)
 class TuningRecords:
-    """What a directory holds of a study's tuning, for its current code."""
+    """The records of a study's tuning in a directory, for its current code."""
 
     planned: Sequence[RunSpec] = ()
     ended: Mapping[str, StoredRun] = field(default_factory=dict)
     """The tuning runs that ended and can be read, by id."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Why others cannot be read, by id."""
+    """Why the others cannot be read, by id."""
     choices: Sequence[Choice] = ()
-    """What the log holds, earlier ones first."""
+    """The choices in the log, earlier ones first."""
 
 
 def tuned_arm(arm: str, tuned: Tuned, expected: Mapping[str, Any], records: TuningRecords) -> TunedArm:
-    """Returns what was chosen for an arm, checked against its tuning runs.
+    """Returns the value chosen for an arm, checked against its tuning runs.
 
     Args:
         arm: the arm.
@@ -84,7 +84,7 @@ def tuned_arm(arm: str, tuned: Tuned, expected: Mapping[str, Any], records: Tuni
 
 
 def _belongs(run: RunSpec, tuned: Tuned, expected: Mapping[str, Any]) -> bool:
-    """Says whether a tuning run is one of those that the rule asks for."""
+    """Returns whether a tuning run is one of those that the rule requires."""
     index = value_index(tuned, run.settings)
     if index is None or run.seed not in tuned.tuning_seeds:
         return False
@@ -92,7 +92,7 @@ def _belongs(run: RunSpec, tuned: Tuned, expected: Mapping[str, Any]) -> bool:
 
 
 def _caveat(choice: Choice) -> str:
-    """Returns why a choice decides nothing, in words; empty if it does."""
+    """Returns why a choice cannot be used, as text; empty if it can."""
     arm, tuned = choice.arm, choice.tuned
     if not choice.usable:
         return f"no {tuned.setting} could be chosen for {arm}: every value has a tuning run that failed or diverged"

@@ -1,8 +1,8 @@
-"""Choosing the value of a tuned setting from its tuning runs, and what the log keeps of the choice.
+"""Choosing the value of a tuned setting from its tuning runs, and logging the choice.
 
 The best value is the one with the lowest (or highest) mean over all tuning seeds; of equal ones, the one declared
 first. A value with a failed or diverged run cannot be chosen: a mean over the seeds that survived would reward it for
-losing the others. A run that has not ended makes no choice possible.
+losing the others. No choice is possible until every run has ended.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ CHOICE = "choice"
 
 @dataclass(frozen=True)
 class Choice:
-    """The value chosen for one arm, and what it was chosen by."""
+    """The value chosen for one arm, and the means it was chosen by."""
 
     arm: str
     tuned: Tuned
     value: Any
     """None: every value had a failed or diverged run."""
     means: tuple[float | None, ...]
-    """The mean of every value of the grid; None for one that cannot be chosen."""
+    """The mean at every value of the grid; None at one that cannot be chosen."""
     runs: tuple[str, ...]
     """The ids of the tuning runs, sorted."""
     digest: str = ""
-    """The hash of the log's entry; empty until it is logged."""
+    """The hash of the log entry; empty until the choice is logged."""
 
     @property
     def usable(self) -> bool:
@@ -48,7 +48,7 @@ class Choice:
         return any(mean is not None for mean in self.means)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the choice as the log keeps it."""
+        """Returns the choice as stored in the log."""
         return {"arm": self.arm, "tuned": self.tuned.to_json(), "value": self.value, "means": list(self.means),
                 "usable": self.usable, "runs": list(self.runs)}  # fmt: skip
 
@@ -60,12 +60,12 @@ def check_tuning_seeds(study: str, rules: Mapping[str, Tuned], seeds: Iterable[i
         both = [seed for seed in rule.tuning_seeds if seed in evaluated]
         if both:
             raise KymographError(
-                f"{study} tunes the arm {arm!r} on seed {both[0]}, on which it is evaluated; the two must be different"
+                f"{study} tunes the arm {arm!r} on seed {both[0]}, on which it is also evaluated; use different seeds"
             )
 
 
 def value_index(tuned: Tuned, settings: Mapping[str, Any]) -> int | None:
-    """Returns which value of the grid a run has; None if it has none of them."""
+    """Returns the index of a run's value in the grid; None if it is not there."""
     here = settings.get(tuned.setting)
     for index, value in enumerate(map(plain, tuned.grid)):
         if value == here and (tuned.numeric or type(value) is type(here)):  # True is not 1
@@ -74,7 +74,7 @@ def value_index(tuned: Tuned, settings: Mapping[str, Any]) -> int | None:
 
 
 def choose(arm: str, tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str, StoredRun]) -> Choice:
-    """Returns the choice that an arm's tuning runs call for.
+    """Returns the best value for an arm, given its tuning runs.
 
     Args:
         arm: the arm.
@@ -85,7 +85,9 @@ def choose(arm: str, tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str,
     missing = missing_runs(tuned, specs, ended)
     if missing:
         total = len(tuned.grid) * len(tuned.tuning_seeds)
-        raise KymographError(f"{missing} of {total} tuning runs of {arm} are missing, so its {tuned.setting} is open")
+        raise KymographError(
+            f"{missing} of {total} tuning runs of {arm} are missing, so its {tuned.setting} cannot be chosen"
+        )
     scores: list[list[float]] = [[] for _ in tuned.grid]
     for spec in specs:
         index = value_index(tuned, spec.settings)
@@ -107,14 +109,14 @@ def missing_runs(tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str, Sto
 
 
 def _score(run: StoredRun, by: str) -> float:
-    """Returns the number that a run is judged by; NaN if it failed, diverged or lacks it."""
+    """Returns the number by which a run is compared; NaN if the run failed, diverged or lacks it."""
     if run.status != "finished" or run.summary.get("finite") is False:
         return math.nan
     return measure(run, Measure(by))
 
 
 def log_choices(root: Path, study: str, choices: Sequence[Choice]) -> list[Choice]:
-    """Logs the choices that are new; returns all of them with the entries that hold them."""
+    """Logs the new choices; returns all of them with the hashes of their log entries."""
     known = {(one.arm, one.runs, repr(one.value)): one for one in logged_choices(Log.read(root), study)}
     fresh = [one for one in choices if (one.arm, one.runs, repr(one.value)) not in known]
     digest = ""
@@ -124,16 +126,16 @@ def log_choices(root: Path, study: str, choices: Sequence[Choice]) -> list[Choic
 
 
 def logged_choices(history: Log, study: str) -> list[Choice]:
-    """Returns the choices that the log holds for a study, earlier ones first; an entry that holds none has none."""
+    """Returns a study's choices in the log, earlier ones first; entries that cannot be read are skipped."""
     found: list[Choice] = []
     for entry in history.of_kind(CHOICE):
-        with contextlib.suppress(ValueError):  # a problem of the log: the arm then has no choice
+        with contextlib.suppress(ValueError):  # reported as a problem of the log; the arm then has no choice
             found += choices_of(entry) if entry.content.get("study") == study else ()
     return found
 
 
 def choices_of(entry: Entry) -> list[Choice]:
-    """Returns the choices of an entry of the log; raises ValueError if it holds none that are known here."""
+    """Returns the choices of a log entry; raises ValueError if they cannot be read."""
     study, choices = entry.content.get("study"), entry.content.get("choices")
     if not isinstance(study, str) or not isinstance(choices, list):
         raise ValueError("it lists no choices for a study")

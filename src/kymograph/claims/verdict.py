@@ -1,4 +1,4 @@
-"""A claim's outcome with its evidence, and a table of many."""
+"""A claim's outcome with its evidence, and a table of many verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kymograph.wording import counted
 
 
 class Outcome(enum.StrEnum):
-    """The five things a judge can say, and nothing softer."""
+    """The five possible outcomes of a claim; there is nothing softer."""
 
     SUPPORTED = "SUPPORTED"
     REFUTED = "REFUTED"
@@ -38,7 +38,7 @@ class Point:
     """The four numbers of an interaction, of which ``left`` and ``right`` are the differences (or the ratios)."""
 
     def row(self) -> dict[str, Any]:
-        """Returns the seed as ``judge --json`` has it."""
+        """Returns the seed as ``judge --json`` prints it."""
         fields = {"seed": self.seed, "left": self.left, "right": self.right, "value": self.value}
         return {**fields, "parts": self.parts} if self.parts else fields
 
@@ -54,7 +54,7 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What was decided about a claim, and everything it was decided from."""
+    """What was decided about a claim, with all of its evidence."""
 
     claim: Claim
     outcome: Outcome
@@ -70,9 +70,9 @@ class Verdict:
     interval: tuple[float, float] | None = None
     """The 95 % interval of the effect (Student t); under a sequential design it holds over all looks."""
     equivalence_interval: tuple[float, float] | None = None
-    """The interval of level 1 - 2 alpha: within the margin where the t test alone would show equivalence."""
+    """The interval of level 1 - 2 alpha: it lies within the margin if the t test alone would show equivalence."""
     bca: tuple[float, float] | None = None
-    """The bootstrap's 95 % interval, from ten seeds on."""
+    """The bootstrap's 95 % interval; None below ten seeds."""
     p: float | None = None
     """The larger of the t test's and the sign-flip test's p-values, corrected over the family (Holm)."""
     p_t: float | None = None
@@ -85,19 +85,19 @@ class Verdict:
     tost_p: float | None = None
     """Student's p-value of equivalence within the margin (two one-sided tests), not corrected."""
     iqm: float | None = None
-    """The interquartile mean of the differences, or the ratio it stands for."""
+    """The interquartile mean of the differences, or of the log-ratios, as a ratio."""
     improvement: float | None = None
     """The probability that a run of left exceeds any run of right, paired or not (rliable's definition)."""
     seeds_needed: int | None = None
     """Seeds for 80 % power at the effect seen, if the outcome is INCONCLUSIVE."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the runs were made with that a reader of the verdict must know, e.g. the data."""
+    """The settings that a reader of the verdict must know, e.g. the data."""
     p_zero: float | None = None
-    """That there is no effect at all: both tests, two-sided, corrected."""
+    """The p-value that there is no effect: both tests, two-sided, corrected."""
     p_margin: float | None = None
-    """That the effect is not beyond the margin in the claimed direction: both tests, corrected."""
+    """The p-value that the effect is not beyond the margin in the claimed direction: both tests, corrected."""
     p_equivalence: float | None = None
-    """That the effect is as large as the equivalence margin: both tests, corrected. It decides EQUIVALENT."""
+    """The p-value that the effect is at least the equivalence margin: both tests, corrected; decides EQUIVALENT."""
     tost_flip_p: float | None = None
     """The sign-flip test's p-value of equivalence, not corrected."""
     pairing_gain: float | None = None
@@ -107,11 +107,11 @@ class Verdict:
     failing_rate_bound: float | None = None
     """The exact upper bound on the rate of such seeds, at level 1 - alpha."""
     family_size: int | None = None
-    """How many claims share the level, those that are not judged here included."""
+    """How many claims share the level, including those that are not judged here."""
     registered: Mapping[str, Any] = field(default_factory=dict)
     """The registration that the claim rests on, e.g. its digest; empty if there is none."""
     setup: str = ""
-    """The claim's set-up; ``transfer`` or ``altered`` for a script's claim whose runs are not set up as the script."""
+    """The claim's set-up; ``transfer`` or ``altered`` for a script's claim with other data or settings."""
     interval_level: float = 0.95
     """The level of the interval at this look."""
 
@@ -210,7 +210,7 @@ class Verdicts(Sequence[Verdict]):
         return [verdict.row() for verdict in self.verdicts]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Returns the header and the cells that every view shows."""
+        """Returns the header and the rows that every view shows."""
         header = ["claim", "set-up", "origin", "verdict", "effect [95 % interval]", "p", "n", "why"]
         return header, [
             [
@@ -254,7 +254,7 @@ def setup_text(verdict: Verdict) -> str:
 
 
 def settings_text(verdict: Verdict) -> str:
-    """Returns set-up and settings as `setup_text` does, without the study and the settings that the name states."""
+    """Returns set-up and settings like `setup_text`, without the study and the settings in the claim's name."""
     stated = verdict.claim.name.rpartition(" (")[2].removesuffix(")").split(", ")
     settings = [f"{name} {value}" for name, value in verdict.settings.items()]
     kind = [verdict.claim.kind] if verdict.claim.kind is not None else []
@@ -262,15 +262,15 @@ def settings_text(verdict: Verdict) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Returns a p-value with four digits, a smaller one as smaller than that, a missing one as nothing."""
+    """Returns a p-value with four decimals, ``< 0.0001`` below that; empty if it is missing."""
     return "" if p is None or p != p else "< 0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def decisive_p(verdict: Verdict) -> str:
-    """Returns the p-value that the verdict rests on, and what it is against unless that is the claim's direction.
+    """Returns the p-value that the verdict rests on, and what it tests unless that is the claim's direction.
 
-    A direction that was not shown says little by its own p-value, which is 1 for any effect between zero and the
-    margin; where there is an effect all the same, the p-value against zero is shown, and the reason has both.
+    If no direction was shown, its p-value says little: it is 1 for any effect between zero and the margin. If there is
+    an effect all the same, the p-value against zero is shown, and the reason states both.
     """
     if verdict.outcome == Outcome.EQUIVALENT and verdict.p_equivalence is not None:
         return f"{p_text(verdict.p_equivalence)} (equivalence)"
@@ -281,7 +281,7 @@ def decisive_p(verdict: Verdict) -> str:
 
 
 def why_text(verdict: Verdict) -> str:
-    """Returns the reason, the notes, and how the claim was registered unless it was as it should be."""
+    """Returns the reason, the notes, and the registration status unless it is ``registered``."""
     words = [verdict.reason, *verdict.notes]
     return "; ".join([*words, *([] if verdict.registration == "registered" else [verdict.registration])])
 
@@ -297,7 +297,7 @@ def effect_text(verdict: Verdict, *, typeset: bool = False) -> str:
 
 
 def deciding_limits(claim: Claim) -> list[float]:
-    """Returns no effect and the ends of the claim's margins: where an effect lies among them decides the verdict."""
+    """Returns the limits that decide the verdict: the value of no effect, and both ends of each margin."""
     ratio = claim.scale == "log ratio"
     limits = [1.0 if ratio else 0.0]
     for margin in (claim.margin, claim.equivalence_margin):

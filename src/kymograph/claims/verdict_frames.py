@@ -21,8 +21,8 @@ _SUPERIORITY = ("superiority", "superiority_low", "superiority_high")
 def verdict_frame(verdicts: Sequence[Verdict]) -> Any:
     """Returns a pandas table with one row per verdict: claim, outcome, effect, interval ends, p-values and texts.
 
-    Settings are columns ``setting/NAME``. What has many values per verdict, such as its seeds, is in `verdict_dataset`
-    and in ``verdict.points``.
+    Settings are columns ``setting/NAME``. Fields with many values per verdict, such as its seeds, are in
+    `verdict_dataset` and in ``verdict.points``.
     """
     rows = []
     for verdict in verdicts:

@@ -45,13 +45,13 @@ class Invalid(Protocol):
 
 @dataclass(frozen=True)
 class Selected:
-    """The runs that a quantity is about, and how they stand to the registered settings."""
+    """The runs that a quantity is about, and how they compare with the registered settings."""
 
     runs: Sequence[Run]
     planned: Sequence[RunSpec]
     invalid: Sequence[Invalid]
     departure: str = ""
-    """In what the runs' settings are not those registered, in words; empty: in nothing."""
+    """How the runs' settings differ from the registered ones, as text; empty if they do not."""
     unused: int = 0
     """How many further runs of the arm have settings that were not registered."""
     unused_for: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class World:
-    """All that is known about one study's runs: those that finished, and those that should be there and are not."""
+    """All that is known about one study's runs: those that finished, and those that are missing or invalid."""
 
     runs: Sequence[Run]
     planned: Sequence[RunSpec] = ()
@@ -71,44 +71,44 @@ class World:
     qualifying: Sequence[str] = ()
     """The settings that a reader of a verdict must know."""
     unjudged: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Planned seeds, by arm, that whoever chose these runs left out."""
+    """Planned seeds, by arm, that were left out when these runs were chosen."""
     superseded: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The code of every run of each arm that was made by earlier code of the study."""
+    """By arm, the code of every run that was made by earlier code of the study."""
     code_changed: str = ""
-    """How the study's code differs from what made these runs, if whoever judges named code that does."""
+    """How the study's code differs from the code that made these runs, if the user named code that does."""
     changed_records: Sequence[str] = ()
-    """What was deleted or edited since it was logged; while there is anything, nothing can be decided."""
+    """What was deleted or edited since it was logged; if there is anything, nothing can be decided."""
     seeds: tuple[int, ...] | None = None
     """The registered seeds, over which claims are decided; None: none were registered."""
     design: Design | None = None
-    """After how many of the registered seeds claims are decided."""
+    """The numbers of registered seeds after which claims are decided."""
     further_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Seeds, by arm, that have runs and were not registered; they are not used."""
+    """Seeds, by arm, that have runs but were not registered; they are not used."""
     unjudged_claims: int = 0
-    """How many claims of the study were registered and are not judged here; they still share the level."""
+    """How many registered claims of the study are not judged here; they still share the level."""
     never_run_claims: int = 0
     """How many of these compare arms that were never run."""
     registered: ArmSettings = field(default_factory=ArmSettings)
-    """The settings that every arm's runs were registered with; nothing: none were."""
+    """The settings that every arm's runs were registered with; empty: none were."""
     defaults: ArmSettings = field(default_factory=ArmSettings)
     """Every arm's settings when a user chooses none."""
     script: ArmSettings = field(default_factory=ArmSettings)
-    """Every arm's settings as the research script had them; nothing: there is no script."""
+    """Every arm's settings as the research script had them; empty: there is no script."""
     bookkeeping: Sequence[str] = ()
-    """Settings that change nothing about training."""
+    """Settings that do not affect training."""
     abandoned: Sequence[RunSpec] = ()
-    """Planned runs that somebody gave up."""
+    """Planned runs that were abandoned."""
     narrowed: str = ""
-    """How whoever judges chose among the runs by their settings, in words; empty: not at all."""
+    """How the user narrowed the runs by their settings, as text; empty: not at all."""
     tuned: Mapping[str, TunedArm] = field(default_factory=dict)
-    """What was chosen for the arms that are tuned, by name."""
+    """The tuned arms and their chosen values, by name."""
     declaration: Declaration = field(default_factory=lambda: Declaration(""))
-    """What the study calls its arms and numbers, and the ranges that numbers cannot leave."""
+    """The study's names for its arms and numbers, and the ranges that numbers cannot leave."""
 
     def selected(self, quantity: Quantity) -> Selected:
         """Returns the runs that a quantity is about: those with the registered settings, if any was ever planned.
 
-        Whoever narrows the runs by their settings gets those that are left, whatever was registered.
+        If the user narrowed the runs by their settings: the remaining ones, whatever was registered.
         """
         key = (quantity.arm, canonical_json(plain(quantity.where)))
         if key not in self._selections:
@@ -117,7 +117,7 @@ class World:
 
     @functools.cached_property
     def _selections(self) -> dict[tuple[str, str], Selected]:
-        return {}  # a claim asks for the same runs half a dozen times, and many claims are about the same arms
+        return {}  # a claim selects the same runs half a dozen times, and many claims share their arms
 
     def _select(self, quantity: Quantity) -> Selected:
         runs, planned, invalid = ([run for run in group if fits(run, quantity)] for group in self.of_arm(quantity.arm))
@@ -144,7 +144,7 @@ class World:
         return Selected(kept[0], kept[1], kept[2], unused=len(others), unused_for=tuple(names))
 
     def of_arm(self, arm: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """Returns the runs of an arm that finished, were planned, and do not count."""
+        """Returns an arm's finished, planned and invalid runs."""
         first, second, third = (group.get(arm, ()) for group in self._by_arm)
         return first, second, third
 
@@ -159,12 +159,12 @@ class World:
 
 
 def settings_text(run: Any) -> str | None:
-    """Returns a run's settings as one text, which runs with the same settings share; None if nobody worked it out."""
+    """Returns a run's settings as text, the same for equal settings; None if it was not computed."""
     return getattr(getattr(run, "spec", run), "settings_text", None)
 
 
 def distinct(runs: Iterable[Run]) -> list[Run]:
-    """Returns the first run of each arm and settings; seeds differ in neither."""
+    """Returns the first run of each combination of arm and settings, whatever its seed."""
     found: dict[Any, Run] = {}
     for run in runs:
         text = settings_text(run)
@@ -178,8 +178,8 @@ def quantities(claim: Claim) -> list[Quantity]:
 
 
 def asked(claim: Claim, world: World) -> bool:
-    """Says whether everything that the claim compares was ever set out to run."""
-    # An arm for which nothing could be chosen has no runs, and was asked about all the same.
+    """Returns whether runs were ever planned for everything that the claim compares."""
+    # A tuned arm for which no value could be chosen has no runs, but was planned all the same.
     unused = {*world.superseded, *world.further_seeds, *(arm for arm, one in world.tuned.items() if one.problem)}
     return all(
         quantity.arm in unused
@@ -189,17 +189,17 @@ def asked(claim: Claim, world: World) -> bool:
 
 
 def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
-    """Says whether a run is of the quantity's arm and settings; one whose settings are lost may be."""
+    """Returns whether a run has the quantity's arm and settings; one whose settings are lost counts as if it had."""
     if run.arm != quantity.arm:
         return False
     return run.config is None or all(_settings(run).get(name) == value for name, value in quantity.where.items())
 
 
 def differing(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the settings that are not as expected; nothing if nothing is expected.
+    """Returns the names of the settings that are not as expected; empty if nothing is expected.
 
-    A setting that is not among the expected ones was added to the study later, and is there because it has not its
-    default.
+    A setting that is not among the expected ones was added to the study later, and is only present because it does not
+    have its default.
     """
     wrong = [name for name, value in expected.items() if name not in settings or plain(settings[name]) != value]
     return wrong + [name for name in settings if name not in expected] if expected else []
@@ -210,6 +210,6 @@ def _settings(run: Run | RunSpec | Invalid) -> Mapping[str, Any]:
 
 
 def _departure(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    """Returns in what settings are not as expected, in words."""
+    """Returns how settings differ from the expected ones, as text."""
     names = differing(settings, expected)
     return ", ".join(f"{name} {settings.get(name)} instead of {expected.get(name, 'its default')}" for name in names)

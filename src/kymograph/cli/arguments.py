@@ -1,4 +1,4 @@
-"""Command lines into dataclasses with tyro, and every mistake into one sentence.
+"""Turns command lines into dataclasses with tyro, and every mistake into one sentence.
 
 A verb declares its options as a frozen dataclass whose docstrings are the help texts. `positional`, `shown` and
 `choice` go into ``Annotated``:
@@ -46,7 +46,7 @@ def shown(
     """Sets how the help shows an option.
 
     Args:
-        metavar: what stands for the value, e.g. ``DIR``; default: its type.
+        metavar: the placeholder for the value, e.g. ``DIR``; default: its type.
         default: what happens without the option, where the field's own default (None, or nothing) does not say it.
         name: the option's name, where it differs from the field's.
         short: a short form such as ``-o``.
@@ -62,7 +62,7 @@ def shown(
 
 
 def choice(choices: Choices, *, several: bool = False) -> Any:
-    """Makes a field one of the names of a registry, or a tuple of them; the help lists what there is."""
+    """Restricts a field to the names of a registry, or to a tuple of them; the help lists them."""
     from tyro.constructors import PrimitiveConstructorSpec
 
     shown = "{" + ",".join(choices.names()) + "}"
@@ -70,7 +70,7 @@ def choice(choices: Choices, *, several: bool = False) -> Any:
         nargs="*" if several else 1,
         metavar=f"[{shown} ...]" if several else shown,
         instance_from_str=lambda words: tuple(map(choices.check, words)) if several else choices.check(words[0]),
-        is_instance=lambda value: True,  # the default may be None: whatever suits
+        is_instance=lambda value: True,  # the default may be None
         str_from_instance=lambda value: list(value) if several else [str(value)],
     )
 
@@ -78,7 +78,7 @@ def choice(choices: Choices, *, several: bool = False) -> Any:
 def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     """Returns ``kind``, a dataclass, filled from ``words``; prints help and exits if that is asked for.
 
-    Words of an option may be joined by ``-`` or ``_``. A flag of the research scripts is answered with what it is here.
+    Words of an option may be joined by ``-`` or ``_``. For a flag of a research script, the error names its equivalent.
     """
     import tyro
 
@@ -112,7 +112,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
 
 
 def parse_with_settings(kind: type[T], config_type: type, words: Sequence[str], program: str) -> tuple[T, dict]:
-    """Returns ``kind`` filled from ``words``, and those settings of a study that they give, not yet checked.
+    """Returns ``kind`` filled from ``words``, and the study's settings that they give, not yet checked.
 
     Settings that are invalid with the defaults may be valid with an arm's, so they are checked together with the arm's.
     """
@@ -190,7 +190,7 @@ def at_least(option: str, value: int, least: int) -> None:
 
 
 def _value(text: str) -> Any:
-    """Returns a number, a truth value, None or a word."""
+    """Parses a text as a number, a Boolean or None; anything else stays a string."""
     try:
         return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
     except ValueError:
@@ -198,7 +198,7 @@ def _value(text: str) -> Any:
 
 
 def option_fields(kind: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass that are options, with their types; also those of dataclasses inside it."""
+    """Returns the fields of a dataclass that are options, with their types, including those of nested dataclasses."""
     found: dict[str, Any] = {}
     plain, hints = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
     for field in dataclasses.fields(kind):
@@ -211,7 +211,7 @@ def option_fields(kind: Any) -> dict[str, Any]:
 
 
 def _field_names(kind: Any) -> list[str]:
-    """Returns the names of a dataclass's fields, including those of dataclasses inside it."""
+    """Returns the names of a dataclass's fields, including those of nested dataclasses."""
     names: list[str] = []
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):

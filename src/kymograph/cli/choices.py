@@ -1,4 +1,4 @@
-"""What an option may be, where it names a part: the names come from the registries and are never listed here."""
+"""The values of options that name a part: the names come from the registries and are never listed here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRIPT = "script"
 
 @dataclass(frozen=True)
 class Choices:
-    """The names that an option may take, found when they are asked for."""
+    """The names that an option may take, looked up on demand."""
 
     noun: str
     find: Callable[[], Iterable[str]]
@@ -22,11 +22,11 @@ class Choices:
     """Names that are not parts, e.g. ``auto``."""
 
     def names(self) -> list[str]:
-        """Returns every name, in the order to show them."""
+        """Returns every name, in display order."""
         return [*self.find(), *self.also]
 
     def check(self, name: str) -> str:
-        """Returns ``name``; raises a sentence with the nearest name if there is no such part."""
+        """Returns ``name``; if there is no such part, raises and suggests the nearest name."""
         names = self.names()
         if name not in names:
             raise UsageError(f"there is no {self.noun} {name!r}{did_you_mean(name, names)}")
@@ -34,7 +34,7 @@ class Choices:
 
 
 def _parts(module: str, registry: str) -> Callable[[], Iterable[str]]:
-    """Returns what lists a registry's parts; its module is imported only then."""
+    """Returns a function that lists a registry's parts; the module is imported only when it is called."""
     return lambda: getattr(importlib.import_module(module), registry).names()
 
 

@@ -16,7 +16,7 @@ TAKES_STUDY = ("run", "variance", "list")
 
 
 def option_words(kind: Any) -> list[str]:
-    """Returns the options of a dataclass as they are typed; truth values have a ``--no-`` form, too."""
+    """Returns the options of a dataclass as they are typed; Booleans also have a ``--no-`` form."""
     words = ["--help"]
     for name, hint in option_fields(kind).items():
         option = name.rstrip("_").replace("_", "-")
@@ -30,7 +30,7 @@ def vocabulary() -> dict[tuple[str, ...], list[str]]:
     studies = list_studies()
     for name, part in VERBS.parts().items():
         kind = getattr(importlib.import_module(part.module), "Options", None)
-        if kind is None:  # a verb of a user's package that reads its words itself
+        if kind is None:  # a verb of a user's package that parses its own arguments
             continue
         found[name,] = option_words(kind)
         for study in studies if name in TAKES_STUDY[:2] else ():
@@ -71,7 +71,7 @@ complete -o filenames -F _kymograph kymograph
 
 
 def zsh_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
-    """Returns the script for bash with what makes zsh understand it."""
+    """Returns the script for bash, after the lines that let zsh read it."""
     return f"autoload -U +X compinit bashcompinit\ncompinit\nbashcompinit\n{bash_script(words, studies)}"
 
 

@@ -1,11 +1,11 @@
-"""How a command ends: whatever was raised becomes one sentence and an exit code, and never a bare traceback.
+"""How a command ends: whatever was raised becomes one sentence and an exit code, never a bare traceback.
 
 | code | what ended the command |
 |---|---|
 | 0 | everything that was asked for was done |
-| 1 | something that the user can mend: one sentence says what |
+| 1 | something that the user can fix: one sentence says what |
 | 2 | a command line that cannot be understood |
-| 70 | a fault of this program: its traceback is in a file that the sentence names |
+| 70 | a bug in this program: its traceback is in a file that the sentence names |
 | 130 | Ctrl-C |
 """
 
@@ -42,24 +42,24 @@ _NO_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")
 def ending(error: BaseException, words: Sequence[str] = ()) -> tuple[str, int]:
     """Returns the sentence, empty if there is nothing to say, and the exit code for what a command raised.
 
-    ``words`` is the command line, which goes into the saved traceback of a fault.
+    ``words`` is the command line, which is saved with the traceback of a bug.
     """
     if isinstance(error, KymographError):
         return str(error), MISUSED if isinstance(error, UsageError) else FAILED
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; run the same command again to resume", INTERRUPTED
-    if isinstance(error, BrokenPipeError):  # e.g. `kymograph list | head`: whoever read the output has seen enough
+    if isinstance(error, BrokenPipeError):  # e.g. `kymograph list | head`: the reader has seen enough
         return "", FAILED
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _is_about_memory(error)):
         return "there is not enough memory for this; free some, or ask for less at a time", FAILED
     if isinstance(error, RecursionError):
         where = _saved(error, words)
-        return f"something is nested too deeply to be worked through; simplify it (traceback: {where})", FAILED
+        return f"something is nested too deeply to be processed; simplify it (traceback: {where})", FAILED
     if isinstance(error, OSError) and error.strerror:
         return _about_a_file(error), FAILED
     kind = type(error).__name__
     return (
-        f"sorry, this is a fault of kymograph and not yours ({kind}); please report it with {_saved(error, words)}",
+        f"sorry, this is a bug in kymograph ({kind}); please report it with {_saved(error, words)}",
         FAULT,
     )
 
@@ -70,7 +70,7 @@ def _is_about_memory(error: RuntimeError) -> bool:
 
 
 def _about_a_file(error: OSError) -> str:
-    """Returns what the system says of a file, and what to do about it."""
+    """Returns the system's message about a file, and what to do about it."""
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     subject = " and ".join(names) or "the output"
     remedy = _REMEDIES.get(error.errno or 0, "check the path")
@@ -80,7 +80,7 @@ def _about_a_file(error: OSError) -> str:
 def _saved(error: BaseException, words: Sequence[str]) -> str:
     """Writes the traceback to a file that only this user can read; returns its path, or how else to see it.
 
-    Not into a directory of runs, which may be somebody else's, or be sent to somebody else.
+    It does not go into the directory of runs, which may belong to somebody else or be sent to them.
     """
     text = "\n".join(
         [
@@ -104,7 +104,7 @@ def _saved(error: BaseException, words: Sequence[str]) -> str:
 
 
 def state_directory() -> Path:
-    """Returns the directory in which programs of this user keep what is neither data nor settings."""
+    """Returns the user's directory for logs and other state of this program."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
         return Path(base or Path.home() / "AppData" / "Local") / "kymograph"

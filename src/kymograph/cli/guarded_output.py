@@ -1,7 +1,7 @@
-"""What the command line prints: no text from a file can command the terminal, and none is too strange for it.
+"""Guards what the command line prints: no text from a file can control the terminal, and any text can be encoded.
 
-Everything that is printed goes through here, so that no verb has to think of it. Rich, which colours and draws, writes
-past it; whatever text it is given is made `visible` first.
+Everything printed goes through here, so that no verb has to think of it. Only Rich, which colours and draws, bypasses
+it; the text it is given is made `visible` first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GuardedStream:
         """The stream itself, by the name under which Rich looks for it."""
 
     def write(self, text: str) -> int:
-        """Writes text that a terminal shows as it is."""
+        """Writes text with its control characters made visible."""
         self.rich_proxied_file.write(visible(text))
         return len(text)
 

@@ -1,4 +1,4 @@
-"""Flags of the research scripts, typed by habit: what each of them is here, as one sentence.
+"""Flags of the research scripts, typed by habit: the equivalent of each, as one sentence.
 
 Two of the scripts have flags; the others have constants and arguments, which a user may take for options. All of them
 are below, except those that are options here under the same name. ``docs/from-the-scripts.md`` has the whole list.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Habit:
-    """A script's flag, the command that has the same here, and how it is written there."""
+    """A script's flag, and the command and option that replace it here."""
 
     flag: str
     """As the script spells it."""
@@ -22,10 +22,10 @@ class Habit:
     what: str
     """What it is here: an arm, a setting, an option."""
     instead: str
-    """What to write; ``{}`` stands for the flag's value."""
+    """What to write; ``{}`` is replaced by the flag's value."""
 
     def answer(self, command: str, known: Collection[str], value: str) -> str | None:
-        """Returns the sentence for whoever typed the flag at ``command``, which has the options ``known``."""
+        """Returns the sentence to print if the flag is given to ``command``, which has the options ``known``."""
         instead = self.instead.format(value)
         option = instead.split()[0]
         if command == self.command or (option in known and option != "--arms"):
@@ -72,18 +72,18 @@ HABITS = (
     Habit("--learning_rate", "run depth", "the setting lr", "--lr {}"),
 )
 SCRIPTED = {habit.command for habit in HABITS}
-"""The commands that stand for a script, at which the flags of any script are answered.
+"""The commands that replace a script, where the flags of any script are recognised.
 
-Elsewhere ``--seed``, say, is an ordinary mistake."""
+Elsewhere, ``--seed`` for example is an ordinary mistake."""
 OTHER_MEANING = {("run snapshot", "--random_targets")}
-"""Flags that are options here under the same name and do something else.
+"""Flags that are options here under the same name but do something else.
 
-The script's BP keeps the true labels; the setting random_targets, ``--random-targets``, is about every arm that runs.
+The script's BP keeps the true labels; the setting random_targets, ``--random-targets``, applies to every arm that runs.
 """
 
 
 def answer(words: Sequence[str], program: str, known: Collection[str]) -> str | None:
-    """Returns what the scripts' flags among ``words`` are here; None if there are none.
+    """Returns the equivalents of the scripts' flags among ``words``, in words; None if there are none.
 
     Args:
         words: the command line after the command.

@@ -57,7 +57,7 @@ def _end(error: BaseException, words: Sequence[str], debug: bool) -> int:
 
 
 def _give_up_output() -> None:
-    """Sends what is still to be printed nowhere: it may be the output itself that cannot be written."""
+    """Discards pending output if it cannot be written, as the output itself may have caused the error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         try:
             sys.stdout.flush()
@@ -66,7 +66,7 @@ def _give_up_output() -> None:
 
 
 def _end_of_a_thread(facts: threading.ExceptHookArgs) -> None:
-    """Says in one sentence what ended a thread besides the main one, which goes on."""
+    """Prints in one sentence what ended a thread; the main thread goes on."""
     if facts.exc_value is not None:
         _end(facts.exc_value, sys.argv[1:], debug=False)
 
@@ -74,7 +74,7 @@ def _end_of_a_thread(facts: threading.ExceptHookArgs) -> None:
 def run_verb(words: list[str], debug: bool = False) -> int:
     """Runs the verb that the first word names, with the other words; returns its exit code.
 
-    A verb that trains (``"debug": True`` in its ``PART``) is given ``--debug``, and prints the tracebacks of its runs.
+    A verb that trains (``"debug": True`` in its ``PART``) also gets ``--debug``, and prints the tracebacks of its runs.
     """
     if not words or words[0] in ("-h", "--help"):
         print(usage(), end="")

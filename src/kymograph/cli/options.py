@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SelectOptions:
-    """Which of the stored runs."""
+    """Which stored runs to use."""
 
     study: Annotated[str | None, shown("STUDY", default="all")] = None
     """Only runs of this study: its name, or module:Name or file.py to load a user-defined study as well."""
@@ -41,7 +41,7 @@ class SelectOptions:
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """The device, and the directory of data that are not embedded."""
+    """The device, and the directory of data sets that are not embedded."""
 
     device: Annotated[str, shown("DEVICE")] = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
@@ -51,15 +51,15 @@ class DeviceOptions:
 
 @dataclass(frozen=True)
 class EngineOptions(DeviceOptions):
-    """Who computes the runs, and on what."""
+    """How and where the runs are computed."""
 
     engine: Annotated[str, choice(ENGINES)] = "auto"
-    """What computes the runs; auto takes what suits the work. Some engines have options of their own, which
+    """What computes the runs; auto chooses by the amount of work. Some engines have options of their own, which
     --engine NAME --help lists."""
     workers: Annotated[int | None, shown("N", default="one per core or accelerator")] = None
     """Number of worker processes, or of jobs that run at a time."""
     debug: bool = False
-    """Print the tracebacks of runs that fail, and of an error."""
+    """Print the tracebacks of failed runs, and of an error."""
 
     def sweep_options(self, out: str, options: Any, quiet: bool = False) -> SweepOptions:
         """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
@@ -71,12 +71,12 @@ class EngineOptions(DeviceOptions):
 
 
 def _field(engine: str) -> str:
-    """Returns the field of an engine's own options, which is also their heading in the help."""
+    """Returns the name of the field with an engine's own options, which is also their heading in the help."""
     return engine.replace("-", "_")
 
 
 def with_engine_options(kind: type[T], words: Sequence[str]) -> type[T]:
-    """Returns ``kind``, the options of a verb, with those of the engine that ``words`` name in a field of its name."""
+    """Returns ``kind``, a verb's options, with a further field for the options of the engine that ``words`` name."""
     from kymograph.sweep.engines.base import options_type
 
     text = [part for word in words for part in (word.split("=", 1) if word.startswith("--engine=") else [word])]
@@ -100,7 +100,7 @@ def with_engine_options(kind: type[T], words: Sequence[str]) -> type[T]:
 
 @dataclass(frozen=True)
 class TestDataOptions(DeviceOptions):
-    """The test images that a trained network is measured on, and the device that measures."""
+    """The test images and the device that a trained network is measured on."""
 
     data: Annotated[str | None, choice(DATA_SETS), shown(default="those it was trained on; cifar10 for a .pt file")] = (
         None
@@ -110,14 +110,14 @@ class TestDataOptions(DeviceOptions):
 
 @dataclass(frozen=True)
 class NamedStudy:
-    """The study that ``--study`` names: what its runs are stored under, and its code if the user names that."""
+    """The study that ``--study`` names: the name of its stored runs, and its code if the user names that."""
 
     name: str | None
     code: tuple[Study, ...] = ()
 
 
 def named_study(study: str | None) -> NamedStudy:
-    """Returns the study that a user names: by its stored name, or by its code, which is loaded then.
+    """Returns the study that a user names: by its stored name, or by its code, which is then loaded.
 
     named_study("depth")                          a stored name: nothing is imported
     named_study("warmup.py"), "warmup.py:Warmup"  a file

@@ -1,4 +1,4 @@
-"""A progress bar for what may take longer than two seconds: nothing before that, and nothing in a pipe or a file."""
+"""A progress bar for what takes longer than two seconds: nothing before that, and nothing in a pipe or a file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SILENT = 2.0
 
 @contextlib.contextmanager
 def progress(total: int | None) -> Iterator[Callable[[str], None]]:
-    """Yields a function to call with what starts next; after two seconds a bar shows it, and the time remaining.
+    """Yields a function to call with the name of each step; after two seconds a bar shows it, and the time remaining.
 
-    ``total`` is how often it will be called, if that is known.
+    ``total`` is the number of steps, if known.
     """
     if not sys.stderr.isatty():
         yield lambda doing: None

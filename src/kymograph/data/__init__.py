@@ -1,4 +1,4 @@
-"""Tasks: tensors, and what is known about them before any training. A data set of images is one module here."""
+"""Tasks: tensors, and what is known about them before any training. Each image data set is one module."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ DATA_SETS = Registry("kymograph.data", "load", noun="data set")
 
 @functools.lru_cache(maxsize=1)
 def load_task(name: str, directory: str | Path | None = None) -> ImageTask:
-    """Returns the data set called ``name``; kept, so that the runs of one process read it once.
+    """Returns the data set called ``name``, cached so that the runs of one process read it once.
 
-    ``directory`` is where a data set that is files lies; None: where the environment says.
+    ``directory`` holds the files of a data set that has any; None: the directory that the environment names.
     """
     return DATA_SETS.load(name)(directory)
 
 
 def check_files(name: str, directory: str | Path | None = None) -> str | None:
-    """Raises if the files of a data set are missing; returns what a user should know of them, if anything.
+    """Raises if the files of a data set are missing; returns a note about them for the user, if there is one.
 
-    A data set that is files names the module that knows them (``PART["files"]``), which is imported without torch.
+    A data set with files names the module that checks them (``PART["files"]``), which is imported without torch.
     """
     files = DATA_SETS.part(name).facts.get("files")
     return importlib.import_module(files).check(directory) if files else None

@@ -1,8 +1,8 @@
 """Batches of images from memory: order, crop, flip and normalisation as tensor operations.
 
-One padded uint8 tensor holds the training set; a crop is a look through an `unfold` view of it. Everything random is
-drawn once per epoch from streams named after seed and epoch, so that every arm of a seed sees the same pictures in
-the same order, and an epoch can be resumed at without replaying the ones before it.
+One padded uint8 tensor holds the training set; a crop is read from an `unfold` view of it. Everything random is
+drawn once per epoch from streams named after seed and epoch, so that every arm of a seed sees the same images in the
+same order, and training can resume at any epoch without replaying the ones before it.
 """
 
 from __future__ import annotations
@@ -67,5 +67,5 @@ class Batches:
         return self.normalise(self.task.test[:limit].to(device)), self.task.test_labels[:limit].to(device)
 
     def normalise(self, images: Tensor) -> Tensor:
-        """Returns uint8 images as floats with the task's mean taken out and its deviation divided by."""
+        """Returns uint8 images as floats, normalised by the task's mean and standard deviation."""
         return images.float().mul_(self._scale).sub_(self._shift)

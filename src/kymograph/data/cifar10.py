@@ -21,7 +21,7 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 
 def load(directory: str | Path | None = None) -> ImageTask:
-    """Returns CIFAR-10 from ``directory``, or from where the variable KYMOGRAPH_DATA points."""
+    """Returns CIFAR-10 from ``directory``, or from the directory that the variable KYMOGRAPH_DATA names."""
     train, train_labels, test, test_labels = read(directory)
 
     def images(rows: np.ndarray) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The files of CIFAR-10 (Krizhevsky, 2009), in either official layout, or downloaded if the user asks for it.
+"""The files of CIFAR-10 (Krizhevsky, 2009), in either official layout, or downloaded on request.
 
 The python layout is a set of pickles. They are read without unpickling (`kymograph.foreign.pickles`): byte arrays,
 lists, dictionaries, numbers and text, and nothing else.
@@ -33,14 +33,14 @@ _MAX_ARCHIVE = 2**30
 
 
 def find(directory: str | Path | None = None) -> tuple[Path, str]:
-    """Returns the directory of CIFAR-10's batches and the ending of their names, ``.bin`` or none.
+    """Returns the directory of CIFAR-10's batches and the suffix of their names, ``.bin`` or empty.
 
-    Looked for in ``directory``, or where the variable KYMOGRAPH_DATA points, in either official layout.
+    Searches ``directory``, or the one that the variable KYMOGRAPH_DATA names, for either official layout.
     """
     place = directory or os.environ.get("KYMOGRAPH_DATA")
     if not place:
         raise KymographError(
-            "CIFAR-10 is not here: give its directory with --data-dir or KYMOGRAPH_DATA, or fetch it with "
+            "CIFAR-10 was not found: give its directory with --data-dir or KYMOGRAPH_DATA, or fetch it with "
             "`kymograph fetch cifar10 DIR`"
         )
     root = Path(place)
@@ -54,17 +54,17 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
 
 
 def smaller(place: Path, suffix: str) -> Path | None:
-    """Returns the first batch that is too small for 10,000 images, if there is one; a whole CIFAR-10 has none."""
+    """Returns the first batch that is too small for 10,000 images, if there is one; a complete CIFAR-10 has none."""
     batches = (place / f"{name}{suffix}" for name in (*TRAIN, TEST))
     return next((batch for batch in batches if is_file(batch) and batch.stat().st_size < BATCH * PIXELS), None)
 
 
 def check(directory: str | Path | None = None) -> str | None:
-    """Raises if CIFAR-10 is not there; returns a note if it is not whole."""
+    """Raises if CIFAR-10 is missing; returns a note if it is incomplete."""
     cut = smaller(*find(directory))
     if cut is None:
         return None
-    return f"{cut} holds fewer than CIFAR-10's 10,000 images; keep runs that learn from it in a directory of their own"
+    return f"{cut} has fewer than CIFAR-10's 10,000 images; keep runs trained on it in a separate directory"
 
 
 def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -77,30 +77,30 @@ def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, n
 
 
 def fetch(directory: str | Path) -> Path:
-    """Downloads the official binary archive into ``directory``, checks it, unpacks it; returns where it is."""
+    """Downloads the official binary archive into ``directory``, checks it and unpacks it; returns the new directory."""
     root = Path(directory)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise KymographError(f"cannot make the directory {root}: {error.strerror}") from None
+        raise KymographError(f"cannot create the directory {root}: {error.strerror}") from None
     try:
         with urllib.request.urlopen(URL, timeout=60) as response:
             content = response.read(_MAX_ARCHIVE)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-        raise KymographError(f"cannot download CIFAR-10 ({error}); fetch {URL} elsewhere and unpack it there") from None
+        raise KymographError(f"cannot download CIFAR-10 ({error}); get {URL} in another way and unpack it") from None
     return unpack(content, root, MD5)
 
 
 def unpack(content: bytes, root: Path, checksum: str) -> Path:
     """Unpacks the binary archive ``content`` below ``root`` if its MD5 is ``checksum``; returns the directory.
 
-    A kill leaves every batch whole or not there, and what `find` looks for is written last.
+    If the process is killed, every batch is either complete or missing, and the file that `find` looks for comes last.
     """
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != checksum:
         raise KymographError(f"the downloaded CIFAR-10 has checksum {found}, not {checksum}; nothing was unpacked")
     target = root / "cifar-10-batches-bin"
-    wanted = {f"{target.name}/{name}.bin": f"{name}.bin" for name in (*TRAIN, TEST)}  # no name is the archive's own
+    wanted = {f"{target.name}/{name}.bin": f"{name}.bin" for name in (*TRAIN, TEST)}  # no name comes from the archive
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         files = [member for member in archive if member.isfile() and member.size <= _MAX_FILE]
         streams = {member.name: archive.extractfile(member) for member in files if member.name in wanted}
@@ -115,7 +115,7 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Writes a file by rename; what a kill leaves is hidden, and replaced by the next try."""
+    """Writes a file by rename; a killed process leaves a hidden file, which the next attempt replaces."""
     hidden = path.with_name(f".{path.name}.new")
     try:
         with open(hidden, "wb") as file:
@@ -169,7 +169,7 @@ def _labels(labels: np.ndarray, path: Path) -> np.ndarray:
 
 
 class _Bytes:
-    """Texts as the bytes they stand for, all together no more than a file holds, however often it names them."""
+    """Encodes texts as bytes, together no more than a file can hold, however often it refers to them."""
 
     def __init__(self) -> None:
         self.left = _MAX_FILE
@@ -185,7 +185,7 @@ class _Bytes:
 
 
 class _Array(Buildable):
-    """Stands for a numpy array and builds one of unsigned bytes from its state, and only from that."""
+    """Takes the place of a numpy array, and builds one of unsigned bytes from its state only."""
 
     def __init__(self, texts: _Bytes) -> None:
         self.value: np.ndarray | None = None
@@ -200,7 +200,7 @@ class _Array(Buildable):
 
 
 class _DType(Buildable):
-    """Stands for numpy's dtype and accepts unsigned bytes only."""
+    """Takes the place of numpy's dtype, and accepts unsigned bytes only."""
 
     def __init__(self, name: Any, *_: Any) -> None:
         if name not in (b"u1", "u1"):
@@ -211,7 +211,7 @@ class _DType(Buildable):
 
 
 def _makers() -> dict[tuple[str, str], Make]:
-    """Returns the names that an array of bytes needs."""
+    """Returns what may be called to build an array of bytes, by module and name."""
     texts = _Bytes()
     return {
         ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(texts),

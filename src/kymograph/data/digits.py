@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: embedded, so that every study of images runs without a download."""
+"""scikit-learn's handwritten digits: embedded, so that every image study runs without a download."""
 
 from __future__ import annotations
 

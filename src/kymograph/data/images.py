@@ -1,4 +1,4 @@
-"""Image classification: pictures and labels as uint8 tensors in memory, and what a batch of them becomes."""
+"""Image classification: images as uint8 tensors in memory, with labels and the statistics that normalise them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ImageTask:
         return channels, height, width
 
     def resplit(self, seed: int) -> ImageTask:
-        """Returns the task with its images divided anew, at random, into as many for training and test as before."""
+        """Returns the task with its images split again at random, into training and test sets of the same sizes."""
         images, labels = torch.cat([self.train, self.test]), torch.cat([self.train_labels, self.test_labels])
         order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
         first, rest = order[: len(self.train)], order[len(self.train) :]
@@ -44,7 +44,7 @@ class ImageTask:
         )
 
     def digest(self) -> str:
-        """Returns a hash of every pixel and label, so that numbers can say which data they come from."""
+        """Returns a hash of every pixel and label, which identifies the data that numbers come from."""
         total = hashlib.sha256()
         for tensor in (self.train, self.train_labels, self.test, self.test_labels):
             total.update(repr(tuple(tensor.shape)).encode())

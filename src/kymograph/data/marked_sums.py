@@ -1,8 +1,8 @@
-"""Sequences of tokens with two marked ones, whose values add up, modulo their number, to the class.
+"""Sequences of tokens, two of them marked; the class is the sum of the marked values modulo the number of values.
 
-A token is a value without a mark, or with mark A, or with mark B. One A and one B stand at random positions among
-values without marks. Which values are marked is a linear function of the tokens that are there; their sum modulo m is
-not, so a read-out of fixed features cannot learn it.
+A token is a value without a mark, or with mark A, or with mark B. One A and one B are at random positions among values
+without marks. Which values are marked is a linear function of the tokens in a sequence; their sum modulo the number of
+values is not, so a read-out of fixed features cannot learn it.
 """
 
 from __future__ import annotations

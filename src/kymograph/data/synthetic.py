@@ -1,4 +1,4 @@
-"""Made-up images of CIFAR-10's shape, for tests and timings that need its size and not its content."""
+"""Synthetic images of CIFAR-10's shape, for tests and timings that need its size but not its content."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from kymograph import streams
 from kymograph.data.images import ImageTask
 
-PART = {"about": "made-up images of CIFAR-10's shape", "training_images": 5000, "epochs": 5, "order": 3}
+PART = {"about": "synthetic images of CIFAR-10's shape", "training_images": 5000, "epochs": 5, "order": 3}
 
 
 def load(directory: Path | None = None, n_train: int = 5000, n_test: int = 1024) -> ImageTask:
-    """Returns made-up images of CIFAR-10's shape: a faint pattern per class under noise; the same every time."""
+    """Returns synthetic images of CIFAR-10's shape: a faint pattern per class under noise, the same every time."""
     draw = streams.generator(0, "synthetic images")
     patterns = torch.randn(10, 3, 32, 32, generator=draw)
 

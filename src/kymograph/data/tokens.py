@@ -1,7 +1,7 @@
 """Next-token data with a rare class: the script's, whose rare class cannot be learned, and one where it can.
 
 In both, most targets are class 0 and ``n_rare`` of them, at random positions, are class 1. Each has held-out samples:
-fresh ones of the same law, as many of either class, from a stream that training never draws from.
+fresh ones from the same distribution, balanced over the two classes, from a stream that training never draws from.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def script_tokens(seed: int, n_samples: int, n_rare: int, vocab: int) -> TokenTa
 
 
 def learnable_tokens(seed: int, n_samples: int, n_rare: int, vocab: int, label_noise: float) -> TokenTask:
-    """Returns data where the last token announces the rare class, wrong in a fraction ``label_noise`` of its uses.
+    """Returns data where the last token announces the rare class, wrongly in a fraction ``label_noise`` of its uses.
 
     The rare positions are the script's. A fraction ``label_noise`` of them carries a common token, and as many
     common positions carry the rare token; all others carry the token of their class.
@@ -72,7 +72,7 @@ def learnable_tokens(seed: int, n_samples: int, n_rare: int, vocab: int, label_n
 
 
 def script_held_out(seed: int, per_class: int, vocab: int) -> TokenTask:
-    """Returns fresh samples of the script's law, ``per_class`` of each class: tokens uniform, whatever the class."""
+    """Returns fresh samples from the script's distribution, ``per_class`` of each class: tokens uniform in both."""
     inputs = torch.randint(0, vocab, (2 * per_class,), generator=_held_out_stream(seed))
     return TokenTask(inputs, _balanced_targets(per_class), vocab)
 
@@ -80,9 +80,9 @@ def script_held_out(seed: int, per_class: int, vocab: int) -> TokenTask:
 def learnable_held_out(
     seed: int, per_class: int, n_samples: int, n_rare: int, vocab: int, label_noise: float
 ) -> TokenTask:
-    """Returns fresh samples of the law of `learnable_tokens`, ``per_class`` of each class.
+    """Returns fresh samples from the distribution of `learnable_tokens`, ``per_class`` of each class.
 
-    Either class carries the rare token with the probability that is its frequency there in training.
+    Each class carries the rare token with the frequency that it has in this class in training.
     """
     draw = _held_out_stream(seed)
     targets = _balanced_targets(per_class)

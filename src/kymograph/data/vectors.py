@@ -42,7 +42,7 @@ def random_orthogonal(seed: int, width: int) -> Tensor:
 
 
 def batch_indices(seed: int, steps: int, batch_size: int, n_samples: int) -> Tensor:
-    """Returns the sample numbers of every batch, drawn with replacement, shape (steps, batch)."""
+    """Returns the sample indices of every batch, drawn with replacement, shape (steps, batch)."""
     return torch.randint(0, n_samples, (steps, batch_size), generator=streams.generator(seed, "batches"))
 
 

@@ -1,9 +1,9 @@
-"""Drawing from stored runs, without torch: each function returns a matplotlib figure that carries its own data.
+"""Figures from stored runs, without torch: each function returns a matplotlib figure that carries its own data.
 
-A figure that any study can have is one module here, with ``draw(store, declaration)``. With ``"of": "series"`` in its
-``PART`` it is drawn of every series that has a value per site, ``draw(store, declaration, series)``; with ``"of":
-"claims"`` it is drawn of the verdicts, ``draw(store, declaration, verdicts)``; with ``"of": "tuning"`` of the tuning
-runs, ``draw(store, declaration, rules)``. A study's own figures are in its ``figures.py``.
+A figure for any study is one module here, with ``draw(store, declaration)``. With ``"of": "series"`` in its ``PART`` it
+is drawn for every series that has a value per site, ``draw(store, declaration, series)``; with ``"of": "claims"``, from
+the verdicts, ``draw(store, declaration, verdicts)``; with ``"of": "tuning"``, from the tuning runs,
+``draw(store, declaration, rules)``. A study's own figures are in its ``figures.py``.
 """
 
 from __future__ import annotations

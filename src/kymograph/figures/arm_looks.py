@@ -1,4 +1,4 @@
-"""What every arm is called and how it is drawn: one label, colour and dash, on the whole page and in all figures."""
+"""How every arm is labelled and drawn: one label, colour and dash, on the whole page and in all figures."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kymograph.runs.declaration import Arm, Declaration
 
 # Okabe and Ito (2008): distinguishable with every common colour vision deficiency; yellow, too pale, is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# On and off, in points of a line's width.
+# Lengths on and off, in line widths.
 DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 2.5), (10, 3, 2, 3), (4, 2), (14, 3))
 _USUAL = (0, 0, 1, 2, 3, 4, 0)
-"""The dashes of the first arms in each colour; the first two and the last differ in lightness."""
+"""The dash of the first arm in each colour; the three solid colours differ in lightness."""
 
 
 @dataclass(frozen=True)
 class ArmLook:
-    """An arm's label, and its colour and dash as positions in `COLOURS` and `DASHES`."""
+    """An arm's label, and its colour and dash as indices into `COLOURS` and `DASHES`."""
 
     label: str
     colour: int
@@ -27,20 +27,20 @@ class ArmLook:
 
     @property
     def hex(self) -> str:
-        """The colour, as matplotlib takes it."""
+        """The colour, in matplotlib's notation."""
         return COLOURS[self.colour]
 
     @property
     def dashes(self) -> tuple[float, ...]:
-        """The dashes, on and off; none is a solid line."""
+        """The lengths on and off; empty for a solid line."""
         return DASHES[self.dash]
 
 
 def arm_looks(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, ArmLook]:
     """Returns the look of every declared arm, and of further ``arms``, in that order.
 
-    A look depends on the declaration alone, not on which arms were run, so that an arm looks the same everywhere. What
-    an arm declares comes first; the others take what is free.
+    A look depends on the declaration alone, not on which arms were run, so that an arm looks the same everywhere.
+    Declared colours and dashes are assigned first; the other arms take what is free.
 
     >>> looks = arm_looks(Declaration("s", arms=(Arm("a"), Arm("b", colour="blue"), Arm("c"))))
     >>> [(look.colour, look.dash) for look in looks.values()]
@@ -65,7 +65,7 @@ def arm_looks(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, A
 
 
 def _pairs() -> Iterator[tuple[int, int]]:
-    """Yields every colour and dash, colours first: arms that follow each other differ as much as they can."""
+    """Yields every pair of colour and dash, colours first, so that successive arms differ as much as possible."""
     for turn in range(len(DASHES)):
         for colour, first in enumerate(_USUAL):
             yield colour, (first + turn) % len(DASHES)

@@ -1,4 +1,4 @@
-"""The range of values that a kymograph's colours cover."""
+"""The range of values covered by a kymograph's colours."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 
 WORTH = 1.15
-"""The first step is left to saturate if it would stretch the range of all others by more than this factor."""
+"""The first step is allowed to saturate if it would stretch the range of all others by more than this factor."""
 
 
 def colour_values(panels: Iterable[np.ndarray], log: bool) -> np.ndarray:
-    """Returns the values that decide the colours of ``panels``, each (step, site): all, or all but the first step's.
+    """Returns the values that set the colour range of ``panels``, each (step, site): all, or all but the first step's.
 
-    Before the first update a network is often decades away from where it trains; colours that reach there have little
-    left for training itself.
+    Before the first update, values are often decades away from those during training; a colour range that includes them
+    leaves little for training itself.
     """
     found = [np.where(panel > 0, panel, np.nan) if log else panel for panel in panels]
     everything, later = (_finite(found), _finite([panel[_first(panel) + 1 :] for panel in found]))

@@ -22,7 +22,7 @@ MOST_PANELS = 12
 
 @styled
 def draw(store: Store, declaration: Declaration) -> LabFigure:
-    """Draws the series that the study declares (or all that have one value a step), mean and interval over seeds."""
+    """Draws the declared series (or all that have one value per step), with mean and interval over seeds."""
     panels = [(display, array) for display in stored_displays(store, declaration) if (array := _curve(store, display))]
     if not panels:
         raise KymographError(f"no series of {declaration.name} has one value per step to draw over training")

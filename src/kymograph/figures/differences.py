@@ -22,14 +22,14 @@ PART = {"about": "the paired differences behind every claim, a dot per seed", "o
 COLUMNS = ("claim", "settings", "outcome", "scale", "margin", "n", "seed", "left", "right", "value")
 MOST_PANELS = 40
 _SEEDS = "#8C8C8C"
-_ROWS = 0.34  # of a row's height: how far dots are stacked above the interval
+_ROWS = 0.34  # height of the stack of dots, as a share of the row
 
 
 @styled
 def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) -> LabFigure:
     """Draws a panel per claim, with a row per setting at which it was judged.
 
-    The table behind it has a row per seed with both numbers, and the effect with the ends of its interval as "seeds".
+    The table behind it has a row per seed with both numbers, then the effect and its interval's ends, each as a "seed".
     """
     claims = across_settings(verdicts)
     if not claims:
@@ -42,9 +42,7 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
     figure.legend(handles=outcome_key(verdict for one in shown for verdict in one.verdicts),
                   loc="outside lower center", ncols=3)  # fmt: skip
     left_out = f" ({len(shown)} of {len(claims)} claims)" if len(shown) < len(claims) else ""
-    figure.entitle(
-        f"Differences behind the claims of {declaration.name}, paired by seed, with 95 % intervals{left_out}"
-    )
+    figure.entitle(f"Paired differences behind the claims of {declaration.name}, with 95 % intervals{left_out}")
     return figure
 
 
@@ -95,7 +93,7 @@ def _row(axes: Axes, verdict: Verdict, row: int) -> None:
 
 
 def stacked(values: np.ndarray, levels: int = 4) -> np.ndarray:
-    """Returns how high each dot is drawn, from 0 to 1, so that near values (n,) do not cover each other."""
+    """Returns the height of each dot, from 0 to 1, shape (n,), such that nearby ``values`` (n,) do not overlap."""
     heights = np.zeros(len(values))
     span = float(np.ptp(values)) or 1.0
     last = [-math.inf] * levels

@@ -29,9 +29,9 @@ MOST_PANELS = 40
 
 @styled
 def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) -> LabFigure:
-    """Draws a panel per claim, and per point of the other settings if the grid varies several.
+    """Draws a panel per claim, and per combination of the other settings if the grid varies several.
 
-    The setting with the most values runs along the axis, which is logarithmic if its values are geometric.
+    The setting with the most values is on the horizontal axis, which is logarithmic if the values are spaced by ratio.
     """
     claims = [claim for claim in across_settings(verdicts) if claim.settings]
     if not claims:
@@ -41,7 +41,7 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
     figure, grid = panel_grid(len(shown), (4.4, 3.0), 3 if len(shown) > 2 else 2, least=2.2)
     for axes, (claim, other, mine) in zip(grid, shown, strict=True):
         _panel(figure, axes, claim, other, mine, declaration)
-    for name in dict.fromkeys(claim.name for claim, _, _ in shown):  # panels of one claim can be compared
+    for name in dict.fromkeys(claim.name for claim, _, _ in shown):  # panels of one claim share their vertical axis
         same = [axes for axes, (claim, _, _) in zip(grid, shown, strict=True) if claim.name == name]
         low, high = min(axes.get_ylim()[0] for axes in same), max(axes.get_ylim()[1] for axes in same)
         for axes in same:
@@ -52,13 +52,13 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
                   loc="outside lower center", ncols=3)  # fmt: skip
     left_out = f" ({len(shown)} of {len(panels)} panels)" if len(shown) < len(panels) else ""
     figure.entitle(f"Effects over the grid of {declaration.name}, with 95 % intervals{left_out}")
-    wrap_labels(figure, figure.look.leading)  # in every look: an effect's label is long, and its panel is low
+    wrap_labels(figure, figure.look.leading)  # in every look, because effects have long labels and low panels
     figure.finished = True
     return figure
 
 
 def is_geometric(values: Sequence[Any]) -> bool:
-    """Says whether numbers call for a log axis: positive, and spaced more evenly by ratio than by difference.
+    """Returns whether numbers call for a log axis: positive, and spaced more evenly by ratio than by difference.
 
     >>> is_geometric([0.1, 0.03, 0.01]), is_geometric([1, 2, 3, 4]), is_geometric([0.0, 0.1])
     (True, False, False)
@@ -74,7 +74,7 @@ def is_geometric(values: Sequence[Any]) -> bool:
 
 
 def _panels(claim: ClaimAcrossSettings) -> list[tuple[str, list[Verdict]]]:
-    """Returns the verdicts along the axis, for every point of the other settings, in words."""
+    """Returns the verdicts along the axis for every combination of the other settings, which is given in words."""
     along = _along(claim)
     rest = [name for name in claim.settings if name != along]
     found: dict[str, list[Verdict]] = {}
@@ -85,7 +85,7 @@ def _panels(claim: ClaimAcrossSettings) -> list[tuple[str, list[Verdict]]]:
 
 
 def _along(claim: ClaimAcrossSettings) -> str:
-    """Returns the setting that runs along the axis: the one with the most values, numbers before names."""
+    """Returns the setting on the horizontal axis: the one with the most values, numbers before names."""
 
     def rank(name: str) -> tuple[bool, int]:
         values = [claim.point(verdict)[name] for verdict in claim.verdicts]
@@ -106,7 +106,7 @@ def _panel(
     verdicts: list[Verdict],
     declaration: Declaration,
 ) -> None:
-    """Draws the effects of one claim along one setting, a marker and a colour per verdict."""
+    """Draws the effects of one claim along one setting; marker and colour show the verdict."""
     setting, first = _along(claim), claim.verdicts[0].claim
     values = [claim.point(verdict)[setting] for verdict in verdicts]
     numeric = _are_numbers(values)

@@ -21,25 +21,25 @@ from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from kymograph.statistics.intervals import mean_interval
 
-PART = {"about": "a series along depth, over depth and time, a panel per arm", "order": 2, "of": "series"}
+PART = {"about": "a series over depth and training time, a panel per arm", "order": 2, "of": "series"}
 MOST_NAMES = 16
-"""Up to so many sites the vertical axis has their names, else their numbers."""
+"""Up to this many sites are labelled by name, more by number."""
 STREAM = "depth (point of the stream)"
-"""What the sites of a residual stream are, from the embedding to the read-out."""
+"""The axis label for the sites of a residual stream, from the embedding to the read-out."""
 
 
 @styled
 def draw(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
     """Draws the series (default: the first that has a value per site): sites down, training to the right.
 
-    What the sites are is what the display says in ``facts["sites"]``.
+    The label of the site axis comes from the display's ``facts["sites"]``.
     """
     displays = [one for one in stored_displays(store, declaration) if "kymograph" in one.forms]
     displays = [one for one in displays if series in (None, one.series)]
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
     if not sited:
-        raise KymographError(f"no series of {declaration.name} has several sites and steps, which a kymograph needs")
+        raise KymographError(f"{declaration.name} has no series with several sites and steps, which a kymograph needs")
     several = [pair for pair in sited if len(pair[1].labels["site"]) > 1]  # one site is a curve, not a map
     display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)
@@ -62,21 +62,21 @@ def kymograph(
 ) -> LabFigure:
     """Draws a quantity with axes (arm, seed, step, site): one panel per arm, one colour scale for all.
 
-    Colour is the geometric mean over seeds, on a log scale; it is grey where no seed has a positive value. If a cell
-    has seeds with exactly 0 and others without, all means are arithmetic, so that every seed counts. Without ``log``
+    Colour is the geometric mean over seeds, on a log scale; it is grey where no seed has a positive value. If in
+    some cell only some seeds are exactly 0, all means are arithmetic, so that every seed counts. Without ``log``
     the mean is arithmetic and the scale linear, diverging around 0 if some means are negative.
 
     Args:
         array: the quantity.
-        title: of the whole figure.
+        title: the title of the whole figure.
         quantity: the label of the colour bar, to which the kind of mean is added.
         time: the label of the horizontal axis.
         sites: the label of the vertical axis.
         log: whether colour is on a log scale.
-        labels: what the arms are called; default: their names.
+        labels: the arms' labels; default: their names.
 
-    Colours cover what follows the first step, where that would take up much of them by itself; the bar's pointed ends
-    say so.
+    The colour range excludes the first step if that step would stretch it considerably; the colour bar then has pointed
+    ends.
     """
     arms, names = array.labels["arm"], array.labels["site"]
     geometric = geometric_means(array.values, log, axis=1)
@@ -134,7 +134,7 @@ def kymograph(
         if len(names) <= MOST_NAMES:
             axes.set_yticks(range(len(names)), [mathtext(str(name)) for name in names])
         else:
-            axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # sites are counted
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # sites have whole numbers
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
         grid[last, column].set_xlabel(time)
@@ -152,7 +152,7 @@ def kymograph(
 
 
 def _colours(means: np.ndarray, log: bool) -> tuple[Normalize, str]:
-    """Returns the one colour scale of all panels for their finite means, and the name of its colour map."""
+    """Returns the common colour scale of all panels, given their finite means, and the name of its colour map."""
     if not len(means):
         return LogNorm(0.1, 1.0) if log else Normalize(0.0, 1.0), MAP
     low, high = means.min(), means.max()
@@ -165,7 +165,7 @@ def _colours(means: np.ndarray, log: bool) -> tuple[Normalize, str]:
 
 
 def _extend(means: np.ndarray, norm: Normalize) -> Literal["neither", "both", "min", "max"]:
-    """Returns at which ends of the colour bar there are values beyond it."""
+    """Returns the ends of the colour bar beyond which there are values."""
     if not len(means) or norm.vmin is None or norm.vmax is None:
         return "neither"
     below, above = bool(means.min() < norm.vmin), bool(means.max() > norm.vmax)
@@ -173,7 +173,7 @@ def _extend(means: np.ndarray, norm: Normalize) -> Literal["neither", "both", "m
 
 
 def cell_edges(centres: np.ndarray) -> np.ndarray:
-    """Returns the edges of cells around ``centres``; a lone centre gets a cell of width one."""
+    """Returns the edges of cells around ``centres``; a single centre gets a cell of width one."""
     if len(centres) == 1:
         return np.array([centres[0] - 0.5, centres[0] + 0.5])
     middles = (centres[1:] + centres[:-1]) / 2

@@ -1,4 +1,4 @@
-"""Making room: labels wrapped to the length of their axes, and legends where they hide no data."""
+"""Layout: labels wrapped to the length of their axes, and legends that hide no data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wrap_labels(figure: Figure, leading: float) -> None:
 
 
 def _wrap(label: Text, room: float) -> None:
-    """Breaks one label so that no line is longer than ``room`` pixels, as far as it can be broken."""
+    """Breaks one label so that no line is longer than ``room`` pixels, if possible."""
     text = label.get_text()
     if text:
         measure = _ruler(label)
@@ -43,7 +43,7 @@ def _wrap(label: Text, room: float) -> None:
 
 
 def wrapped(line: str, measure: Callable[[str], float], room: float) -> str:
-    """Returns ``line`` broken into as few lines as fit into ``room`` by ``measure``, of about one length."""
+    """Returns ``line`` broken into as few lines as fit into ``room`` by ``measure``, of about equal length."""
     if measure(line) <= room:
         return line
     pieces: list[str] = []
@@ -56,7 +56,7 @@ def wrapped(line: str, measure: Callable[[str], float], room: float) -> str:
 
 
 def _break(pieces: Sequence[str], measure: Callable[[str], float], room: float) -> list[str]:
-    """Returns ``pieces``, of which a new word starts with a space, as lines with as many pieces each as fit."""
+    """Returns lines with as many ``pieces`` each as fit; a piece that begins a word starts with a space."""
     lines: list[str] = []
     for piece in pieces:
         longer = (lines[-1] if lines else "") + piece
@@ -84,10 +84,10 @@ def _ruler(label: Text) -> Callable[[str], float]:
 
 
 def legends(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Draws one legend of all panels below the figure.
+    """Draws one legend for all panels below the figure.
 
-    Only where one name means different things in different panels, e.g. another n, each has a legend of its own, in a
-    free band above its data.
+    If an arm's entry differs between panels, e.g. in n, each panel has its own legend instead, in a free band above its
+    data.
     """
     shown = [axes for axes in panels if axes.get_visible()]
     found: dict[str, object] = {}
@@ -102,7 +102,7 @@ def legends(figure: Figure, panels: Iterable[Axes]) -> None:
 
 
 def letter_panels(figure: Figure) -> None:
-    """Writes a, b, c, ... at the panels of a figure that has several, so that a text can refer to them."""
+    """Letters the panels of a figure with several a, b, c, ..., so that text can refer to them."""
     panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_subplotspec() and axes.axison]
     panels = [axes for axes in panels if axes.get_label() != "<colorbar>"]
     for index, axes in enumerate(panels if len(panels) > 1 else ()):
@@ -112,7 +112,7 @@ def letter_panels(figure: Figure) -> None:
 
 
 def _below(figure: Figure, handles: list, names: list[str]) -> None:
-    """Draws one legend below the figure, in as many columns as its width holds, and makes the figure taller by it."""
+    """Draws one legend below the figure, in as many columns as fit, and makes the figure taller by its height."""
     for columns in range(len(names), 0, -1):
         legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
         extent = legend.get_window_extent()
@@ -132,7 +132,7 @@ def _grow(figure: Figure, inches: float) -> None:
 def legends_above_data(figure: Figure, panels: Iterable[Axes]) -> None:
     """Draws every panel's legend at its top and raises the upper limit until the data end below the legend.
 
-    A figure of fixed width becomes taller by its legends, so that the data keep their height.
+    A figure of fixed width grows by the height of its legends, so that the data keep their height.
     """
     shown = [axes for axes in panels if axes.get_legend_handles_labels()[1]]
     if not shown:
@@ -153,12 +153,12 @@ def legends_above_data(figure: Figure, panels: Iterable[Axes]) -> None:
         ends = scale.transform(np.array([low, high]))
         raised = ends[0] + (ends[1] - ends[0]) / (1 - share)
         tops.append(float(scale.inverted().transform(np.array([raised]))[0]))
-    for (axes, _), top in zip(drawn, tops, strict=True):  # panels that share their axis get the highest of theirs
+    for (axes, _), top in zip(drawn, tops, strict=True):  # panels that share an axis get their highest limit
         axes.set_ylim(top=max(top, axes.get_ylim()[1]))
 
 
 def _legend_at_top(axes: Axes) -> Legend:
-    """Draws the panel's legend at its top, in as many columns as its width holds; names too long for it are broken."""
+    """Draws the panel's legend at its top, in as many columns as fit; names that are too long are wrapped."""
     handles, names = axes.get_legend_handles_labels()
     for columns in range(min(len(names), 3), 0, -1):
         legend = axes.legend(handles, names, loc="upper left", ncols=columns)

@@ -1,4 +1,4 @@
-"""Log axes with few ticks: powers of ten, and where there are hardly any, 2 and 5 between them, as plain numbers."""
+"""Log axes with few ticks: powers of ten, with 2 and 5 in between, which are labelled only on short axes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator
 
 FEW_DECADES = 1.5
-"""Below this many decades the ticks between powers of ten have numbers."""
+"""On axes of fewer decades, the ticks between powers of ten are labelled too."""
 
 
 def set_log_y(axes: Axes) -> None:
-    """Makes the vertical axis logarithmic; eight ticks between powers of ten would tell nothing and take time."""
+    """Makes the vertical axis logarithmic, with minor ticks at 2 and 5 only; all eight would be slow to draw."""
     axes.set_yscale("log")
     axis = axes.yaxis
     powers = LogFormatterMathtext()

@@ -1,4 +1,4 @@
-"""What a figure is for decides how it looks: a notebook, a paper (perhaps at a venue's width) or slides."""
+"""The looks of figures by purpose: a notebook, a paper (optionally at a venue's width) or slides."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ class Look:
 
     name: str
     rc: Mapping[Any, Any]
-    """Settings of matplotlib on top of its own defaults."""
+    """Matplotlib settings on top of its defaults."""
     dpi: int
-    """Pixels per inch, of PNG and of what is drawn as pixels inside PDF and SVG."""
+    """Pixels per inch of PNG, and of the rasterised parts of PDF and SVG."""
     narrow: float | None = None
-    """Width of a figure with one column of panels; None: as wide as its panels like."""
+    """Width of a figure with one column of panels; None: given by its panels."""
     wide: float | None = None
     """Width of any other figure."""
     tallest: float = 9.0
-    """Figures are made lower until they fit, as long as a panel keeps ``lowest``."""
+    """Maximum height; panels are made lower until the figure fits, but not below ``lowest``."""
     lowest: float = 1.5
-    """Height below which a panel, with its labels, cannot be read."""
+    """Minimum legible height of a panel with its labels."""
     leading: float = 1.2
-    """From line to line of a label, as a share of the height of its letters."""
+    """Line spacing of labels, as a multiple of the font size."""
     captioned: bool = False
-    """Whether a caption will stand below the figure, so that it needs no title of its own."""
+    """Whether the figure gets a caption below it, so that it needs no title."""
     landscape: bool = False
     """Whether the page is wider than tall."""
 
     @property
     def fixed(self) -> bool:
-        """Whether the figure's width is given, so that nothing may be trimmed or stick out."""
+        """Whether the figure's width is given, so that nothing may be trimmed or extend beyond it."""
         return self.wide is not None
 
     def columns(self, wanted: int, least: float) -> int:
-        """Returns how many of ``wanted`` columns stand side by side; ``least`` is a panel's width with 8 pt letters."""
+        """Returns how many of ``wanted`` columns fit; ``least`` is a panel's minimum width with 8 pt text."""
         return wanted if self.wide is None else max(1, min(wanted, int(self.wide / (least * self.rc["font.size"] / 8))))
 
 
-# What acts when a figure is written.
+# Settings that take effect when a figure is written.
 FILES: dict[Any, Any] = {
     "pdf.fonttype": 42,  # fonts embedded as fonts, so that text can be searched and a journal can edit it
-    "svg.fonttype": "path",  # an SVG holds no fonts: letters as outlines look the same wherever it is opened
-    "svg.hashsalt": "kymograph",  # names inside an SVG are random without it
+    "svg.fonttype": "path",  # an SVG holds no fonts: outlines look the same wherever it is opened
+    "svg.hashsalt": "kymograph",  # without it, ids inside an SVG are random
 }
-# Fonts that ship with matplotlib: a figure has the same bytes on machines with other fonts. STIX is cut like Times,
-# in which most venues set their text.
+# Fonts that ship with matplotlib, so that a figure has the same bytes on every machine. STIX resembles Times, which
+# most venues use for text.
 _SHARED: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.25,
@@ -101,7 +101,7 @@ PAPER = Look(
         "ytick.major.size": 2.5,
         "xtick.minor.size": 1.5,
         "ytick.minor.size": 1.5,
-        "figure.constrained_layout.wspace": 0.04,  # labels keep off the panel beside them
+        "figure.constrained_layout.wspace": 0.04,  # keeps labels clear of the next panel
     },
     dpi=300,
     narrow=3.3,
@@ -139,7 +139,7 @@ _current: ContextVar[Look] = ContextVar("look", default=NOTEBOOK)
 
 
 def current_look() -> Look:
-    """Returns the look that figures are drawn in now."""
+    """Returns the look in which figures are currently drawn."""
     return _current.get()
 
 
@@ -169,12 +169,12 @@ def choose_look(style: str | None = None, venue: str | None = None) -> Look:
 
 
 def _at_venue(venue: str) -> Look:
-    """Returns the paper's look with a venue's widths and font sizes, as tueplots knows them."""
+    """Returns the paper look with a venue's widths and font sizes, from tueplots."""
     try:
         from tueplots import figsizes, fontsizes
     except ImportError:
         raise KymographError(
-            "the widths of venues come from tueplots; install it with `pip install 'kymograph[paper]'`"
+            "venue widths come from tueplots; install it with `pip install 'kymograph[paper]'`"
         ) from None
     places = {name.removesuffix("_half").removesuffix("_full") for name in vars(figsizes) if not name.startswith("_")}
     known = places & set(vars(fontsizes))

@@ -1,4 +1,4 @@
-"""Mathematics in labels: what a study writes as ``‖h_L‖`` is set with subscripts in figures and on pages."""
+"""Mathematics in labels: ``‖h_L‖`` is typeset with subscripts in figures and on pages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _COMMANDS = {"‖": r"\|", "∂": r"\partial ", "Δ": r"\Delta ", "ℓ": r"\ell 
 
 
 def mathtext(label: str) -> str:
-    r"""Returns a label as matplotlib sets it, norms and subscripts as formulas; one with formulas of its own stays.
+    r"""Returns a label for matplotlib, with norms and subscripts as formulas; a label that has formulas is unchanged.
 
     >>> print(mathtext("norm ‖h_L‖ of h_2"))
     norm $\|h_{L}\|$ of $h_{2}$
     """
     if "$" in label:
         return label
-    parts = _NORM.split(label)  # text and norms in turn
+    parts = _NORM.split(label)  # alternately text and norms
     return "".join(
         f"${_formula(part)}$" if index % 2 else _SUBSCRIPT.sub(lambda found: f"${_formula(found[0])}$", part)
         for index, part in enumerate(parts)
@@ -32,7 +32,7 @@ def _formula(text: str) -> str:
 
 
 def html_mathematics(label: str) -> Markup:
-    """Returns a label with its subscripts as HTML sets them; everything else is escaped.
+    """Returns a label with HTML subscripts; everything else is escaped.
 
     >>> html_mathematics("‖h_L‖ < 1")
     Markup('‖<i>h</i><sub>L</sub>‖ &lt; 1')
@@ -41,6 +41,6 @@ def html_mathematics(label: str) -> Markup:
 
 
 def svg_mathematics(label: str) -> Markup:
-    """Returns a label with its subscripts as SVG sets them; everything else is escaped."""
+    """Returns a label with SVG subscripts; everything else is escaped."""
     lowered = r'\1<tspan class="sub" dy="3">\2</tspan><tspan dy="-3">&#8203;</tspan>'
     return Markup(_SUBSCRIPT.sub(lowered, str(escape(label))))

@@ -16,7 +16,7 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.verdict import Outcome, Verdict
 from kymograph.figures.style import dot, stroke
 
-# Okabe and Ito's colours; the markers say the same to whoever sees none of them.
+# Okabe and Ito's colours; the markers show the same without colour.
 LOOKS: dict[str, tuple[str, str]] = {
     Outcome.SUPPORTED: ("#0072B2", "o"),
     Outcome.REFUTED: ("#D55E00", "X"),
@@ -28,26 +28,26 @@ MARGIN = "#56B4E9"
 
 
 def natural(claim: Claim, value: float) -> float:
-    """Returns a seed's difference as it is, or its log ratio as the ratio, which a log axis shows; inf if too large."""
+    """Returns a seed's difference unchanged, or its log ratio as a ratio, for a log axis; inf if too large."""
     if claim.scale != "log ratio":
         return value
     return math.exp(value) if value < 709 else math.inf
 
 
 def no_effect(claim: Claim) -> float:
-    """Returns where no effect is drawn: at the ratio 1 or the difference 0."""
+    """Returns the value that means no effect: a ratio of 1 or a difference of 0."""
     return 1.0 if claim.scale == "log ratio" else 0.0
 
 
 def margins(claim: Claim) -> tuple[float, float] | None:
-    """Returns the two ends of the claim's margin as they are drawn; None if any effect matters."""
+    """Returns both ends of the claim's margin as drawn; None if any effect matters."""
     if claim.margin == no_effect(claim):
         return None
     return (1 / claim.margin, claim.margin) if claim.scale == "log ratio" else (-claim.margin, claim.margin)
 
 
 def effect_label(claim: Claim, quantity: str) -> str:
-    """Returns the label of an axis of effects: what is compared with what, and how."""
+    """Returns the axis label of an effect: the quantity, and which arms are compared and how."""
     right = getattr(claim.right, "arm", claim.right)
     left, right_text = claim.left.arm, f"{right:g}" if isinstance(right, float) else str(right)
     sign = "/" if claim.scale == "log ratio" else "−"
@@ -70,7 +70,7 @@ def draw_null_and_margin(axes: Axes, claim: Claim, *, vertical: bool) -> None:
 
 
 def label_ratios(axis: Axis) -> None:
-    """Labels a log axis of ratios with plain numbers, also where it spans less than a decade."""
+    """Labels a log axis of ratios with plain numbers, even where it spans less than a decade."""
     low, high = axis.get_view_interval()
     if high < 20 * low:
         ticks = [tick for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]

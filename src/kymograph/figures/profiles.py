@@ -20,7 +20,7 @@ from kymograph.runs.store import Store
 
 PART = {"about": "a series along depth at the start, middle and end, a curve per arm", "order": 3, "of": "series"}
 MOST_NAMES = 12
-"""The most sites whose names are written along the axis."""
+"""The most sites labelled on the axis."""
 
 
 @styled
@@ -28,13 +28,13 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     """Draws the series (default: the first that has a value per site) against its sites, a panel per moment.
 
     Curves are means over seeds with their 95 % interval; on a log axis geometric means, unless some seeds are 0. The
-    panels have one vertical scale, so that they can be compared.
+    panels share their vertical axis, so that they can be compared.
     """
     displays = [one for one in stored_displays(store, declaration) if series in (None, one.series)]
     arrays = [(one, store.series(one.series)) for one in displays]
     sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["site"]) > 1]
     if not sited:
-        raise KymographError(f"no series of {declaration.name} has several sites, which a profile needs")
+        raise KymographError(f"{declaration.name} has no series with several sites, which a profile needs")
     display, array = min(sited, key=lambda pair: "profile" not in pair[0].forms)  # sites need not be layers
     moments = moments_of(array)
     everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
@@ -43,7 +43,7 @@ def draw(store: Store, declaration: Declaration, series: str | None = None) -> L
     looks = arm_looks(declaration, store.arms)
     figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
     sites = array.labels["site"]
-    for axes in grid[1:]:  # before anything is drawn: the limits then follow from what all panels hold
+    for axes in grid[1:]:  # before drawing, so that the limits cover all panels
         axes.sharey(grid[0])
     for axes, (moment, values) in zip(grid, moments, strict=True):
         for index, arm in enumerate(array.labels["arm"]):

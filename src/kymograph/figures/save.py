@@ -1,4 +1,4 @@
-"""Figures on disk: PNG, PDF and SVG with the same bytes every time, and the data behind them as CSV."""
+"""Figures on disk: byte-for-byte reproducible PNG, PDF and SVG, and the data behind them as CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kymograph.runs.spec import digest
 from kymograph.runs.store import Store
 
 FORMATS = ("png", "pdf", "svg")
-# None leaves out what matplotlib would write: a date, or the version of a library.
+# None omits what matplotlib would write by default: a date, or a library's version.
 _NO_DATES: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
@@ -69,7 +69,7 @@ def save_figure(
 
 @contextlib.contextmanager
 def _laid_out(figure: Figure) -> Iterator[Bbox]:
-    """Lays the figure out once for all formats: it takes as long as drawing, and they then agree to the point.
+    """Lays the figure out once for all formats: layout takes as long as drawing, and all formats then agree exactly.
 
     Yields the box around everything that is drawn, in inches, with a margin.
     """
@@ -77,8 +77,8 @@ def _laid_out(figure: Figure) -> Iterator[Bbox]:
     with settings(figure.look) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
         if engine is not None and figure.axes:
             with contextlib.suppress(ValueError):  # as `Figure.draw` does: a figure of no size cannot be laid out
-                engine.execute(figure)  # not a whole drawing, which would be thrown away
-        # Not "none", which leaves a placeholder for which every format would be drawn twice.
+                engine.execute(figure)  # not a full draw, whose output would be discarded
+        # None, not "none": the latter leaves a placeholder, with which every format would be drawn twice.
         with matplotlib.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
             figure.set_layout_engine(None)
         try:
@@ -96,7 +96,7 @@ def save_stale(
 ) -> tuple[list[Path], int]:
     """Draws and writes the figures whose runs or drawing code changed since they were last written.
 
-    Returns the paths written and the number of figures that were still good.
+    Returns the paths written and the number of figures that were up to date.
     """
     make_directory(directory)
     stamp = directory / _STAMP
@@ -116,7 +116,7 @@ def save_stale(
             continue
         if known.get(name) == f"{origin}, not drawn":
             continue
-        if known.pop(name, None) is not None:  # a kill while it is drawn anew must not leave it as good
+        if known.pop(name, None) is not None:  # killed while redrawing, it must not count as up to date
             write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
         try:
             written += save_figure(draw(store), directory, name, kinds)

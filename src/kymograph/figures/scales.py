@@ -8,15 +8,15 @@ from kymograph.runs.declaration import SeriesDisplay
 
 
 def is_log(display: SeriesDisplay, values: np.ndarray) -> bool:
-    """Returns whether lines of ``values`` have a log axis; undeclared, if they are positive and span decades."""
+    """Returns whether lines of ``values`` have a log axis: as declared, else if they are positive and span decades."""
     return spans_decades(values) if display.log is None else display.log
 
 
 def is_log_colour(display: SeriesDisplay, values: np.ndarray) -> bool:
-    """Returns whether colours stand for ``values`` on a log scale; undeclared, if all are positive.
+    """Returns whether colours show ``values`` on a log scale: as declared, else if all are positive.
 
-    Zeros among values that span decades are taken for underflow, as where gradients vanish: they have no colour on the
-    log scale, but count in the means (see `geometric_means`). Among other values they ask for a linear scale.
+    Zeros among values that span decades are taken for underflow, e.g. of vanishing gradients: they have no colour on a
+    log scale, but count in the means (see `geometric_means`). Among other values they require a linear scale.
     """
     if display.log is not None:
         return display.log
@@ -27,10 +27,10 @@ def is_log_colour(display: SeriesDisplay, values: np.ndarray) -> bool:
 
 
 def geometric_means(values: np.ndarray, log: bool, axis: int = 0) -> bool:
-    """Returns whether means over the seeds, ``axis`` of ``values``, are geometric: on a log scale, without zeros.
+    """Returns whether means over seeds (``axis`` of ``values``) are geometric: on a log scale, unless only some are 0.
 
-    The geometric mean of seeds of which one is 0 is 0, and that of the others is not a mean over all seeds. Where all
-    seeds are 0 both means are, so that this does not matter.
+    If one seed is 0, so is the geometric mean, and a mean without that seed is not one over all seeds. Where all seeds
+    are 0, both kinds of mean are 0, so the choice does not matter.
 
     >>> geometric_means(np.array([[1.0, 0.0], [2.0, 0.0]]), log=True)
     True

@@ -1,4 +1,4 @@
-"""Curves over seeds: the mean, a band around it, and a thin line for every seed, or the range of very many."""
+"""Curves over seeds: the mean, a band around it, and a thin line per seed, or the range of very many seeds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kymograph.figures.style import LabFigure, dot, stroke
 
 COLUMNS = ("panel", "curve", "seed", "x", "value")
 SITED_COLUMNS = ("panel", "curve", "seed", "x", "site", "value")
-"""Of curves along depth, whose ``x`` is a position and whose ``site`` is the layer's name."""
+"""For curves along depth: ``x`` is a position, and ``site`` is the layer's name."""
 _ALPHA = 0.2  # of a band
 Bin = Literal["mean", "max"]
 BINS = 250
 """The most points of a curve."""
 MOST_LINES = 100
-"""The most seeds that get a line each; thousands are one grey surface, and take minutes to draw."""
+"""The most seeds drawn as single lines; thousands would merge into one surface and take minutes to draw."""
 
 
 def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
@@ -64,14 +64,14 @@ def seed_curves(
 ) -> None:
     """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
 
-    Of more than `MOST_LINES` seeds the range is shaded instead.
+    With more than `MOST_LINES` seeds, their range is shaded instead of the thin lines.
 
-    ``values`` is (seed, x); a seed without any value is left out of n. The rows go into the figure's data.
+    ``values`` is (seed, x); a seed without any value does not count in n. The rows are added to the figure's data.
 
-    ``geometric`` says whether the mean is geometric, which all arms of a panel should agree on; by default it is on a
-    log axis, unless some seeds are 0 where others are not. ``sites`` names the positions of curves along depth. A long
-    curve is thinned to ``bins`` points. Without ``each_seed`` single seeds are not drawn, as where they are all spikes.
-    Bands stay within ``bounds``.
+    ``geometric`` selects the geometric mean and should be the same for all arms of a panel; by default the mean is
+    geometric on a log axis, unless only some seeds are 0 at some x. ``sites`` names the positions of curves along
+    depth. A long curve is thinned to ``bins`` points. Without ``each_seed`` single seeds are not drawn, e.g. because
+    they are all spikes. Bands stay within ``bounds``.
     """
     line: Any = (0, tuple(dash)) if dash else "-"
     values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
@@ -98,7 +98,7 @@ def seed_curves(
             lowest, highest = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
         axes.fill_between(x, lowest, highest, color=colour, alpha=0.12, linewidth=0)
     elif len(seeds) > 1 and each_seed:
-        # One collection, not a line each: for every line of a PDF or SVG the renderer would switch to pixels and back.
+        # One collection, not one line each: in a PDF or SVG, the renderer would switch to pixels and back for each.
         paths = np.stack([np.broadcast_to(x, shown.shape), shown], axis=2)  # (seed, x, 2)
         thin = LineCollection(list(paths), colors=colour, linewidths=stroke(0.3125), alpha=_seed_alpha(len(seeds)),
                               rasterized=True, zorder=1.8)  # fmt: skip
@@ -119,12 +119,12 @@ def seed_curves(
 
 
 def _seed_alpha(seeds: int) -> float:
-    """Returns how strong one seed's line is: the more there are, the fainter, so that they do not hide the means."""
+    """Returns the opacity of one seed's line: the more seeds, the fainter, so that they do not hide the means."""
     return min(0.35, max(0.08, 1.4 / seeds))
 
 
 def name_bands(panels: Iterable[Axes], spread: Spread = INTERVAL) -> None:
-    """Adds to the legend of several panels, once, what their bands show; nothing if none has a band."""
+    """Adds a single legend entry that explains the bands of several panels; none if no panel has a band."""
     banded = [axes for axes in panels if any(isinstance(one, PolyCollection) for one in axes.collections)]
     if banded:
         label = spread.label_of_all(axes.get_yscale() == "log" for axes in banded)
@@ -132,7 +132,7 @@ def name_bands(panels: Iterable[Axes], spread: Spread = INTERVAL) -> None:
 
 
 def name_band(axes: Axes, spread: Spread, log: bool) -> None:
-    """Adds to the panel's legend what its bands show; nothing if it has no band, as with one seed."""
+    """Adds a legend entry that explains the panel's bands; none if it has no band, as with one seed."""
     if any(isinstance(one, PolyCollection) for one in axes.collections):
         axes.fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=spread.label(log))
 

@@ -1,4 +1,4 @@
-"""What the band around a curve over seeds shows, and what a legend calls it."""
+"""What the band around a curve over seeds shows, and its label in a legend."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class Spread:
     of: Callable[[np.ndarray, bool], Band]
     """Takes values (seed, x), and whether their axis is logarithmic."""
     on_linear: str
-    """What a legend calls the band."""
+    """The label of the band in a legend."""
     on_log: str
     """The same on a log axis."""
 
     def label(self, log: bool) -> str:
-        """Returns what a legend calls the band."""
+        """Returns the label of the band in a legend."""
         return self.on_log if log else self.on_linear
 
     def label_of_all(self, logs: Iterable[bool]) -> str:
-        """Returns what the one legend of several panels calls their bands, given which panels have log axes."""
+        """Returns the label of the bands in a legend for several panels, given which panels have log axes."""
         names = dict.fromkeys(map(self.label, logs))
         return next(iter(names)) if len(names) == 1 else f"{self.on_linear[:-1]}; on log axes geometric)"
 
 
 def mean_and_sd(values: np.ndarray, log: bool = False) -> Band:
-    """Returns mean, mean - sd and mean + sd of ``values`` (seed, x), with n and not n - 1 in the denominator.
+    """Returns mean, mean - sd and mean + sd of ``values`` (seed, x), with denominator n, not n - 1.
 
-    Both are of the values themselves, also on a log axis, where an edge at or below 0 cannot be drawn: as in the script
-    that drew the figures of `snapshot`.
+    Both are computed from the values themselves even on a log axis, where an edge at or below 0 cannot be drawn, as in
+    the script that drew the figures of `snapshot`.
     """
     with warnings.catch_warnings():  # where no seed has a value, neither has the mean
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -52,7 +52,7 @@ def mean_and_sd(values: np.ndarray, log: bool = False) -> Band:
 
 INTERVAL = Spread(
     "interval",
-    "the mean (on a log axis the geometric one) and its 95 % interval by Student's t",
+    "the mean (geometric on a log axis) and its 95 % Student-t interval",
     mean_interval,
     "95 % interval of the mean (Student's t)",
     "95 % interval of the geometric mean (Student's t)",
@@ -68,7 +68,7 @@ SPREADS = {spread.name: spread for spread in (INTERVAL, SD)}
 
 
 def choose_spread(name: str | None) -> Spread:
-    """Returns the spread called ``name``; None is the interval."""
+    """Returns the spread called ``name``; None: the interval."""
     if name is None:
         return INTERVAL
     if name not in SPREADS:

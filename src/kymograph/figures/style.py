@@ -1,4 +1,4 @@
-"""One look for every figure: colour-blind-safe colours, fixed fonts, and figures that show themselves in notebooks."""
+"""One look for every figure: colour-blind-safe colours, fixed fonts, and figures that display in notebooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kymograph.figures.mathematics import mathtext
 
 MAP = "viridis"
 SIGNED_MAP = "PuOr_r"
-"""Of values on both sides of 0: diverging, and safe for colour-blind readers."""
+"""For values on both sides of 0: diverging, and safe for colour-blind readers."""
 MISSING = "#D9D9D9"
 
 
@@ -43,13 +43,13 @@ class LabFigure(Figure):
         self.rows.extend(rows)
 
     def entitle(self, text: str) -> None:
-        """Sets the title of the whole figure; where a caption will stand below it, it is not drawn, only kept."""
+        """Sets the title of the whole figure; if the look has captions, it is kept but not drawn."""
         self.caption = text
         if not self.look.captioned:
             self.suptitle(text)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """Saves the figure under its own look's settings; some, such as how fonts are embedded, act only now."""
+        """Saves the figure with its look's settings; some, such as how fonts are embedded, take effect only here."""
         with settings(self.look):
             super().savefig(*args, **kwargs)
 
@@ -62,9 +62,9 @@ class LabFigure(Figure):
 def sheet(
     panel: tuple[float, float], rows: int = 1, columns: int = 1, frame: tuple[float, float] = (0.0, 0.0)
 ) -> LabFigure:
-    """Returns an empty figure for a grid of panels of about ``panel`` inches, as wide as the current look asks for.
+    """Returns an empty figure for a grid of panels of about ``panel`` inches, as wide as the current look requires.
 
-    ``frame`` is what the figure needs beyond its panels, e.g. for a colour bar.
+    ``frame`` is the room needed beyond the panels, e.g. for a colour bar.
     """
     look = current_look()
     width, height = panel[0] * columns + frame[0], panel[1] * rows + frame[1]
@@ -80,7 +80,7 @@ def sheet(
 def panel_grid(count: int, panel: tuple[float, float], most_columns: int, least: float) -> tuple[LabFigure, list[Axes]]:
     """Returns a figure and ``count`` panels of about ``panel`` inches, at most ``most_columns`` side by side.
 
-    ``least`` is the width that a panel needs with 8 pt letters, which may ask for fewer columns.
+    ``least`` is the width that a panel needs with 8 pt text, which may reduce the number of columns.
     """
     columns = current_look().columns(min(count, most_columns), least)
     rows = -(-count // columns)
@@ -94,7 +94,7 @@ def panel_grid(count: int, panel: tuple[float, float], most_columns: int, least:
 def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
     """Lets ``draw`` take ``style`` and ``venue`` and draws in that look, by default in the current one.
 
-    The caller's matplotlib settings neither reach the figure nor change.
+    The caller's matplotlib settings neither affect the figure nor change.
     """
 
     @functools.wraps(draw)
@@ -114,7 +114,7 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
 
 @contextlib.contextmanager
 def settings(look: Look) -> Iterator[None]:
-    """Sets matplotlib to the look's settings inside the block, whatever the caller's are."""
+    """Applies the look's matplotlib settings inside the block, independently of the caller's."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(look.rc)
@@ -122,7 +122,7 @@ def settings(look: Look) -> Iterator[None]:
 
 
 def stroke(share: float = 1.0) -> float:
-    """Returns the width of a line: ``share`` of that of a mean."""
+    """Returns a line width: ``share`` times that of a mean."""
     return share * matplotlib.rcParams["lines.linewidth"]
 
 
@@ -132,7 +132,7 @@ def dot() -> float:
 
 
 def label_panel(axes: Axes, title: str, x: str, y: str) -> None:
-    """Sets a panel's title and its axis labels, units included; mathematics in them is set as such."""
+    """Sets a panel's title and its axis labels, units included, with mathematics typeset."""
     axes.set_title(mathtext(title))
     axes.set_xlabel(mathtext(x))
     axes.set_ylabel(mathtext(y))

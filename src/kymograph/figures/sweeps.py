@@ -25,7 +25,7 @@ def sweep_curves(
     curve: Callable[[StoredRun], ArmLook],
     log: bool,
 ) -> None:
-    """Draws summary ``key`` over ``x``, on a log axis, a curve per look that ``curve`` gives a run."""
+    """Draws the summary number ``key`` against ``x``, on a log axis, with one curve per look that ``curve`` returns."""
     groups: dict[ArmLook, dict[tuple[int, float], float]] = {}
     for run in runs:
         value = run.summary.get(key)

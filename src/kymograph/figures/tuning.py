@@ -1,4 +1,4 @@
-"""What a setting was chosen by: the objective of every tuning run against the setting, a panel per arm."""
+"""How tuning chose a setting: the objective of every tuning run against the setting, a panel per arm."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.tuned import SUFFIX, Tuned
 
-PART = {"about": "what tuning chose each arm's setting by, a panel per arm", "order": 6, "of": "tuning"}
+PART = {"about": "how tuning chose each arm's setting, a panel per arm", "order": 6, "of": "tuning"}
 COLUMNS = ("arm", "setting", "value", "seed", "objective", "number", "chosen")
 MOST_PANELS = 40
 
 
 @styled
 def draw(store: Store, declaration: Declaration, rules: Mapping[str, Tuned]) -> LabFigure:
-    """Draws the tuning runs of every arm: a dot per seed, the mean of every value, and a ring around the chosen one.
+    """Draws the tuning runs of every arm: a dot per seed, the mean at every value, and a ring around the chosen value.
 
     A cross marks a value with a run that failed or diverged, which cannot be chosen.
     """
@@ -45,7 +45,7 @@ def draw(store: Store, declaration: Declaration, rules: Mapping[str, Tuned]) -> 
 
 
 def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun]) -> None:
-    """Draws one arm's tuning runs, their means, and a ring around the chosen one."""
+    """Draws one arm's tuning runs, their means, and a ring around the chosen value."""
     rule = choice.tuned
     order = sorted(range(len(rule.grid)), key=lambda index: rule.grid[index]) if rule.numeric else range(len(rule.grid))
     positions = {index: float(rule.grid[index]) if rule.numeric else float(place) for place, index in enumerate(order)}

@@ -1,1 +1,1 @@
-"""Files that this process did not just write: every one is read through this package, and none is trusted."""
+"""Reading untrusted files: every file that this process did not just write is read through this package."""

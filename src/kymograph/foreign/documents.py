@@ -1,7 +1,7 @@
-"""JSON, TOML and CSV that others wrote, as values that nothing later can stumble over.
+"""Reads untrusted JSON, TOML and CSV, and rejects values that would break later code.
 
-Python's readers accept what the rest of a program is not made for: nesting until the stack ends, integers of thousands
-of digits, halves of characters that no file can hold, keys that are there twice, dates. All of it is refused here.
+Python's parsers accept nesting until the stack overflows, integers of thousands of digits, lone surrogates, duplicate
+keys and dates. All of these are rejected here.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from kymograph.errors import KymographError
 from kymograph.foreign.files import MAX_DOCUMENT, MAX_SETTINGS, MAX_TABLE, AnyPath, read_bytes, read_text
 
 MAX_DEPTH = 40
-"""The most lists and objects inside each other."""
+"""The deepest nesting of lists and objects."""
 MAX_DIGITS = 300
-"""The most digits of an integer: more than that does not fit a floating-point number."""
+"""The most digits of an integer: more would not fit a float."""
 _LARGEST = 10**MAX_DIGITS
 _SUSPICIOUS = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}|\\u[dD][89a-fA-F]")
 
 
 def parse_json(content: bytes, *, finite: bool = True) -> Any:
-    """Returns what a JSON text says; raises ValueError, with what is wrong, unless it is harmless.
+    """Parses JSON; raises ValueError with the reason if it is invalid or unsafe.
 
-    ``finite``: whether NaN and infinities are refused, which Python writes and JSON does not know.
+    ``finite``: whether to reject NaN and infinities, which Python writes but JSON does not have.
 
     >>> parse_json(b'{"lr": 0.1}')
     {'lr': 0.1}
@@ -39,17 +39,17 @@ def parse_json(content: bytes, *, finite: bool = True) -> Any:
     try:
         value = (_DECODER if finite else _NOT_FINITE).decode(content.decode())
     except UnicodeDecodeError:
-        raise ValueError("it is not text in UTF-8") from None
+        raise ValueError("it is not UTF-8 text") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    # Most files hold too few brackets to be deep, and nothing that could be a number or a text to look at.
+    # Most files have too few brackets to nest deeply, and no suspicious number or string: they need no check.
     if content.count(b"[") + content.count(b"{") > MAX_DEPTH or _SUSPICIOUS.search(content):
         check_value(value, finite=finite)
     return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Returns what a TOML text says; raises ValueError, with what is wrong, unless it is harmless."""
+    """Parses TOML; raises ValueError with the reason if it is invalid or unsafe."""
     try:
         value = tomllib.loads(text)
     except RecursionError:
@@ -63,27 +63,27 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_json(path: AnyPath, limit: int = MAX_DOCUMENT, *, follow: bool = True, finite: bool = True) -> Any:
-    """Reads a JSON file; raises one sentence that names it if it is not JSON, or not harmless."""
+    """Reads a JSON file; raises a KymographError naming the file if it is invalid or unsafe."""
     try:
         return parse_json(read_bytes(path, limit, follow=follow), finite=finite)
     except json.JSONDecodeError:
         raise KymographError(f"{path} is cut off or not JSON") from None
     except ValueError as error:
-        raise KymographError(f"{path} is not read: {error}") from None
+        raise KymographError(f"cannot read {path}: {error}") from None
 
 
 def read_toml(path: AnyPath, limit: int = MAX_SETTINGS) -> dict[str, Any]:
-    """Reads a TOML file; raises one sentence that names it if it is not TOML, or not harmless."""
+    """Reads a TOML file; raises a KymographError naming the file if it is invalid or unsafe."""
     try:
         return parse_toml(read_text(path, limit))
     except tomllib.TOMLDecodeError as error:
         raise KymographError(f"{path} is not TOML: {str(error).splitlines()[0]}") from None
     except ValueError as error:
-        raise KymographError(f"{path} is not read: {error}") from None
+        raise KymographError(f"cannot read {path}: {error}") from None
 
 
 def read_csv(path: AnyPath, columns: Sequence[str], limit: int = MAX_TABLE) -> Iterator[dict[str, str | None]]:
-    """Yields the named columns of every row of a CSV file; raises one sentence that names it if it is none."""
+    """Yields the named columns of every row of a CSV file; raises a KymographError naming the file if it is invalid."""
     try:
         reader = csv.DictReader(io.StringIO(read_text(path, limit), newline=""))
         lacking = [name for name in columns if name not in (reader.fieldnames or ())]
@@ -96,9 +96,9 @@ def read_csv(path: AnyPath, columns: Sequence[str], limit: int = MAX_TABLE) -> I
 
 
 def check_value(value: Any, *, finite: bool = True) -> None:
-    """Raises ValueError if a value of JSON or TOML is nested too deeply, or holds what is no plain value.
+    """Raises ValueError if a parsed JSON or TOML value is nested too deeply or contains an unsafe value.
 
-    ``finite``: whether an infinity is refused, which JSON has no name for and `1e999` would be.
+    ``finite``: whether to reject infinities, which JSON has no name for but ``1e999`` parses to.
     """
     level = [value]
     for _ in range(MAX_DEPTH + 1):
@@ -128,21 +128,21 @@ def _check_scalar(value: Any, finite: bool) -> None:
         if finite and not math.isfinite(value):
             raise ValueError("it has a number that is too large")
     elif isinstance(value, datetime.date | datetime.time):
-        raise ValueError(f"{value} is a date or a time; write it as a text, in quotes")
+        raise ValueError(f"{value} is a date or a time; write it as a string, in quotes")
 
 
 def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it has a text with half a character (a lone surrogate)") from None
+        raise ValueError("it has a string with a lone surrogate") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"it has {twice[:40]!r} twice")
+        raise ValueError(f"it has the key {twice[:40]!r} twice")
     return found
 
 

@@ -1,7 +1,7 @@
-"""Opening files that others wrote: regular files only, no longer than a limit, and never a wait.
+"""Opens untrusted files: regular files only, up to a size limit, and without ever blocking.
 
-A pipe, a device or a socket would be waited for; a sparse file of a terabyte takes no space and would fill the memory;
-a link inside a directory of runs can lead anywhere. All of them are refused before a byte is read.
+Reading a pipe, a device or a socket could block; a sparse file of a terabyte takes no space but would fill the memory;
+a link inside a directory of runs can lead anywhere. All of these are rejected before a byte is read.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kymograph.errors import KymographError
 
 AnyPath = str | Path
 MAX_DOCUMENT = 64 * 2**20
-"""The most bytes of a file of JSON."""
+"""The most bytes of a JSON file."""
 MAX_SETTINGS = 8 * 2**20
-"""The most bytes of a file of settings or claims in TOML, which takes a second for each of them."""
+"""The most bytes of a TOML file of settings or claims, which takes about a second per MiB to parse."""
 MAX_SOURCE = 16 * 2**20
-"""The most bytes of a file of Python code."""
+"""The most bytes of a Python file."""
 MAX_TABLE = 256 * 2**20
 """The most bytes of a CSV file, a segment of the log, or a log of a research script."""
 MAX_TENSORS = 2**30
-"""The most bytes of a file of tensors."""
+"""The most bytes of a tensor file."""
 _CHUNK = 2**24
-# Without waiting for a pipe's other end, and without making a terminal ours.
+# Do not block on a pipe, and do not acquire a controlling terminal.
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 _KINDS = {
     stat.S_ISDIR: "a directory",
@@ -41,9 +41,9 @@ _KINDS = {
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """Returns where a path leads, its links followed; links that lead in a circle are left as they are.
+    """Returns a path with its symbolic links resolved; circular links are left as they are.
 
-    ``Path.resolve`` raises RuntimeError for those before Python 3.13.
+    Before Python 3.13, ``Path.resolve`` raises RuntimeError for these.
     """
     return Path(os.path.realpath(path))
 
@@ -56,14 +56,14 @@ def read_bytes(
     facts: Mapping[str, Any] | None = None,
     remedy: str = "",
 ) -> bytes:
-    """Returns the content of a regular file of at most ``limit`` bytes; raises one sentence if it cannot be read.
+    """Returns the content of a regular file of at most ``limit`` bytes; raises a KymographError if it cannot be read.
 
     Args:
-        path: where it is.
+        path: the file.
         limit: the most bytes that it may have.
-        follow: whether a symbolic link is followed: if the user named the file, not if it was found in a directory.
-        facts: its ``bytes`` and ``sha256`` as somebody wrote them down; both must be right.
-        remedy: what to do about a file that does not match them.
+        follow: whether to follow a symbolic link: yes if the user named the file, no if it was found in a directory.
+        facts: its recorded ``bytes`` and ``sha256``, which must both match.
+        remedy: the advice for a file that does not match them.
     """
     with _opened(path, limit, follow) as (handle, size):
         if facts is not None and size != facts.get("bytes"):
@@ -77,12 +77,12 @@ def read_bytes(
 
 
 def read_text(path: AnyPath, limit: int, *, follow: bool = True, errors: str = "strict") -> str:
-    """Returns the content of a file as text in UTF-8, without a byte-order mark."""
+    """Returns the content of a UTF-8 text file, without a byte-order mark."""
     content = read_bytes(path, limit, follow=follow)
     try:
         return content.decode("utf-8-sig", errors)
     except UnicodeDecodeError:
-        raise KymographError(f"{path} is not text in UTF-8") from None
+        raise KymographError(f"{path} is not UTF-8 text") from None
 
 
 def file_digest(path: AnyPath, limit: int, *, follow: bool = True) -> str:
@@ -96,38 +96,38 @@ def file_digest(path: AnyPath, limit: int, *, follow: bool = True) -> str:
 
 @contextlib.contextmanager
 def opened(path: AnyPath, limit: int, *, follow: bool = True) -> Iterator[IO[bytes]]:
-    """Opens a regular file of at most ``limit`` bytes, for formats that are read here and there, such as zip."""
+    """Opens a regular file of at most ``limit`` bytes, for formats that need random access, such as zip."""
     with _opened(path, limit, follow) as (handle, _), os.fdopen(handle, "rb", closefd=False) as file:
         yield file
 
 
 def is_file(path: AnyPath) -> bool:
-    """Says whether a regular file is there; one that nobody may ask about, or with an impossible name, is not."""
-    return os.path.isfile(path)  # unlike Path.is_file, it has no opinion on names that are too long
+    """Returns whether ``path`` is a regular file; False if it cannot be accessed or has an invalid name."""
+    return os.path.isfile(path)  # unlike Path.is_file, it does not raise for names that are too long
 
 
 def is_directory(path: AnyPath) -> bool:
-    """Says whether a directory is there; one that nobody may ask about, or with an impossible name, is not."""
+    """Returns whether ``path`` is a directory; False if it cannot be accessed or has an invalid name."""
     return os.path.isdir(path)
 
 
 def entries(directory: AnyPath) -> list[os.DirEntry[str]]:
-    """Returns what is in a directory, by name; raises OSError if nobody may look."""
-    with os.scandir(directory) as found:  # closed at once, also if what is done with an entry fails
+    """Returns the entries of a directory, sorted by name; raises OSError if it cannot be read."""
+    with os.scandir(directory) as found:  # closed at once, even if the caller fails on an entry
         return sorted(found, key=lambda entry: entry.name)
 
 
 def is_directory_entry(entry: os.DirEntry[str]) -> bool:
-    """Says whether an entry is, or leads to, a directory; links that lead in a circle do not."""
+    """Returns whether an entry is, or links to, a directory; circular links do not."""
     try:
-        return entry.is_dir()  # without a system call, for anything but a link
+        return entry.is_dir()  # needs a system call only for links
     except OSError:
         return False
 
 
 @contextlib.contextmanager
 def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
-    """Opens a file; yields its handle and its size."""
+    """Opens a file; yields its descriptor and its size."""
     try:
         # Plain system calls: a directory of ten thousand runs has forty thousand files.
         handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
@@ -146,7 +146,7 @@ def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]
             raise KymographError(f"{path} is {kind}, not a file; it was not read")
         if found.st_size > limit:
             raise KymographError(
-                f"{path} has {found.st_size:,} bytes, and such a file has at most {limit:,}; it was not read"
+                f"{path} has {found.st_size:,} bytes, more than the limit of {limit:,}; it was not read"
             )
         yield handle, found.st_size
     except OSError as error:

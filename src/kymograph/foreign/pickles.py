@@ -1,8 +1,8 @@
-"""Pickles without unpickling: the few operations that arrays and tensors need, carried out by a table of our own.
+"""Reads pickles without unpickling: an interpreter for the few operations that arrays and tensors need.
 
-Python's unpickler runs code, and one that is kept from that can still be made to ask for any amount of memory or time.
-Here no name in a file becomes a function: the caller says which names there are and what each makes of its arguments,
-every text and number comes from the file itself, and keys of dictionaries are texts or numbers.
+Python's unpickler runs code, and even a restricted one can be made to use any amount of memory or time. Here no name in
+a file becomes a function: the caller lists the allowed names and what each makes of its arguments, every string and
+number comes from the file itself, and dictionary keys are strings or integers.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ MAX_OPERATIONS = 1_000_000
 _MARK = object()
 
 Make = Callable[..., Any]
-"""Makes a value of the arguments with which a file calls a name."""
+"""Makes a value from the arguments with which a file calls a name."""
 
 
 class PickledName:
-    """A name that a file mentions; nothing but `Make` functions of the reader ever stands for it."""
+    """A name that a file refers to; it is only ever resolved to one of the reader's `Make` functions."""
 
     def __init__(self, module: str, name: str) -> None:
         self.key = (module, name)
 
 
 class Buildable(ABC):
-    """What a file may give a state to: `build` takes it."""
+    """A value whose state a file may set, through `build`."""
 
     @abstractmethod
     def build(self, state: Any) -> None:
-        """Takes the state; raises ValueError if it cannot be."""
+        """Sets the state; raises ValueError if it is invalid."""
 
 
 def read_pickle(content: bytes, makers: Mapping[tuple[str, str], Make], persistent: Make | None = None) -> Any:
@@ -39,14 +39,14 @@ def read_pickle(content: bytes, makers: Mapping[tuple[str, str], Make], persiste
 
     Args:
         content: the bytes of the pickle.
-        makers: what each name that may be called, by module and name, makes of its arguments.
-        persistent: what a persistent id stands for; default: there are none.
+        makers: the function for each name that may be called, by module and name.
+        persistent: the function that resolves persistent ids; default: none are allowed.
     """
     machine = _Machine(makers, persistent)
     try:
         for count, (operation, argument, _) in enumerate(pickletools.genops(content)):
             if count > MAX_OPERATIONS:
-                raise ValueError("it has more operations than any file of its kind")
+                raise ValueError("it has too many operations")
             if operation.name == "STOP":
                 return machine.result()
             machine.step(operation.name, argument)
@@ -56,7 +56,7 @@ def read_pickle(content: bytes, makers: Mapping[tuple[str, str], Make], persiste
 
 
 class _Machine:
-    """The stack and the memory of a pickle."""
+    """The stack and memo of a pickle."""
 
     def __init__(self, makers: Mapping[tuple[str, str], Make], persistent: Make | None) -> None:
         self.stack: list[Any] = []
@@ -64,7 +64,7 @@ class _Machine:
         self.makers, self.persistent = makers, persistent
 
     def result(self) -> Any:
-        """Returns the one value that is left."""
+        """Returns the one value left on the stack."""
         (value,) = self.stack
         return value
 
@@ -114,7 +114,7 @@ class _Machine:
         elif name == "BINPERSID" and self.persistent is not None:
             stack.append(self.persistent(*_of(stack.pop(), tuple)))
         else:
-            raise ValueError(f"the operation {name} is not for arrays")
+            raise ValueError(f"the operation {name} is not allowed")
 
     def _maker(self, called: PickledName) -> Make:
         try:
@@ -136,10 +136,10 @@ def _of(value: Any, kind: type) -> Any:
 
 
 def _pairs(items: list[Any]) -> dict[Any, Any]:
-    """Returns keys and values in turn as a dictionary; a key of another type could take for ever to hash."""
+    """Returns alternating keys and values as a dictionary; a key of another type could take forever to hash."""
     keys = items[::2]
     if len(items) % 2 or not all(isinstance(key, str | bytes | int) for key in keys):
-        raise ValueError("it has keys that are no texts and no numbers")
+        raise ValueError("it has keys that are neither strings nor integers")
     return dict(zip(keys, items[1::2], strict=True))
 
 

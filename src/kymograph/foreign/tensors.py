@@ -1,8 +1,8 @@
-"""The header of a safetensors file, checked to the last number, without torch.
+"""The header of a safetensors file, fully validated, without torch.
 
-The format is eight bytes that say how long the header is, the header as JSON, and the numbers of one tensor after those
-of another. A header says for each tensor its type, its shape and where its numbers are; a forged one can ask for any
-amount of memory, or for bytes of another tensor.
+A file consists of the header's length in eight bytes, the header as JSON, and the tensors' data one after the other.
+The header gives the dtype, shape and offsets of each tensor; a forged one can ask for any amount of memory, or for
+another tensor's bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2,
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """Where one tensor is: ``dtype`` as the format names it, its shape, and its bytes counted from the file's start."""
+    """One tensor: its ``dtype`` as the format names it, its shape, and its range of bytes in the file."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -32,11 +32,11 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """What the header of a safetensors file says, checked against the length of the file."""
+    """The header of a safetensors file, validated against the length of the file."""
 
     tensors: Mapping[str, TensorEntry]
     facts: Any
-    """What this package stored with the tensors; None if it is not a file of ours."""
+    """The metadata that this package stored with the tensors; None for files from elsewhere."""
 
 
 def tensor_header(content: bytes) -> TensorHeader:
@@ -44,7 +44,7 @@ def tensor_header(content: bytes) -> TensorHeader:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, _MAX_HEADER):
         raise ValueError("its header is cut off")
-    # Runs that differ in nothing but their seed have the same header.
+    # Cached, because runs that differ only in their seed have the same header.
     return _checked(content[8 : 8 + length], len(content))
 
 
@@ -52,10 +52,10 @@ def tensor_header(content: bytes) -> TensorHeader:
 def _checked(header: bytes, size: int) -> TensorHeader:
     value = parse_json(header)
     if not isinstance(value, dict):
-        raise ValueError("its header is no object")
+        raise ValueError("its header is not an object")
     metadata = value.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise ValueError("its metadata are no texts")
+        raise ValueError("its metadata are not strings")
     start = 8 + len(header)
     entries = {name: _entry(one, start) for name, one in value.items()}
     end = start
@@ -64,7 +64,7 @@ def _checked(header: bytes, size: int) -> TensorHeader:
             raise ValueError("its tensors overlap, or leave a gap")
         end = entry.last
     if end != size:
-        raise ValueError("it is cut off, or goes on after its last tensor")
+        raise ValueError("it is cut off, or continues after its last tensor")
     facts = parse_json(metadata["kymograph"].encode(), finite=False) if "kymograph" in metadata else None
     return TensorHeader(entries, facts)
 
@@ -74,9 +74,9 @@ def _entry(value: Any, start: int) -> TensorEntry:
         dtype, shape, (first, last) = value["dtype"], value["shape"], value["data_offsets"]
         numbers = [*shape, first, last]
         if not all(type(number) is int and 0 <= number < 2**48 for number in numbers):
-            raise ValueError("a tensor's shape or place is no number")
+            raise ValueError("a tensor's shape or offset is not a valid number")
         if math.prod(shape) * _BYTES[dtype] != last - first:
-            raise ValueError("a tensor's shape does not fit its numbers")
+            raise ValueError("a tensor's shape does not fit its data")
     except (KeyError, TypeError):
-        raise ValueError("a tensor lacks its type, shape or place") from None
+        raise ValueError("a tensor lacks its type, shape or offsets") from None
     return TensorEntry(dtype, tuple(shape), start + first, start + last)

@@ -1,4 +1,4 @@
-"""Giving up planned runs, in the open."""
+"""Giving up planned runs, with a logged reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def abandon_runs(
     arms: Sequence[str] = (),
     seeds: Sequence[int] = (),
 ) -> int:
-    """Writes into the log that planned runs are given up, and why; returns how many.
+    """Logs that planned runs are given up, and why; returns how many.
 
     Args:
         root: the directory of the runs.
@@ -35,5 +35,5 @@ def abandon_runs(
         and (not seeds or run.seed in seeds)
     ]
     if not chosen:
-        raise KymographError(f"no planned run in {root} is of this study, these arms and these seeds")
+        raise KymographError(f"no planned run in {root} matches this study, these arms and these seeds")
     return abandon(Path(root), chosen, reason)

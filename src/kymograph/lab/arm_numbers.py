@@ -1,4 +1,4 @@
-"""The numbers of a tuned study's arms in one table: chosen values, means with intervals, differences by seed."""
+"""The numbers of a tuned study's arms in one table: chosen values, means with intervals, paired differences."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EDGE = "A value in brackets is at the edge of its grid, so that a better one may
 
 
 def arm_numbers(study: Study, runs: Sequence[StoredRun]) -> str:
-    """Returns every arm's chosen value, headline numbers, differences to other arms by seed, and time, in Markdown.
+    """Returns a Markdown table of every arm's chosen value, headline numbers, paired differences and time.
 
     The differences are those that the study asks for (`Study.contrasts`), in its first headline number. The time is
-    that of a run, with everything that is measured on the way, next to others on the same machine.
+    that of one run, including all measurements, while other runs share the machine.
     """
     rules = study.tuning()
     settings = " and ".join(dict.fromkeys(rule.setting for rule in rules.values()))
@@ -47,7 +47,7 @@ def arm_numbers(study: Study, runs: Sequence[StoredRun]) -> str:
 
 
 def _sibling(arm: str, end: str, arms: Mapping[str, object]) -> str:
-    """Returns the arm of that end in the smallest group that has one; the arm itself has nothing to be compared with.
+    """Returns the arm called ``end`` in the smallest group around ``arm`` that has one; empty if that is ``arm``.
 
     >>> _sibling("mlp/kp/decay", "bp", {"mlp/bp": 0, "conv/bp": 0})
     'mlp/bp'

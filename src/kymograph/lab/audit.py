@@ -1,7 +1,7 @@
-"""What ``kymograph audit`` does: ask a trained network about scale, reference and depth, and say PASS or FAIL.
+"""Behind ``kymograph audit``: checks scale, reference and depth of a trained network, each PASS or FAIL.
 
-The ladder of last-k trainable blocks is trained by the study `audit` where it is missing, next to the audited run, so
-that a second audit costs nothing.
+Where it is missing, the ladder of last-k trainable blocks is trained by the study `audit` and stored next to the
+audited run, so that a second audit trains nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 IMAGES = 1024
 LADDER_OF = {"bp": "bp", "dfa": "dfa", "shallow": "bp", "frozen": "bp"}
-"""The rule whose ladder a network is compared with, by its own: one that trains the same blocks in the same way."""
+"""The rule whose ladder a network is compared with, by the network's rule: one that trains blocks in the same way."""
 THREE = ("scale stability", "reference validity", "depth utility")
 
 
@@ -50,7 +50,7 @@ class Audited:
         return False if False in words else None if None in words else True
 
     def table(self) -> str:
-        """Returns the answers for people, one question a paragraph."""
+        """Returns the answers as text, a paragraph per question."""
         lines = []
         for answer in self.answers:
             lines.append(f"{answer.word:<11} {answer.question}: {answer.found}")
@@ -82,12 +82,12 @@ def audit(
     Args:
         path: the network.
         data: test images; default: those it was trained on, cifar10 for a ``.pt``.
-        images: how many test images the questions of scale and reference look at.
+        images: how many test images are used for the questions of scale and reference.
         ladder: whether the frozen baseline and the ladder may be trained where they are missing.
         ladder_out: where these runs are kept; default: next to the audited run.
-        seed: seed of the random moves.
+        seed: the seed of the random perturbations and steps.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
+        data_dir: the directory of CIFAR-10; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress while the ladder trains.
     """
     from kymograph.analysis import audit as questions
@@ -153,7 +153,7 @@ def audit_command(path: str, options: dict[str, Any], output: str | None) -> tup
 def _ladder(
     trained: Trained, tests: tuple[Tensor, Tensor], options: SweepOptions
 ) -> tuple[Tensor | None, dict[int, float]]:
-    """Trains what is missing of the ladder; returns what the frozen baseline gets right, and every rung's accuracy."""
+    """Trains missing rungs; returns which images the frozen baseline gets right, and each rung's accuracy."""
     from kymograph.analysis.flow import correct_images
     from kymograph.lab.trained_networks import load
 
@@ -189,7 +189,7 @@ def _ladder(
 
 
 def _unknown_rule(trained: Trained) -> str:
-    """Says why a network cannot be compared with a ladder or asked for its credit; empty if it can."""
+    """Returns why a network's ladder and credit cannot be computed; empty if they can."""
     if trained.config is None or trained.config.rule in LADDER_OF:
         return ""
     known = ", ".join(LADDER_OF)
@@ -197,19 +197,19 @@ def _unknown_rule(trained: Trained) -> str:
 
 
 def _run_of(path: Path) -> StoredRun | None:
-    """Returns the stored run that the network belongs to, if it is one."""
+    """Returns the stored run that the network belongs to, if there is one."""
     directory = path if path.is_dir() else path.parent
     return StoredRun(directory) if (directory / STATUS).exists() else None
 
 
 def _beside(path: Path) -> Path:
-    """Returns the directory of runs in which the audited run lies; for a lone file, the file's own directory."""
+    """Returns the directory of runs that holds the audited run; for a lone file, the file's own directory."""
     directory = real_path(path if path.is_dir() else path.parent)
     return directory.parent.parent if (directory / STATUS).exists() else directory
 
 
 def _rows(run: StoredRun) -> list[dict[str, Any]]:
-    """Returns what the alarms need of every measured epoch."""
+    """Returns the numbers that the alarms need, a row per measured epoch."""
     norms, gradients = run.series["stream_norm"], run.series["stream_grad"]
     errors = run.series.get("error_norm")
     rows = []

@@ -1,8 +1,7 @@
 """A directory of runs as one file: runs, claims, log, the users' code behind them and a report, each with its hash.
 
-The file is a zip archive with a manifest, and it ends with the SHA-256 of everything before: no byte of it, not even
-one that readers of zip archives ignore, can change without a trace. Reading one trusts no name in it and runs nothing
-from it.
+The file is a zip archive with a manifest, and it ends with the SHA-256 of everything before: no byte, not even one that
+zip readers ignore, can change unnoticed. Reading a bundle trusts no name in it and executes nothing from it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from kymograph.sweep.code_reference import CodeReference
 
 MANIFEST, RUNS, REPORT = "manifest.json", "runs", "report.html"
 _NOT_PACKED = ("figures", REPORT)
-"""What can be made again from the runs; the bundle has a report of its own."""
+"""Derived from the runs, so not packed; the bundle has its own report."""
 _MOST_FILES, _MOST_BYTES, _MOST_MANIFEST = 1_000_000, 64 * 2**30, 2**28
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same runs give the same bytes
 _CHUNK = 2**20
@@ -48,7 +47,7 @@ class Unpacked:
 
     runs: Path
     code: Mapping[str, PackedCode]
-    """Where the code of its studies is, by the study's name: user-defined ones, and those with users' parts."""
+    """Where the code of its studies is, by name: user-defined ones, and those with users' parts."""
     problems: tuple[str, ...]
     """Files that are missing, were added, or do not match their hash, and code that did not make the runs."""
     digest: str
@@ -68,9 +67,9 @@ class _Source:
 def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeReference] | None = None) -> str:
     """Packs a directory of runs into ``output``; returns the SHA-256 of the manifest, which covers everything.
 
-    ``codes`` says where the code of user-defined studies is, by name; it goes into the bundle with the local modules
-    that it imports, and so do the users' parts that the runs were made with. Raises if a file cannot be packed, or if
-    the code is not what made the runs; code that is not here is left out, with a note.
+    ``codes`` says where the code of user-defined studies is, by name. It is packed with the local modules that it
+    imports, and so are the users' parts that the runs were made with. Raises if a file cannot be packed, or if the code
+    is not what made the runs. Code that is not here is left out, with a note.
     """
     directory, target = Path(root), Path(output)
     if not is_directory(directory):
@@ -97,9 +96,9 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
 
 
 def _listing(root: Path, output: Path) -> dict[str, _Source]:
-    """Returns what belongs to a directory of runs, by name: no hidden file, no unfinished run, nothing derived.
+    """Returns the files of a directory of runs, by name, without hidden files, unfinished runs and derived files.
 
-    A link would be missing on another machine, so that one is an error.
+    A link is an error, because its target would be missing on another machine.
     """
     found = {}
     skipped = real_path(output)
@@ -109,7 +108,7 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
         for name in (*names, *sorted(files)):
             path = place / name
             if path.is_symlink() and not _hidden(name):
-                raise KymographError(f"{path} is a link; put what it points to in its place, and bundle again")
+                raise KymographError(f"{path} is a link; replace it with its target, and bundle again")
             derived = (place == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
             if name in names or _hidden(name) or derived:
                 continue
@@ -151,7 +150,7 @@ def _source(path: Path) -> _Source:
 def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
     """Returns the report of the runs; its time stamp is the log's, so that the same runs give the same bytes."""
     from kymograph.lab.judge import judge
-    from kymograph.report.page import build_page  # draws, which whoever verifies a bundle need not load
+    from kymograph.report.page import build_page  # loads plotting code, which verifying does not need
 
     verdicts = judge(archive, studies=studies.values())
     times = [entry.time for entry in archive.log.entries.values()]
@@ -167,7 +166,7 @@ def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
 
 @contextlib.contextmanager
 def _written(target: Path) -> Iterator[IO[bytes]]:
-    """Opens a file that takes its place when it is whole; what goes wrong with it is one sentence."""
+    """Opens a temporary file that becomes ``target`` when it is complete; system errors become one sentence."""
     make_directory(target.parent)
     sweep_once(target.parent)
     temporary = temporary_name(target.parent, target.name[:100], "bundle")
@@ -207,7 +206,7 @@ def _pack(file: IO[bytes], files: Mapping[str, _Source], facts: Mapping[str, Any
 
 
 def _content(source: _Source) -> Iterator[bytes]:
-    """Yields a file's content piece by piece; raises if there is more or less of it than when packing began."""
+    """Yields a file's content in chunks; raises if its size has changed since packing began."""
     size = 0
     try:
         with opened(source.path, _MOST_BYTES, follow=False) as file:
@@ -223,7 +222,7 @@ def _content(source: _Source) -> Iterator[bytes]:
 
 
 def _hash_before_seal(file: IO[bytes]) -> bytes:
-    """Returns the SHA-256, in hex digits, of all of a file but its last 64 bytes, and leaves it at these."""
+    """Returns the SHA-256, in hex digits, of a file without its last 64 bytes, at which it leaves the position."""
     left = file.seek(0, os.SEEK_END) - _DIGITS
     file.seek(0)
     total = hashlib.sha256()
@@ -247,7 +246,7 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
             except OSError as error:  # no permission, or no space left in the temporary directory
                 raise KymographError(f"cannot unpack {path}: {error.strerror or error}") from None
             except Exception:  # a hostile archive can fail in any way
-                raise KymographError(f"{path} is cut off, was changed, or is not a bundle of kymograph") from None
+                raise KymographError(f"{path} is cut off, was changed, or is not a bundle of runs") from None
             yield bundle
         finally:
             withdraw(directory)
@@ -260,7 +259,7 @@ def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
         members = bundle.infolist()
         if len(members) > _MOST_FILES or sum(info.file_size for info in members) > _MOST_BYTES:
             raise KymographError(f"{path} is larger than any bundle that kymograph writes; it was not unpacked")
-        sealed = _hash_before_seal(file) == file.read()  # of an archive at least: gigabytes of nothing take long too
+        sealed = _hash_before_seal(file) == file.read()  # after the checks: hashing gigabytes takes long
         if bundle.getinfo(MANIFEST).file_size > _MOST_MANIFEST:
             raise KymographError(f"the manifest of {path} is larger than any that kymograph writes; it was not read")
         content = bundle.read(MANIFEST)
@@ -279,7 +278,7 @@ def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
 def _unpack(bundle: zipfile.ZipFile, hashes: Mapping[str, str], directory: Path) -> list[str]:
     """Writes the files that the manifest lists and that match it; returns what does not match."""
     names = Counter(bundle.namelist())
-    problems = [f"{name} is there {count} times" for name, count in names.items() if count > 1]
+    problems = [f"{name} occurs {count} times" for name, count in names.items() if count > 1]
     problems += [f"{name} is not in the manifest" for name in names if name not in hashes and name != MANIFEST]
     for name, expected in hashes.items():
         parts = PurePosixPath(name).parts
@@ -293,7 +292,7 @@ def _unpack(bundle: zipfile.ZipFile, hashes: Mapping[str, str], directory: Path)
             whole = _extract(bundle, name, target) == expected
         except OSError:
             raise
-        except Exception:  # not there, or damaged in one of many ways
+        except Exception:  # missing, or damaged in one of many ways
             problems.append(f"{name} is missing or damaged")
             target.unlink(missing_ok=True)
             continue

@@ -35,12 +35,12 @@ def calibrate_checkpoint(
     Args:
         checkpoint: a run's directory, its checkpoint, or a ``.pt`` file of the calibration script.
         images: how many test images; all of them if there are fewer.
-        draws: draws of every null.
+        draws: draws from each null.
         nulls: names of nulls; default: all. `kymograph.analysis.nulls.REFERENCE` is always among them.
         seed: seed of the nulls.
         data: test images; default: those the network was trained on, cifar10 for a ``.pt`` file.
-        data_dir: where a data set that is not embedded lies; default: where the environment says.
-        device: what measures: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        data_dir: the directory of a data set that is not embedded; default: the variable KYMOGRAPH_DATA.
+        device: the device to measure on: ``auto``, ``cpu``, ``cuda`` or ``mps``.
     """
     chosen = choose_device(device)
     trained = load(checkpoint, data_dir=data_dir, device=chosen)

@@ -19,7 +19,7 @@ HEADER = (
 
 
 def table(found: CreditCalibration) -> str:
-    """Returns the table: training B against fresh B, by point, over all and over the deep ones, with p and z."""
+    """Returns the table: training B against fresh B, by point, over all and over the deep points, with p and z."""
     rows = [HEADER, *(_row(layer) for layer in (*found.layers, over_all_points(found), found.deep))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -70,7 +70,7 @@ def fresh_at_deep_points(found: CreditCalibration) -> tuple[float, float]:
 
 
 def interpretation(found: CreditCalibration) -> str:
-    """Returns what the deep mean says, in a sentence."""
+    """Returns a sentence on what the deep mean shows."""
     deep = found.deep
     if math.isnan(deep.observed) or deep.below_floor > found.images * (len(found.layers) - 1) / 2:
         return "Nothing can be said about the deep layers: most of their gradients have no direction."

@@ -1,4 +1,4 @@
-"""What to tell a user about a study's claims around a sweep: too few seeds, changed claims, numbers that no run has."""
+"""Notes about a study's claims before and after a sweep: too few seeds, changed claims, numbers that no run has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kymograph.wording import counted
 
 
 def planning_note(study: Study, arms: Collection[str], seeds: int, grid: Grid | None = None) -> str | None:
-    """Returns why so many seeds cannot decide the study's claims about these arms, if they cannot."""
+    """Returns why this many seeds cannot decide the study's claims about these arms; None if they can."""
     claims = claims_on_grid(study.claims(), grid or {})
     ready = [claim for claim in claims if {quantity.arm for quantity in quantities(claim)} <= set(arms)]
     if not ready:
@@ -40,7 +40,7 @@ def planning_note(study: Study, arms: Collection[str], seeds: int, grid: Grid | 
 
 
 def changed_claims(root: Path, study: Study, grid: Grid | None = None) -> str | None:
-    """Returns which claims of a study's code were changed or added since its claims were registered, in words."""
+    """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
     known = registrations(Log.read(root), study.name)
     registered = {name: statement(content) for one in known for name, content in one.claims.items()}
     if not registered:
@@ -54,14 +54,14 @@ def changed_claims(root: Path, study: Study, grid: Grid | None = None) -> str | 
         return None
     named = f"{new[0]!r}" + (f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else "")
     return (
-        f"{named} {'are' if len(new) > 1 else 'is'} not what {study.name} has registered in {root}, and that stays: "
-        "`kymograph judge` with --study and the study's file shows both, what is new as post hoc; in another --out it "
-        "would be registered"
+        f"{named} {'are' if len(new) > 1 else 'is'} not what {study.name} has registered in {root}, which stays "
+        "binding: `kymograph judge` with --study and the study's file judges both versions, the new one as post hoc; "
+        "use another --out to register it"
     )
 
 
 def numbers_that_no_run_has(claims: Iterable[Claim], runs: Collection[StoredRun]) -> list[str]:
-    """Returns a sentence for every number that a claim is about and no run of the claim's arm has."""
+    """Returns a sentence for every number that a claim is about but no run of its arm has."""
     found: dict[str, str] = {}
     for claim in claims:
         for quantity in quantities(claim):

@@ -26,10 +26,9 @@ Draw = Callable[[Store], "Figure"]
 
 
 def common_figures(store: Store, declaration: Declaration, studies: Sequence[Study] = ()) -> dict[str, Draw]:
-    """Returns what draws each common figure of one study's runs, by name.
+    """Returns the functions that draw the common figures of one study's runs, by name.
 
-    A kind that is drawn of series is ``STUDY-KIND`` for the first series, and ``STUDY-KIND-SERIES`` for each further
-    one.
+    A figure of a series is called ``STUDY-KIND`` for the first series, and ``STUDY-KIND-SERIES`` for each further one.
     """
     owner = tuned_study(declaration.name)
     if owner is not None:
@@ -50,7 +49,7 @@ def common_figures(store: Store, declaration: Declaration, studies: Sequence[Stu
 
 
 def _tuning_figures(store: Store, owner: str, declaration: Declaration) -> dict[str, Draw]:
-    """Returns the figures of tuning runs, called after the study that they tune."""
+    """Returns the figures of tuning runs, named after the study that is tuned."""
     rules = declaration_of(owner, store.declarations).tuned
     kinds = [kind for kind, part in FIGURES.parts().items() if part.facts.get("of") == "tuning"]
     return {f"{owner}-{kind}": functools.partial(_draw_tuning, kind, declaration, rules) for kind in kinds}
@@ -62,7 +61,7 @@ def claim_figure_names(study: str) -> list[str]:
 
 
 def claim_figures(store: Store, study: str) -> list[str]:
-    """Returns the names of those that these runs call for: none without claims, no grid without several settings."""
+    """Returns the claim figures that fit these runs: none without claims, no grid unless settings vary."""
     if store.root is None or not registered_contents(log_of(store.root), store.root, study):
         return []
     settings: dict[str, set[str]] = {}
@@ -78,7 +77,7 @@ def claim_figures(store: Store, study: str) -> list[str]:
 
 
 def verdicts_on(store: Store, study: str, studies: Sequence[Study] = ()) -> Sequence[Verdict]:
-    """Returns the verdicts on a study's claims: those of ``judge`` if all its runs are here, else of those chosen."""
+    """Returns the verdicts on a study's claims: on the whole directory if all its runs are here, else on the store."""
     if store.root is not None:
         archive = read_archive(store.root, study)
         if {run.id for run in archive.store.current()} <= {run.id for run in store}:
@@ -87,7 +86,7 @@ def verdicts_on(store: Store, study: str, studies: Sequence[Study] = ()) -> Sequ
 
 
 def _along_depth(store: Store, declaration: Declaration) -> list[str]:
-    """Returns the series that have a value per site, as the study declares them or as the first run of each arm has."""
+    """Returns the series that have a value per site, as the study declares them or as each arm's first run has them."""
     if declaration.series:
         return [one.series for one in declaration.series if "kymograph" in one.forms]
     firsts = {run.arm: run for run in reversed(store.finished.runs)}

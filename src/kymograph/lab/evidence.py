@@ -1,4 +1,4 @@
-"""The runs that verdicts rest on, gathered from a directory or from a store that somebody chose."""
+"""The runs that verdicts rest on, gathered from a directory or taken from a store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kymograph.studies.loading import declaration_of
 
 @dataclass(frozen=True)
 class JudgedRuns:
-    """The runs that verdicts rest on: of a whole directory, or of a store that somebody chose."""
+    """The runs that verdicts rest on: of a whole directory, or of a store."""
 
     root: Path | None
     finished: Sequence[StoredRun]
@@ -33,15 +33,15 @@ class JudgedRuns:
     log: Log
     whole: bool
     only: str | None = None
-    """The one study that is looked at; None: all."""
+    """The only study to judge; None: all."""
     unfiltered: bool = True
     """Whether no run was left out by its settings or id."""
     unreadable: Sequence[str] = ()
-    """Directories that may hold runs and could not be read, in words."""
+    """Directories that may hold runs but could not be read, in words."""
 
     @property
     def studies(self) -> list[str]:
-        """The studies that are judged; those that were only planned too, if the whole directory is."""
+        """The studies to judge; for a whole directory, also those that were only planned."""
         runs: Iterator[StoredRun | Damaged | RunSpec] = iter((*self.finished, *self.invalid))
         named = [run.study for run in runs]
         if self.whole:
@@ -62,7 +62,7 @@ class JudgedRuns:
 
 
 def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
-    """Returns the runs of a directory, which is read to its last byte, or those of a store as it was chosen."""
+    """Returns the runs of a directory, which is read in full, or those of a store as they are."""
     if isinstance(runs, Store):
         planned = read_plan(runs.root) if runs.root is not None else []
         history = Log() if runs.root is None else Log.read(runs.root)
@@ -84,7 +84,7 @@ def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
 
 
 def in_order(evidence: JudgedRuns) -> list[Declaration]:
-    """Returns what the studies declare, in the order that they declare."""
+    """Returns the studies' declarations, in their declared order."""
     declarations = [declaration_of(name, evidence.declarations) for name in evidence.studies]
     return sorted(declarations, key=lambda one: (one.order, one.name))
 

@@ -39,7 +39,7 @@ def failure_text(failures: Sequence[RunOutcome], store: Store, out: str | Path, 
             trace = None if run is None else run.traceback
             before = shown.setdefault(trace or "", name)
             if trace is None:
-                lines.append("    no traceback: its process ended without a word")
+                lines.append("    no traceback: its process ended without reporting one")
             elif before != name:
                 lines.append(f"    the traceback is that of {before}")
             else:

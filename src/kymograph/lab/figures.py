@@ -35,7 +35,7 @@ def figure(
         style: ``notebook``, ``paper`` or ``slides``; default: notebook, or paper if a venue is given.
         venue: where a paper will appear, e.g. ``icml2024``: the figure gets its width and font sizes.
         studies: user-defined studies whose own figures can be drawn; the others have the common ones.
-        spread: what bands over seeds show, ``interval`` or ``sd``, for figures that leave the choice.
+        spread: what bands over seeds show, ``interval`` or ``sd``, for figures that offer the choice.
     """
     from kymograph.figures.looks import choose_look, drawing_in
 
@@ -53,13 +53,13 @@ def figure(
     runs = store.select(study)
     current = runs.current()
     with drawing_in(look):
-        return draw(current if current.runs else runs, **options)  # whoever chose superseded runs gets them drawn
+        return draw(current if current.runs else runs, **options)  # if all are superseded, they were asked for
 
 
 def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
-    """Returns the figures that the stored studies are drawn in: their own, or the common ones where they have none.
+    """Returns the default figures of the stored studies: their own, or the common ones where they have none.
 
-    Those that show verdicts are drawn of every study with claims.
+    Figures of verdicts are included for every study with claims.
     """
     names = []
     for study, (own, common) in _draws(store, list(studies)).items():
@@ -70,7 +70,7 @@ def figure_names(store: Store, studies: Iterable[Study] = ()) -> list[str]:
 
 
 def list_figures() -> list[tuple[str, str, str]]:
-    """Returns study, name and a line about every figure of the registered studies, and those that any study has."""
+    """Returns study, name and a line about each figure of the registered studies, and of those that any study has."""
     own = [(study.name, name, about(draw)) for study in list_studies() for name, draw in study.figures().items()]
     return own + [("any study", f"STUDY-{name}", part.about) for name, part in FIGURES.parts().items()]
 

@@ -1,4 +1,4 @@
-"""One line of what `verify` found."""
+"""One finding of `verify`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Finding:
     holds: bool
     detail: str = ""
     note: bool = False
-    """Whether it is nothing wrong, but something that verdicts show and a reader should know."""
+    """Whether it is no error, but a fact that verdicts show and a reader should know."""
 
     def __str__(self) -> str:
         word = "note" if self.note else "ok" if self.holds else "WRONG"

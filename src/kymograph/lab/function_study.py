@@ -113,24 +113,24 @@ def study(
     tune: Tuned | Mapping[str, Tuned] | None = None,
     threads: int | None = 1,
 ) -> Callable[[Body], FunctionStudy]:
-    """Makes a study of a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers.
+    """Turns a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers into a study.
 
     Args:
         question: what the study asks.
-        arms: the conditions, each a name and the settings that make it; a setting that some arm sets has its default in
-            the others, and no user can change it.
+        arms: the conditions, each a name with its settings; a setting that some arm sets has its default in the others,
+            and the user cannot override it.
         claims: what is predicted; `Claim.compare` states one in a line.
-        headlines: summary numbers that sum a run up, with what to call them; default: all that a claim is about.
-        name: the study's; default: the function's, without a final ``_study``.
+        headlines: the summary numbers to show in tables, with their labels; default: all that a claim is about.
+        name: the study's name; default: the function's, without a final ``_study``.
         version: raise it when the numbers change for a reason that the code does not show.
         series: which series a report shows, and how; default: all of them.
-        time: what the series run over.
+        time: the label of the time axis.
         about: a line about each arm.
         default_arms: those that run if none are named; default: all.
         tune: how a setting of the arms is chosen on separate seeds before they are evaluated: one rule for all arms, or
             rules by the arms' names or patterns.
-        threads: how many torch threads a run may use; with one, runs have the same bits on every engine, and several of
-            them share a machine best; None: all, for a large network that has the machine to itself.
+        threads: how many torch threads a run may use. With one, runs have the same bits on every engine and share a
+            machine best; None: all, for a large network that has the machine to itself.
     """
 
     def decorate(function: Body) -> FunctionStudy:
@@ -160,13 +160,13 @@ def study(
         }
         result: FunctionStudy = type(function.__name__, (FunctionStudy,), facts)()
         check_study(result, f"the study {chosen!r}")
-        result.tuning()  # a rule that makes no sense is refused here, not at the first run
+        result.tuning()  # an invalid rule is refused here, not at the first run
         known = {arm.name for arm in made}
         for claim in stated:
             for side in claim.sides:
                 if side.arm not in known:
                     raise KymographError(
-                        f"the claim {claim.name!r} is about the arm {side.arm!r}, which {chosen} lacks"
+                        f"the claim {claim.name!r} is about the arm {side.arm!r}, which {chosen} does not have"
                     )
         return result
 
@@ -174,7 +174,7 @@ def study(
 
 
 def summary_of(returned: Any, what: str) -> dict[str, Any]:
-    """Returns what a function returned as a run's summary; one sentence if it is none."""
+    """Returns a function's return value as a run's summary; raises if it is not a dictionary of numbers."""
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
@@ -210,7 +210,7 @@ def _config_type(function: Body, study: str) -> type:
     fields = []
     for parameter in parameters[1:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            raise KymographError(f"{study}: {parameter.name} must come after a *, because settings go by name")
+            raise KymographError(f"{study}: {parameter.name} must come after a *, because settings are passed by name")
         if taken := reserved_names().get(parameter.name):
             raise KymographError(f"{study}: a setting cannot be called {parameter.name!r}, which is {taken}; rename it")
         if parameter.default is inspect.Parameter.empty:

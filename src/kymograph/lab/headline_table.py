@@ -14,7 +14,7 @@ from kymograph.wording import line_width
 def headline_table(study: Study, store: Store) -> str:
     """Returns the study's headline numbers as text: a row per arm, mean over seeds and its 95 % interval.
 
-    Where that is wider than the terminal, each arm has a line per number instead.
+    If that is wider than the terminal, each arm has a line per number instead.
     """
     header = ["arm", "n", *study.headlines.values()]
     rows = []
@@ -34,7 +34,7 @@ def headline_table(study: Study, store: Store) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns lines whose cells stand below each other."""
+    """Returns the rows as lines of aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

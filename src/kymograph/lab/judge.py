@@ -43,14 +43,14 @@ def judge(
     """Judges the claims of every study that has runs in a store or directory; needs no torch.
 
     Args:
-        runs: a store, or the directory of the runs. A directory is judged whole: what was planned and is missing, or
-            was changed since it was written, makes a claim INVALID. A store is judged as it was chosen, and a verdict
-            names the planned seeds that it lacks.
+        runs: a store, or the directory of the runs. A directory is judged whole: a planned run that is missing, or a
+            record that was changed, makes a claim INVALID. A store is judged as it is, and a verdict names the planned
+            seeds that it lacks.
         claims: claims of your own, or a TOML or Python file of them; default: those of the studies.
         where: only runs with these settings, e.g. ``{"epochs": 60}``; a study without such a setting is judged whole.
         only: only runs with these ids.
-        studies: user-defined studies whose code may speak for their stored runs; without it the claims that were
-            registered with the runs are judged.
+        studies: user-defined studies, whose code states their claims; without it the claims that were registered with
+            the runs are judged.
     """
     evidence = gather(runs)
     if not (evidence.finished or evidence.planned or evidence.invalid):
@@ -73,7 +73,7 @@ def judge(
         if own is not None:
             mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
         ready = [claim for claim in (*mine, *old) if asked(claim, world)]
-        # Claims whose arms were never run count too: whoever registers many and runs the arms of one has chosen it.
+        # Claims whose arms were never run count too: registering many claims and running one claim's arms is selection.
         judged = {(registration.key(claim), logged.statement(claim.content)) for claim in ready}
         unjudged = logged.family(known) - judged
         never_run = {(registration.key(claim), logged.statement(claim.content)) for claim in (*mine, *old)} & unjudged
@@ -111,7 +111,7 @@ def _grid(study: str, known: Sequence[Registration], evidence: JudgedRuns) -> Gr
 
 
 def _narrowing(where: Mapping[str, Any], world: World) -> str:
-    """Returns how the study's runs were chosen by their settings, in words; empty if it has none of the settings."""
+    """Returns which settings the study's runs were narrowed to, in words; empty if it has none of them."""
     known = {name for run in world.runs for name in run.config} | {
         name for run in world.planned for name in run.settings
     }
@@ -129,19 +129,19 @@ def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdi
 
 
 def _code_changed(study: Study | None, declaration: Declaration) -> str:
-    """Returns how a study that the user named differs from the code that made the runs, in words; empty if not."""
+    """Returns in words how a study that the user named differs from the code behind the runs; empty if it does not."""
     if study is None or not declaration.stored or study.source == declaration.source:
         return ""
     return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
 
 
 def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: JudgedRuns) -> str:
-    """Returns how a claim stands to its registration, and whether the look at it is interim."""
+    """Returns in words whether a claim is registered or post hoc, and which look at its seeds this is."""
     selected = [world.selected(quantity) for quantity in quantities(claim)]
     ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
     mine = [run for run in evidence.finished if run.id in ids]
     tuned = [world.tuned[quantity.arm] for quantity in quantities(claim) if quantity.arm in world.tuned]
-    mine += {run.id: run for one in tuned for run in one.runs}.values()  # what is chosen by comes after the claim, too
+    mine += {run.id: run for one in tuned for run in one.runs}.values()  # tuning runs must come after the claim, too
     words = logged.standing(claim, mine, known, evidence.history)
     departure = next((one.departure for one in selected if one.departure), "")
     if departure and not words.startswith((registration.POST_HOC, logged.NOT_LOGGED)):
@@ -152,8 +152,8 @@ def _standing(claim: Claim, world: World, known: Sequence[Registration], evidenc
         words = f"{registration.POST_HOC}: {len({run.id for run in lost})} planned runs were abandoned ({reason})"
     anew = [run for run in mine if run.id in evidence.history.replaced]
     if anew:
-        words = f"{registration.POST_HOC}: {len(anew)} runs were recorded anew"
-    # A seed is there once every arm of the claim has it.
+        words = f"{registration.POST_HOC}: {len(anew)} runs were recorded again"
+    # A seed counts once every arm of the claim has it.
     there = [{run.seed for run in one.runs} for one in selected]
     return words + _look(world, set.intersection(*there) if there else set())
 
@@ -181,7 +181,7 @@ def _changed_records(study: str, evidence: JudgedRuns, known: Sequence[Registrat
         return found
     declared = logged_declarations(history, study)
     if declared and declaration_digest(evidence.root / slug(study)) not in declared:
-        found.append(f"what {study} declares was changed since it was logged")
+        found.append(f"the declaration of {study} was changed since it was logged")
     return found
 
 
@@ -209,7 +209,7 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
     code = current_code(specs, evidence.declarations).get(name)
     superseded: dict[str, list[str]] = {}
     if code is not None:
-        # Those that were deleted since count as well: the log has them.
+        # Runs that were deleted count as well: the log has them.
         for spec in ({run.id: run.spec for run in finished} | evidence.history.planned).values():
             if spec.study == name and spec.id not in given_up and not code.made(spec):
                 superseded.setdefault(spec.arm, []).append(code_text(spec))

@@ -16,7 +16,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
 
 DIRECTIONS = ("less", "greater")
-"""What can be asked of a last value without a margin; other directions are stated in a file of claims."""
+"""What can be claimed of a last value without a margin; other directions need a file of claims."""
 
 
 def judge_csv(
@@ -32,20 +32,20 @@ def judge_csv(
         second: the arm that it is compared with.
         claims: a TOML or Python file of claims about the two arms.
         direction: without claims, whether the last value is claimed to be ``less`` or ``greater`` in the first arm: one
-            word for every series, or ``["loss=less", "accuracy=greater"]``. Nobody registered such a claim, so its
+            word for every series, or ``["loss=less", "accuracy=greater"]``. Such a claim is not registered, so its
             verdict is marked post hoc.
     """
     words = [direction] if isinstance(direction, str) else list(direction)
     if claims is None and not words:
         raise KymographError(
-            "whether a lower or a higher value is claimed must be said before the files are read: "
+            "state whether a lower or a higher value is claimed, before the files are read: "
             "--direction less, --direction greater, or one for each series, e.g. --direction loss=less accuracy=greater"
         )
     if claims is not None and words:
-        raise KymographError("the claims of a file have directions of their own; drop --direction or --claims")
+        raise KymographError("the claims in a file have their own directions; drop --direction or --claims")
     arms = [read_csv_arm(first), read_csv_arm(second)]
     if arms[0][0].arm == arms[1][0].arm:
-        raise KymographError(f"both directories are called {arms[0][0].arm!r}, and that is the arms' name; rename one")
+        raise KymographError(f"both directories are called {arms[0][0].arm!r}, which names the arms; rename one")
     world = World([run for arm in arms for run in arm])
     asked_for = read_claims(claims) if claims is not None else _last_values(arms, words)
     ready = [claim for claim in asked_for if asked(claim, world)]
@@ -55,7 +55,7 @@ def judge_csv(
 
 
 def directions_by_series(words: Sequence[str], series: Sequence[str]) -> dict[str, str]:
-    """Returns the direction that is claimed of each series.
+    """Returns the direction that is claimed for each series.
 
     >>> directions_by_series(["less"], ["error", "loss"])
     {'error': 'less', 'loss': 'less'}
@@ -68,7 +68,7 @@ def directions_by_series(words: Sequence[str], series: Sequence[str]) -> dict[st
         if direction not in DIRECTIONS:
             raise KymographError(f"--direction takes less or greater, or SERIES=less, not {word!r}")
         if not equals and len(words) > 1:
-            raise KymographError(f"--direction {word} is about every series; name one series with each direction")
+            raise KymographError(f"--direction {word} applies to every series; name one series with each direction")
         if equals and name not in series:
             raise KymographError(f"the two directories share no series {name!r}{did_you_mean(name, series)}")
         found |= dict.fromkeys([name] if equals else series, direction)
@@ -80,7 +80,7 @@ def _last_values(arms: Sequence[Sequence[ImportedRun]], words: Sequence[str]) ->
     names = [{name for run in arm for name in run.series} for arm in arms]
     shared = sorted(names[0] & names[1])
     if not shared:
-        raise KymographError("the two directories have no CSV file of one name; name the files after the series")
+        raise KymographError("the two directories share no CSV file name; name the files after the series")
     one, other = arms[0][0].arm, arms[1][0].arm
     return [
         Claim(

@@ -14,7 +14,7 @@ from kymograph.studies.loading import STUDIES, load_study
 
 
 def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
-    """Returns the claims of a TOML or Python file or of a study, and the study if it is one that is named."""
+    """Returns the claims of a TOML or Python file or of a study, and the study itself if one is named."""
     path = Path(name)
     if name in STUDIES.parts() or ":" in name or (path.suffix == ".py" and is_file(path) and not _lists_claims(path)):
         study = load_study(name)
@@ -25,7 +25,7 @@ def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
 
 
 def _lists_claims(path: Path) -> bool:
-    """Says whether a Python file assigns ``CLAIMS``, without running it; one that cannot be parsed may."""
+    """Returns whether a Python file assigns ``CLAIMS``, without running it; True if it cannot be parsed."""
     try:
         tree = ast.parse(read_bytes(path, MAX_SOURCE))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -28,7 +28,7 @@ class NewStudy:
 def new_study(name: str, directory: str | Path = ".") -> NewStudy:
     """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py`` into ``directory``.
 
-    Nothing that exists is overwritten; what was cut off between the two files is finished.
+    Existing files are not overwritten; a call that was interrupted between the two files can be repeated.
     """
     _check_name(name)
     place = Path(directory)
@@ -51,22 +51,22 @@ def new_study(name: str, directory: str | Path = ".") -> NewStudy:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    """Says whether a file is what an earlier try wrote."""
+    """Returns whether a file is what an earlier attempt wrote."""
     return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _check_name(name: str) -> None:
-    """Raises unless the name can be that of a Python module, and is no study's already."""
+    """Raises unless the name is valid for a Python module and not taken by a study."""
     plain = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name).strip("_").lower()
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
         hint = f"; try {plain}" if plain.isidentifier() and plain.isascii() and not keyword.iskeyword(plain) else ""
-        raise KymographError(f"{name!r} cannot be the name of a Python file: letters, digits and underscores{hint}")
+        raise KymographError(f"{name!r} cannot be the name of a Python file: use letters, digits and underscores{hint}")
     if name.removesuffix("_study") in STUDIES.names():
-        raise KymographError(f"there is a study called {name.removesuffix('_study')} already; choose another name")
+        raise KymographError(f"there is already a study called {name.removesuffix('_study')}; choose another name")
 
 
 def _check_module(name: str) -> None:
-    """Raises if a file of this name would stand in the way of a module that exists."""
+    """Raises if a file of this name would hide an existing module."""
     try:
         known = name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

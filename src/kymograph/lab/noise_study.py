@@ -1,6 +1,6 @@
-"""A study of nothing: two arms of random numbers, with which `kymograph selftest` goes from claims to verdicts.
+"""A study of pure noise: two arms of random numbers, which `kymograph selftest` takes from claims to verdicts.
 
-It is no question that anybody asks, so it is not among the studies and no list shows it.
+It asks no real question, so it is neither registered nor listed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kymograph.sweep.compute import Workplace
 
 REFERENCE = f"{__name__}:Noise"
 CLAIMS = 5
-"""So many that they would be wrong in every fifth world if they were not corrected as a family."""
+"""Enough that some claim would be wrong in about one world in five if the family were not corrected."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class NoiseConfig:
     treated: bool = False
     """Whether the run gets the effect. [set by the arm]"""
     world: int = 0
-    """Which world: all random numbers depend on it."""
+    """The world's number, on which all random numbers depend."""
     effect: float = 0.0
-    """By how much the treated runs are larger, in standard deviations of a run."""
+    """How much larger the treated runs are, in standard deviations of a run."""
 
 
 class Noise(Study[NoiseConfig]):
     """Normal numbers that depend on world, seed and arm, and differ between the arms by the effect only."""
 
     name = "noise"
-    question = "Is there anything where there is nothing?"
+    question = "Is an effect found where there is none?"
     config_type = NoiseConfig
     largest_stack = 2**10
 

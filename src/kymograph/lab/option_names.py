@@ -1,4 +1,4 @@
-"""Names of options, which no setting of a study can have."""
+"""The names of options, which no setting of a study can have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALWAYS = ("arm", "debug", "help", "seed", "version")
 
 @functools.cache
 def reserved_names() -> Mapping[str, str]:
-    """Returns the names of all options of running a study, each with what it is an option of.
+    """Returns the names of all options for running a study, each with a phrase for its owner.
 
     They are those of `kymograph.run` and of the built-in engines. The command line has the same options under the same
     names; a test compares them.

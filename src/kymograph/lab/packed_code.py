@@ -1,7 +1,7 @@
 """The code in a bundle: that of user-defined studies, and that of the users' parts that made its runs.
 
-Packing it checks that its hash is the one that the runs' source holds, and so does unpacking it. Neither runs it; that
-is left to `PackedCode.load`, for whoever asks for runs to be computed again.
+Both packing and unpacking check that the code's hash is the source recorded with the runs. Neither executes it: only
+`PackedCode.load` does, when runs are to be computed again.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _OFFERED = "kymograph_bundle-0.dist-info"
 
 @dataclass(frozen=True)
 class PackedCode(CodeReference):
-    """Where the code of a study is in an unpacked bundle, and what it must hash to."""
+    """Where the code of a study is in an unpacked bundle, and the hash that it must have."""
 
     source: str | None = None
-    """The hash of a user-defined study's code; None for a built-in study, which has users' parts in the bundle."""
+    """The hash of a user-defined study's code; None for a built-in study that uses users' parts."""
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The users' parts in the bundle, by kind and name."""
     home: str = ""
-    """The directory in which the parts lie."""
+    """The directory of the parts."""
 
     def load(self) -> Any:
-        """Returns an instance of the study, which finds the bundle's parts; raises if other code is found here."""
+        """Returns an instance of the study, with the bundle's parts; raises if code outside the bundle shadows it."""
         if self.parts:
             _offer(Path(self.home), self.parts)
         study = super().load()
         if study.source != self.source:
             raise KymographError(
-                f"other modules of the same names are found here before the code of {study.name} in the bundle; "
-                "verify it where they are not"
+                f"modules of the same names hide the code of {study.name} in the bundle; verify it where they are not "
+                "installed"
             )
         return study
 
@@ -60,7 +60,7 @@ class PackedCode(CodeReference):
 def stage_code(
     directory: Path, archive: Archive, codes: Mapping[str, CodeReference], studies: Mapping[str, Study]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Copies the code behind an archive's runs into ``directory``; returns what the manifest says of it, and notes.
+    """Copies the code behind an archive's runs into ``directory``; returns its manifest entries, and notes.
 
     Args:
         directory: an empty directory.
@@ -89,7 +89,7 @@ def stage_code(
             facts["parts"][key] = {"group": part.group, "name": part.name, "module": part.module,
                                    "attribute": part.attribute, "source": part.source, "files": inside}  # fmt: skip
         if found and name not in facts["studies"]:
-            facts["studies"][name] = None  # a built-in study, which needs no code but its parts
+            facts["studies"][name] = None  # a built-in study, which needs only its parts
     problems = list(code_problems(directory, facts, archive.declarations))
     if problems:
         raise KymographError(f"{problems[0]}; restore the code that made them, or run the study again")
@@ -129,7 +129,7 @@ def _parts_of(study: Study, archive: Archive) -> tuple[dict[str, PartCode], list
 
 
 def _copy(files: Mapping[str, Path], directory: Path) -> list[str]:
-    """Copies modules to where they can be imported from ``directory``; returns where that is."""
+    """Copies modules into ``directory`` so that they can be imported from it; returns their relative paths."""
     found = []
     for name, file in files.items():
         inside = importable_path(name, file)
@@ -141,7 +141,7 @@ def _copy(files: Mapping[str, Path], directory: Path) -> list[str]:
 
 
 def code_problems(directory: Path, facts: Mapping[str, Any], declarations: Mapping[str, Declaration]) -> Iterator[str]:
-    """Yields what is wrong with the code in a bundle: whatever does not hash to what the runs' source holds."""
+    """Yields a sentence for all code in a bundle whose hash is not the source recorded with the runs."""
     for name, about in facts["studies"].items():
         if about is not None:
             found = _hash((directory / CODE / slug(name)).rglob("*.py"))
@@ -161,13 +161,13 @@ def code_problems(directory: Path, facts: Mapping[str, Any], declarations: Mappi
 
 
 def _hash(files: Iterable[Path]) -> str | None:
-    """Returns the hash of some source files; None if one of them is not there."""
+    """Returns the hash of some source files; None if one of them is missing."""
     found = {str(file): file for file in files}
     return source_hash(found) if found and all(file.is_file() for file in found.values()) else None
 
 
 def packed_code(directory: Path, facts: Mapping[str, Any]) -> dict[str, PackedCode]:
-    """Returns where the code is in an unpacked bundle, by study; raises ValueError for a name that leads elsewhere."""
+    """Returns where the code is in an unpacked bundle, by study; raises ValueError for a name that leads out of it."""
     parts, home = facts["parts"], str(directory / PARTS)
     for about in parts.values():
         words = [*about["group"].split("."), *about["module"].split("."), *filter(None, about["attribute"].split("."))]
@@ -195,14 +195,14 @@ def packed_code(directory: Path, facts: Mapping[str, Any]) -> dict[str, PackedCo
 
 
 def withdraw(directory: Path) -> None:
-    """Forgets whatever was imported from an unpacked bundle, so that the directory can be removed."""
+    """Unloads everything imported from an unpacked bundle, so that the directory can be removed."""
     forget_directory(directory)
-    load_task.cache_clear()  # a data set may have been the bundle's
+    load_task.cache_clear()  # a cached data set may come from the bundle
     registry._in_packages.cache_clear()
 
 
 def _offer(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Makes a bundle's parts known as pip would, after everything installed; raises if others take their places."""
+    """Registers a bundle's parts as pip would, after all installed packages; raises if installed parts hide them."""
     if str(home) not in sys.path:
         groups: dict[str, list[str]] = {}
         for about in parts.values():
@@ -219,5 +219,5 @@ def _offer(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
         file = source_file(about["module"])
         if file is None or source_hash(source_files(file, about["module"])) != about["source"]:
             raise KymographError(
-                f"the {key} that is installed here is not the one in the bundle; verify it where it is not installed"
+                f"the {key} installed here is not the one in the bundle; verify it where it is not installed"
             )

@@ -1,8 +1,8 @@
-"""What so many seeds can show about claims, before anything is run: power by simulation, with both tests.
+"""The power of claims by the number of seeds, before anything is run: simulated, with both tests.
 
-The differences of the seeds are taken to be normal. A claim is decided as it would be if nothing else in its family
-could be: at alpha over the size of the family, the first step of Holm's correction. Claims that are decided beside
-others have more power than is printed here.
+Paired differences are assumed to be normal. A claim is tested as if no other claim in its family could be decided: at
+alpha over the size of the family, the first step of Holm's correction. Claims that are decided along with others have
+more power than is printed here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STANDARD_EFFECTS = (0.5, 0.8, 1.0, 1.5, 2.0)
 
 @dataclass(frozen=True)
 class OutcomeRates:
-    """How often each outcome comes out of simulated seeds."""
+    """How often each outcome occurs over simulated seeds."""
 
     supported: float
     equivalent: float
@@ -47,12 +47,12 @@ class PowerTable:
     claims: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[int, tuple[str, ...]], ...]
-    """In percent; a single cell says why so few seeds show nothing."""
+    """In percent; a single cell says why so few seeds cannot decide."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """A table of which only the rows are missing."""
+    """A table whose rows are still to be computed."""
 
     title: str
     claims: tuple[str, ...]
@@ -64,7 +64,7 @@ class _Question:
 def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float, family: int) -> OutcomeRates:
     """Returns how often n seeds support, refute or call equivalent a claim whose true effect is ``effect``.
 
-    ``effect`` and ``sd`` are of the differences (or log-ratios), positive where they speak for the claim.
+    ``effect`` and ``sd`` are those of the paired differences (or log-ratios); a positive effect favours the claim.
     """
     samples = normal_samples(n)
     found = p_values(bounds, lambda against, alternative: samples.p((against - effect) / sd, alternative))
@@ -75,7 +75,7 @@ def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float
 
 
 def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:
-    """Returns how many claims share the level in each family, the other claims of a registered study included."""
+    """Returns how many claims share the level in each family, including the other claims of a registered study."""
     members: dict[str, set[str]] = {}
     for claim in claims:
         members.setdefault(claim.family, set()).add(registration.key(claim))
@@ -97,13 +97,13 @@ def power_tables(
     Args:
         claims: the claims.
         effects: true effects. Without ``sd``: how far they lie beyond what must be ruled out, in standard deviations of
-            the paired differences. With it: in the measure's own units, as a ratio left / right on the log scale.
+            the paired differences. With it: in the measure's own units, or as a ratio left / right on the log scale.
         sd: standard deviation of the paired differences, or of the log-ratios.
         family: how many claims share the level; default: those given, with the study's own.
         seeds: the numbers of seeds.
     """
     if sd is not None and not (math.isfinite(sd) and sd > 0):
-        raise KymographError(f"a standard deviation is a number above 0, not {sd:g}")
+        raise KymographError(f"a standard deviation must be a number above 0, not {sd:g}")
     for n in seeds:
         if n < LEAST_SEEDS:
             raise KymographError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
@@ -130,13 +130,13 @@ def power_tables(
 
 
 def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]) -> Iterator[_Question]:
-    """Yields the power in units of the standard deviation: of a direction (or of "equal"), then of equivalence.
+    """Yields tables of power by effects in standard deviations: for a direction (or "equal"), then for equivalence.
 
-    The claims are of one family and one alpha, and either all or none of them are about equality.
+    The claims share a family and an alpha, and either all or none of them are about equality.
     """
     for effect in effects:
         if not effect > 0:
-            raise KymographError(f"without --sd an effect is so many standard deviations above 0, not {effect:g}")
+            raise KymographError(f"without --sd an effect is a number of standard deviations above 0, not {effect:g}")
     alpha, columns = claims[0].alpha, tuple(f"{effect:g} sd" for effect in effects)
     where = f"{claims[0].family}: family of {family} at {alpha:g}"
 
@@ -167,7 +167,7 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
 
 
 def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> _Question:
-    """Returns how often each outcome comes out, by true effects in the measure's own units."""
+    """Returns a table of how often each outcome occurs, by true effects in the measure's own units."""
     bounds, ratio, sign = bounds_of(claim), claim.scale == "log ratio", direction_sign(claim)
     if ratio and any(effect <= 0 for effect in effects):
         raise KymographError(f"{claim.name}: an effect on the log scale is a ratio above 0")
@@ -191,7 +191,7 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
 
 
 def sequential_power(design: Design, effect: float, alpha: float) -> tuple[float, float]:
-    """Returns how often a sequential design finds an effect of so many standard deviations, and its mean seeds.
+    """Returns the power of a sequential design at ``effect`` standard deviations, and the mean number of seeds.
 
     ``alpha`` is what one claim may spend, two-sided, over all looks; seeds are added until a look decides.
     """

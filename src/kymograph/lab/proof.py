@@ -1,4 +1,4 @@
-"""What ``kymograph rules`` does: prove every registered rule, on a network of a study or on a user's own."""
+"""Behind ``kymograph rules``: proves every registered rule, on a study's network or on the user's."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ UNUSED_WIDTH = 16
 
 @dataclass(frozen=True)
 class RuleProof:
-    """What was found of one rule on one network: part by part, and of the rule as a whole."""
+    """The proof of one rule on one network: part by part, and for the rule as a whole."""
 
     name: str
     parts: Sequence[PartProof] = ()
     identities: Sequence[Identity] = field(default_factory=list)
     refused: str = ""
-    """Why the rule does not act on this network, if it says that it does not."""
+    """Why the rule does not act on this network; empty if it does."""
 
     @property
     def holds(self) -> bool:
-        """Whether all of it is true; a rule that refuses a network claims nothing of it."""
+        """Whether everything holds; trivially so for a rule that refuses the network."""
         return all(part.holds for part in self.parts) and all(one.holds for one in self.identities)
 
 
@@ -55,7 +55,7 @@ def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[Rule
 
 
 def prove_own(reference: str, seed: int = 42, device: str = "cpu", blocks: Sequence[str] = ()) -> Iterator[RuleProof]:
-    """Yields the proof of every registered rule on the network that ``file.py:function`` makes, in float64."""
+    """Yields the proof of every registered rule on the network that ``file.py:function`` returns, in float64."""
     for name in RULES.names():
         net, x, y, loss = load_model(reference, seed)
         net, x, y = net.to(device), _moved(x, device), _moved(y, device)
@@ -99,16 +99,16 @@ def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
             known.add(kind)
             yield arm.name, config
     for rule in RULES.names():
-        if rule not in used or not known:  # a model of the user's own has no arm
+        if rule not in used or not known:  # a user's model has no arm
             yield f"{model}/{rule}", SnapshotConfig(model=model, rule=rule, width=UNUSED_WIDTH)
 
 
 def rules_text(
     model: str, seed: int, device: str = "cpu", own: str | None = None, blocks: Sequence[str] = ()
 ) -> tuple[str, bool]:
-    """Returns the plans and proofs of all rules on ``model``, or on a user's own, and whether everything holds."""
+    """Returns the plans and proofs of all rules on ``model``, or on a user's ``own``, and whether everything holds."""
     chosen = choose_device(device, float64=True)
-    title = f"{model} at its first weights, seed {seed}, {IMAGES} images of digits, float64"
+    title = f"{model} at its initial weights, seed {seed}, {IMAGES} images of digits, float64"
     lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
     for proof in prove_arms(model, seed, chosen) if own is None else prove_own(own, seed, chosen, blocks):
         holds &= proof.holds
@@ -131,7 +131,7 @@ def _rule_lines(proof: RuleProof) -> list[str]:
 
 
 def _identity_line(identity: Identity) -> str:
-    counted = identity.limit == 0.0  # of lines that do not hold; the sentence names them
+    counted = identity.limit == 0.0  # the difference counts lines that do not hold, and the sentence names them
     return f"  {_mark(identity.holds):<5} {identity.what}" + ("" if counted else f": {_apart(identity.difference)}")
 
 
@@ -149,4 +149,4 @@ def _measured(proof: PartProof) -> str:
 
 
 def _apart(difference: float) -> str:
-    return "to the bit" if difference == 0 else f"apart by {difference:.0e}"
+    return "bit for bit" if difference == 0 else f"off by {difference:.0e}"

@@ -1,4 +1,4 @@
-"""Computing stored runs again, and comparing what comes out."""
+"""Computing stored runs again, and comparing the results."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from kymograph.sweep.compute import Workplace
 from kymograph.sweep.devices import import_torch
 
 TOLERANCE = 1e-3
-"""How far, relative to its largest value, a series computed on another machine or with other versions may be off."""
+"""The largest deviation, relative to a series' largest value, allowed on another machine or with other versions."""
 
 
 def computed_again(archive: Archive, count: int, named: Mapping[str, Study], seed: int | None) -> list[Finding]:
-    """Computes ``count`` randomly chosen runs again; returns how each compares with what is stored."""
+    """Computes ``count`` randomly chosen runs again; returns how each compares with its record."""
     runs = list(archive.store.finished)
     chosen = random.Random(seed).sample(runs, min(count, len(runs)))
     owners = {run.id: tuned_study(run.study) or run.study for run in chosen}  # a study's code also makes tuning runs
@@ -38,13 +38,13 @@ def computed_again(archive: Archive, count: int, named: Mapping[str, Study], see
 
 
 class _Silent:
-    """Follows nothing."""
+    """A follower that shows nothing."""
 
     def tick(self, steps: int) -> None:
-        """Ignores it."""
+        """Ignores the steps."""
 
     def say(self, text: str) -> None:
-        """Ignores it."""
+        """Ignores the message."""
 
 
 def _compared(run: StoredRun, study: Study | None) -> Finding:
@@ -62,14 +62,14 @@ def _compared(run: StoredRun, study: Study | None) -> Finding:
         return Finding(what, True, "the same bits")
     same_place = run.provenance.get("versions") == versions() and run.provenance.get("hardware") == hardware()
     if same_place:
-        return Finding(what, False, f"off by {apart:.1e}, and on the same machine and versions bits must be the same")
+        return Finding(what, False, f"off by {apart:.1e}, but must be bit-identical on the same machine and versions")
     detail = f"off by {apart:.1e} on another machine or with other versions (at most {TOLERANCE:g} allowed)"
     return Finding(what, apart <= TOLERANCE, detail)
 
 
 @contextlib.contextmanager
 def _threads(count: Any) -> Iterator[None]:
-    """Lets torch use as many threads as the run had: sums are added up in an order that depends on it."""
+    """Sets the number of torch threads to that of the run, because the order of summation depends on it."""
     torch = import_torch()
     before = torch.get_num_threads()
     if type(count) is int and 0 < count <= 4096:
@@ -100,7 +100,7 @@ def _apart(run: StoredRun, result: RunResult) -> float:
 
 
 def _relative(mine: Any, other: Any) -> float:
-    """Returns the largest difference of two arrays over the first's largest size; inf if they are not finite alike."""
+    """Returns the largest difference over the first array's largest magnitude; inf if shapes or infinities differ."""
     first, second = (np.asarray(one, dtype=np.float64) for one in (mine, other))
     if np.array_equal(first, second, equal_nan=True):
         return 0.0

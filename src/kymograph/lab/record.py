@@ -6,7 +6,7 @@
             run.log(loss=loss)
         run.summary["accuracy"] = accuracy
 
-The run joins the plan when it starts, so that one that is abandoned shows as missing. Arms and seeds add up over
+The run joins the plan when it starts, so that an interrupted one shows as missing. Arms and seeds accumulate over
 separate executions of a script.
 """
 
@@ -51,7 +51,7 @@ class RecordedRun(ActiveRun):
     """Whether the run was recorded before, so that there is nothing to do."""
 
     def __init__(self, root: Path, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
-        """Starts the run: writes it into plan and log, and begins to beat."""
+        """Starts the run: makes its working directory and starts its heartbeat."""
         self._root, self._spec = root, spec
         threads = import_torch().get_num_threads()
         self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
@@ -76,13 +76,13 @@ class RecordedRun(ActiveRun):
             self._fail(error)
 
     def steps(self, over: Any) -> Iterator[Any]:
-        """Yields as `ActiveRun.steps` does; how many steps there are is shown where the run is watched."""
+        """Yields as `ActiveRun.steps` does; `kymograph watch` shows the number of steps if it is known."""
         count = over if isinstance(over, int) else len(over) if isinstance(over, Sized) else 0
         self._heart.expect(self.step + count if count else 0)
         return super().steps(over)
 
     def finish(self) -> None:
-        """Writes the record; for a notebook, where no ``with`` block ends. Nothing can be logged afterwards."""
+        """Writes the record; for notebooks, where there is no ``with`` block. Nothing can be logged afterwards."""
         if self._ended:
             raise KymographError("the run has already ended")
         try:
@@ -97,7 +97,7 @@ class RecordedRun(ActiveRun):
         self._clear()
 
     def _fail(self, error: BaseException) -> None:
-        """Stores why the run failed; one that was interrupted is only missing."""
+        """Stores why the run failed; an interrupted run is not stored, and so counts as missing."""
         if self._ended:
             return
         self.close()
@@ -117,7 +117,7 @@ class RecordedRun(ActiveRun):
 
 
 class ExistingRun(ActiveRun):
-    """A run that is recorded already: it has no steps, and nothing that is done with it is kept; see ``if_exists``."""
+    """A run that is already recorded: it has no steps, and nothing logged to it is kept; see ``if_exists``."""
 
     exists = True
 
@@ -139,13 +139,13 @@ class ExistingRun(ActiveRun):
 
 
 class _Quiet:
-    """Follows nothing."""
+    """A follower that shows nothing."""
 
     def tick(self, steps: int) -> None:
-        """Ignores it."""
+        """Ignores the steps."""
 
     def say(self, text: str) -> None:
-        """Ignores it."""
+        """Ignores the message."""
 
 
 def record(
@@ -160,27 +160,27 @@ def record(
     question: str = "",
     headlines: Mapping[str, str] | None = None,
 ) -> RecordedRun | ExistingRun:
-    """Starts to record a run of your own loop; use it in a ``with`` block, or call `finish` at its end.
+    """Starts recording a run of your own training loop; use it in a ``with`` block, or call `finish` at the end.
 
     Args:
-        study: what to call the experiment; its runs lie in ``OUT/STUDY``.
+        study: the name of the experiment; its runs are stored in ``OUT/STUDY``.
         arm: the condition.
         seed: the replication; runs of different arms are paired by it.
         config: the settings; nested ones are flattened (``optimizer.lr``).
         out: the directory that holds the runs.
-        if_exists: what to do if the run is recorded already: refuse; ``skip`` it, which makes `exists` true and
-            ``run.steps`` empty, and keeps what is recorded; or ``replace`` it, which the log keeps and verdicts show.
+        if_exists: what to do if the run is already recorded: raise an ``error``; ``skip`` it, which keeps the record,
+            sets `exists` and makes ``run.steps`` empty; or ``replace`` it, which is logged and shown with verdicts.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``: ``run.device``.
         question: what the experiment asks.
-        headlines: summary numbers that sum a run up, with what to call them.
+        headlines: the summary numbers to show in tables, with their labels.
     """
     stop_while_loading()
     if study in STUDIES.parts():
         raise KymographError(f"{study!r} is a registered study; give your experiment another name")
     if tuned_study(study) is not None:
-        raise KymographError(f"names that end in {SUFFIX!r} are those of runs that tune a study; choose another")
+        raise KymographError(f"names that end in {SUFFIX!r} are reserved for tuning runs; choose another")
     if if_exists not in ("error", "skip", "replace"):
-        raise KymographError(f"if_exists is 'error', 'skip' or 'replace', not {if_exists!r}")
+        raise KymographError(f"if_exists must be 'error', 'skip' or 'replace', not {if_exists!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
     root = Path(out)
@@ -205,7 +205,7 @@ def record(
 
 
 def _note_other_seed(root: Path, study: str, seed: int) -> None:
-    """Says so if the claims about an experiment are registered for other seeds, so that this run decides nothing."""
+    """Prints a note if the experiment's claims are registered for other seeds, so that this run decides nothing."""
     plan = binding_plan(Log.read(root), study)
     if plan is not None and seed not in plan.seeds:
         listed = ", ".join(map(str, plan.seeds))
@@ -215,7 +215,7 @@ def _note_other_seed(root: Path, study: str, seed: int) -> None:
 
 
 def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested settings as one level, ``{"optimizer": {"lr": 1}}`` as ``{"optimizer.lr": 1}``.
+    """Returns nested settings as one flat dictionary, ``{"optimizer": {"lr": 1}}`` as ``{"optimizer.lr": 1}``.
 
     >>> flat_settings({"optimizer": {"name": "sgd", "lr": 0.1}, "sizes": (8, 8)})
     {'optimizer.name': 'sgd', 'optimizer.lr': 0.1, 'sizes': [8, 8]}
@@ -223,7 +223,7 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     found: dict[str, Any] = {}
     for name, value in config.items():
         if not isinstance(name, str) or not name:
-            raise KymographError(f"the name of a setting is a string, not {name!r}")
+            raise KymographError(f"the name of a setting must be a string, not {name!r}")
         place = f"{prefix}{name}"
         if isinstance(value, Mapping):
             found |= flat_settings(value, f"{place}.")
@@ -233,11 +233,11 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
             found[place] = list(value)
         elif isinstance(value, _SCALARS):
             if isinstance(value, float) and value - value != 0:
-                raise KymographError(f"the setting {place} is {value}; settings are finite")
+                raise KymographError(f"the setting {place} is {value}; settings must be finite")
             found[place] = value
         else:
             raise KymographError(
-                f"the setting {place} is a {type(value).__name__}, which cannot be stored; settings are texts, "
+                f"the setting {place} is a {type(value).__name__}, which cannot be stored; settings are strings, "
                 "numbers, booleans, None and lists of these"
             )
     return found
@@ -256,7 +256,7 @@ def _declare(
     question: str,
     headlines: Mapping[str, str],
 ) -> None:
-    """Adds the arm to what is declared of the experiment; an arm is about all its settings."""
+    """Adds the arm to the experiment's declaration; all its settings count as treatment."""
     before = read_declaration(directory) or Declaration(study, version=1)
     arms = {one.name: one for one in before.arms}
     if arm not in arms:
@@ -275,7 +275,7 @@ def _declare(
 
 
 def _program() -> str | None:
-    """Returns the hash of the program that records, with the local modules it imports; None in a notebook."""
+    """Returns the hash of the main program and the local modules it imports; None in a notebook."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if file is None or not Path(file).is_file():
         return None

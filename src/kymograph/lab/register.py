@@ -1,4 +1,4 @@
-"""Registering claims with a directory before its runs exist, and what so many seeds can decide about them."""
+"""Registering claims in a directory before its runs exist, and checking that the seeds can decide them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from kymograph.studies.loading import registered_study
 from kymograph.wording import counted
 
 LEAST_REGISTERED = 10
-"""How many seeds a registration has at least: a pilot of three is an interim look, and not a new design."""
+"""The smallest number of seeds in a registration: a pilot of three is an interim look, not a new design."""
 
 
 def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tuple[int, ...]:
-    """Returns the seeds of a first sweep, filled up to ten, or to ``least``, from the fixed list.
+    """Returns ``seeds``, topped up from the fixed list to at least ``least``.
 
     >>> registered_seeds([7, 42])
     (7, 42, 123, 456, 55619, 40238, 55184, 50541, 63633, 74992)
@@ -47,7 +47,7 @@ def register_study(
 ) -> None:
     """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
     claims = claims_on_grid(study.claims(), grid or {})
-    # Claims that were changed since the first sweep are judged, and marked; registering them now would say nothing.
+    # Claims changed after the first sweep are judged and marked; registering them now would prove nothing.
     history = Log.read(root)
     names = (study.name, tuning_study(study.name))
     begun = any(entry.content.get("study") in names for entry in history.of_kind(SWEEP))
@@ -72,15 +72,15 @@ def register_claims(
     settings: Mapping[str, Any] | None = None,
     studies: Iterable[Study] = (),
 ) -> list[Registration]:
-    """Registers claims with a directory of runs, best before it has any; returns a registration per study.
+    """Registers claims in a directory of runs, ideally before it has any; returns one registration per study.
 
     Args:
         root: the directory.
         claims: the claims.
-        seeds: those over which the claims will be decided; fewer than ten are filled up from the fixed list.
+        seeds: those over which the claims will be decided; fewer than ten are topped up from the fixed list.
         looks: numbers of seeds at which a sequential design decides, e.g. ``(10, 15, 20)``; default: once, over all.
-        settings: settings of the runs that are not the study's defaults, e.g. ``{"lr": 0.03}``.
-        studies: user-defined studies whose code may say what settings their arms have.
+        settings: settings of the runs that differ from the study's defaults, e.g. ``{"lr": 0.03}``.
+        studies: user-defined studies, whose code gives the settings of their arms.
     """
     directory, fields = Path(root), dict(settings or {})
     if len(set(seeds)) < len(seeds):
@@ -114,15 +114,15 @@ def register_file(root: str | Path, path: str | Path, seeds: Sequence[int] = (),
 
 
 def binding_plan(history: Log, study: str) -> Plan | None:
-    """Returns the plan of the registration that the study's claims fall under; None if there is none."""
+    """Returns the plan of the registration that binds the study's claims; None if there is none."""
     one = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
     return None if one is None else one.plan
 
 
 def unregistered_settings(root: Path, study: Study, arms: Collection[str], fields: Mapping[str, Any]) -> str:
-    """Returns which of a sweep's settings are not those its study's claims are registered for, in words.
+    """Returns, in words, the settings of a sweep that differ from those its study's claims are registered for.
 
-    Settings that a claim itself asks for are what it is registered for.
+    Settings that a claim itself asks for count as registered.
     """
     plan = binding_plan(Log.read(root), study.name)
     if plan is None:
@@ -151,7 +151,7 @@ def _register(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Re
 
 
 def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: bool, settings: bool) -> None:
-    """Raises if what the user states differs from an earlier registration, which is binding."""
+    """Raises if the stated seeds, looks or settings differ from an earlier registration, which is binding."""
     before = binding_plan(Log.read(root), study)
     if before is None:
         return
@@ -163,7 +163,7 @@ def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: boo
     for what, differs in stated:
         if differs:
             raise KymographError(
-                f"claims about {study} are registered in {root} with other {what}, and these are chosen once; "
+                f"claims about {study} are registered in {root} with other {what}, which cannot be changed; "
                 "register in another directory"
             )
 
@@ -190,5 +190,5 @@ def _check_family(study: str, claims: Sequence[Claim], plan: Plan, history: Log)
 
 
 def all_claims(count: int, study: str) -> str:
-    """Returns so many claims of a study in words."""
+    """Returns "the claim of STUDY" or "the N claims of STUDY"."""
     return f"the claim of {study}" if count == 1 else f"the {count:,} claims of {study}"

@@ -1,4 +1,4 @@
-"""Writing the report of a directory that was read and judged: one page, from what is in memory."""
+"""Writing the report of a directory that is already read and judged, as one page."""
 
 from __future__ import annotations
 

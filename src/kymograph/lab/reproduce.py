@@ -1,7 +1,7 @@
-"""Every study in one go: the scripts' own set-ups first, then the repaired ones, then what the claims come to.
+"""Every study in one go: the scripts' own set-ups first, then the repaired ones, then the verdicts.
 
-Interrupted, the same command goes on where it stopped: runs that are stored are not computed again, and figures that
-were drawn from these very runs are not drawn again.
+After an interruption the same command continues where it stopped: stored runs are not computed again, and figures that
+were drawn from the same runs are not drawn again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kymograph.studies.base import Study
 from kymograph.wording import line_width
 
 SEEDS = 10  # fewer could not decide the claims of a study together
-QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture stands long before the 60 of a run by itself
+QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture is clear long before the default of 60
 CIFAR_EPOCHS = 30  # as published for the calibration; the snapshot script's own 100 would take ten hours
 VIT_EPOCHS, VIT_SEEDS = 3, 3  # an epoch takes minutes on a CPU: enough to look at, too few for a verdict
 # What the claims on `snapshot` need beyond its default arms.
 CONTROLS = (
     "resmlp/dfa/random_targets", "resmlp/dfa/no_skip", "resmlp/dfa/bare",
 )  # fmt: skip
-# What `rule-family` does on images that are not its own: enough to look at, too few seeds for a verdict.
+# `rule-family` on other images than its own: enough to look at, too few seeds for a verdict.
 FAMILY_ELSEWHERE = ("mlp/bp", "mlp/fa", "mlp/usf", "mlp/kp", "mlp/dfa", "mlp/drtp", "mlp/shallow", "conv/*")
 FAMILY_SEEDS = 3
 UNDER_SGD = ("resmlp/dfa/bare/sgd", "resmlp/bp/sgd")
@@ -54,12 +54,12 @@ class Stage:
     fields: dict[str, Any] = field(default_factory=dict)
     draw: bool = True
     most_seeds: int | None = None
-    """Only the first so many seeds."""
+    """Only this many of the seeds, from the first."""
 
 
 def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
     """Yields what is run, in order: the scripts' own set-up of each study, then the repaired one."""
-    if data == "digits":  # the other studies make their own data, which need not be made twice
+    if data == "digits":  # the other studies generate their own data, so one pass is enough
         yield Stage("clipping", "clipping")
         yield Stage("clipping", "clipping-learnable", ("learnable/*",))
         yield Stage("depth", "depth", fields={"task": "identity"})
@@ -71,7 +71,7 @@ def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
         shared["epochs"] = epochs
     yield Stage("snapshot", "snapshot", fields=shared)
     yield Stage("snapshot", "snapshot-controls", CONTROLS, shared, draw=False)
-    # At the arms' own rate of 0.1 the rule alone diverges.
+    # At the arms' own learning rate of 0.1, bare DFA diverges.
     yield Stage("snapshot", "snapshot-sgd", UNDER_SGD, {**shared, "lr": 0.03}, draw=False)
     yield Stage("calibration", "calibration", fields={**shared, "log_every": 5})
     if data == "cifar10" and not quick:
@@ -90,7 +90,8 @@ def reproduce(
 ) -> int:
     """Runs all studies below ``options.out``, draws figures, prints tables and verdicts, writes the report.
 
-    With ``study`` only that one, in its default arms and settings. Returns the exit code: 0 only if every run finished.
+    ``study`` restricts it to one study, with its default arms and settings. Returns the exit code: 0 only if every run
+    finished.
     """
     root = Path(options.out)
     seeds = choose_seeds(None, SEEDS if n_seeds is None else n_seeds)
@@ -119,7 +120,7 @@ def reproduce(
     if submitted:
         print(f"{submitted} runs are in the queue; run the same command again when they have ended")
         return 1 if failed else 0
-    # The directory may hold runs of other settings, of an earlier `--quick` say; these are the ones to be judged.
+    # The directory may hold runs with other settings, e.g. of an earlier `--quick`; only the runs above are judged.
     archive = Archive.open(root).checked()
     verdicts = judge(archive, only=ids)
     print()
@@ -138,7 +139,7 @@ def reproduce(
 
 
 def _whole(study: str, data: str) -> Stage:
-    """Returns a study in its default arms, on a data set that is not its own if one is named."""
+    """Returns a study with its default arms, on another data set than its own if one is named."""
     if data == "digits":
         return Stage(study, "all")
     if study == "rule-family":
@@ -147,7 +148,7 @@ def _whole(study: str, data: str) -> Stage:
 
 
 def _draw(study: Study, store: Store, directory: Path) -> None:
-    """Draws the study's figures unless they are there already, drawn from these very runs by this very code."""
+    """Draws the study's figures, except those already drawn from the same runs by the same code."""
     from kymograph.figures.save import save_stale
 
     draws = {file_name(name): draw for name, draw in study.figures().items()}

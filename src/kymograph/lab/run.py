@@ -1,4 +1,4 @@
-"""Running a study: what the command line's ``run`` does, as a function."""
+"""Running a study: ``kymograph run`` as a function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEFAULT_SEEDS = 10
 
 @dataclass(frozen=True)
 class Sweep:
-    """What came of running a study: the runs asked for, those that failed, and how many ended now."""
+    """The outcome of running a study: the runs asked for, those that failed, and how many were computed now."""
 
     study: Study
     store: Store
@@ -43,11 +43,11 @@ class Sweep:
     computed: int
     found: int
     submitted: int = 0
-    """How many runs were left in the queue of a cluster."""
+    """How many runs were left in a cluster's queue."""
     tuning: Tuning | None = None
-    """What came of tuning, if arms are tuned."""
+    """The outcome of tuning, if arms are tuned."""
     planned: frozenset[str] = frozenset()
-    """The ids of the runs asked for, whatever became of them."""
+    """The ids of the runs asked for, however they ended."""
 
 
 def run(
@@ -72,22 +72,23 @@ def run(
     Args:
         study: a registered study such as ``depth``, your own as ``file.py``, ``file.py:Name`` or ``module:Name``, or
             the study itself.
-        seeds: the seeds; or give ``n_seeds`` for the first so many of the fixed list (default 10).
+        seeds: the seeds; default: the first ``n_seeds`` of the fixed list.
+        n_seeds: how many seeds of the fixed list, if ``seeds`` is not given; default: 10.
         arms: names or patterns such as ``extreme/*``; default: the study's default arms.
         out: the directory that holds the runs.
         engine: ``serial``, ``processes``, ``dask``, ``slurm``, or ``auto``: processes if there is work for several.
         workers: how many processes; default: one per core, or one per accelerator.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        data_dir: where CIFAR-10 lies; default: the variable KYMOGRAPH_DATA.
+        data_dir: the directory of CIFAR-10; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress.
-        engine_options: the options that the engine has of its own, e.g. ``{"scheduler": "tcp://node0:8786"}``.
+        engine_options: the engine's own options, e.g. ``{"scheduler": "tcp://node0:8786"}``.
         grid: settings that are varied, e.g. ``{"lr": [0.1, 0.03]}``: every arm runs at every point, and every claim is
             made at every point, in one family.
         config: a TOML file of settings, which may also have ``seeds`` or ``n_seeds``, ``arms`` and a table ``[grid]``;
-            what is given here as an argument wins over the file.
+            arguments take precedence over the file.
         **fields: any field of the study's configuration, e.g. ``lr=0.05``.
 
-    A run that fails is recorded with its reason and listed in ``store.failed``; the others go on.
+    A run that fails is recorded with its reason and listed in ``store.failed``; the others continue.
     """
     options = SweepOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
     choice = SweepChoice(fields, grid or {}, None if seeds is None else tuple(seeds), n_seeds, tuple(arms or ()))
@@ -97,13 +98,13 @@ def run(
 
 
 def sweep_choice(reference: str | Study, choice: SweepChoice, options: SweepOptions) -> Sweep:
-    """Plans the runs that are chosen, computes the missing ones, and returns all of them."""
+    """Plans the chosen runs, computes the missing ones, and returns all of them."""
     seeds = choose_seeds(choice.seeds, choice.n_seeds)
     return sweep(reference, seeds, options, arms=choice.arms or None, fields=choice.fields, grid=choice.grid)
 
 
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
-    """Returns explicit seeds, or the first ``n_seeds`` of the fixed list; raises if the choice makes no sense."""
+    """Returns explicit seeds, or the first ``n_seeds`` of the fixed list; raises if the choice is invalid."""
     if seeds is not None and n_seeds is not None:
         raise KymographError("give seeds or n_seeds, not both")
     if seeds is None:
@@ -133,8 +134,8 @@ def sweep(
 ) -> Sweep:
     """Plans the runs of the study that ``reference`` names, computes the missing ones, and returns all of them.
 
-    With a ``grid`` of settings every arm runs at every point of it. Arms that are tuned are tuned first, on seeds of
-    their own, and run at the values that were chosen.
+    With a ``grid`` of settings, every arm runs at every point. Tuned arms are tuned first, on separate seeds, and run
+    at the values that were chosen.
     """
     stop_while_loading()
     study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
@@ -154,7 +155,7 @@ def sweep(
         return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)
     prepare(study, specs, options)
     make_directory(root)
-    # Records that are damaged stop the sweep here, before anything is written.
+    # Damaged records stop the sweep here, before anything is written.
     stacks = stacks_of(study, specs, root)
     missing = sum(sum(stack.missing) for stack in stacks)
     part_sources = study.part_sources(specs)
@@ -181,7 +182,7 @@ def sweep(
 
 
 def _print_notes(done: Sweep) -> None:
-    """Prints what the runs carry as notes, whether an arm is the same in all seeds, and what claims ask for in vain."""
+    """Prints the runs' notes, which arms are the same in all seeds, and which numbers claims need but no run has."""
     finished = done.store.finished.runs
     _print_each(
         *collected_notes(finished),
@@ -207,17 +208,17 @@ def _specs(
 
 
 def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the points of a grid; raises if one of its settings is set besides, or has a value twice."""
+    """Returns the points of a grid; raises if one of its settings is also set, or has a value twice."""
     for name, values in grid.items():
         if name in fields:
-            raise KymographError(f"{name} is set and varied; drop --{name.replace('_', '-')} or the grid over it")
+            raise KymographError(f"{name} is both set and varied; drop --{name.replace('_', '-')} or the grid over it")
         if not values or len({repr(value) for value in values}) < len(values):
             raise KymographError(f"a grid needs different values of {name}, e.g. {name}=0.1,0.03")
     return grid_points(grid)
 
 
 def _note_other_settings(root: Path, study: Study, specs: Sequence[RunSpec], fields: Mapping[str, Any]) -> None:
-    """Says so if the study's claims are registered for other settings than this sweep's."""
+    """Prints a note if the study's claims are registered for other settings than this sweep's."""
     other = unregistered_settings(root, study, {spec.arm for spec in specs}, fields)
     if other:
         print(
@@ -235,10 +236,10 @@ def declare_sweep(
     part_sources: PartSources,
     grid: Grid | None = None,
 ) -> None:
-    """Writes down, before the first run starts, the study's claims, its declaration and the runs planned."""
+    """Records the study's claims, its declaration and the planned runs before the first run starts."""
     directory = root / slug(study.name)
     make_directory(directory)
-    # One after the other, so that a sweep started in the same instant, on any host, finds what this one registers.
+    # Under a lock, so that a sweep started at the same moment, on any host, sees what this one registers.
     with one_at_a_time(root):
         register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields, grid or {})
         write_declaration(directory, study.declaration(), part_sources)

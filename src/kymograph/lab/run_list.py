@@ -25,9 +25,9 @@ def choose_runs(
     status: str | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> list[NamedRun]:
-    """Returns the runs of a study, of arms (names or patterns), of seeds, of a status and with these settings.
+    """Returns the runs that match a study, arms (names or patterns), seeds, a status and settings.
 
-    A study, arm or setting that no run has is an error; that no run is left is not.
+    A study, arm or setting that no run has is an error; an empty result is not.
     """
     chosen = list(runs)
     if study is not None:
@@ -71,7 +71,7 @@ def run_table(runs: Sequence[NamedRun], declarations: Mapping[str, Declaration],
 
 
 def _lines(runs: Sequence[NamedRun], keys: Sequence[str], width: int) -> list[str]:
-    """Returns the lines of one study: as many columns of numbers as fit, and the reason where there is no number."""
+    """Returns the lines of one study: as many columns of numbers as fit, or the reason why a run has none."""
     columns = [["run", *(run.short_name for run in runs)], ["status", *(run.status for run in runs)]]
     sizes = [max(map(len, column)) for column in columns]
     sizes[0] = min(sizes[0], width - sizes[1] - 4)
@@ -102,7 +102,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def run_facts(run: NamedRun, whole: bool = False) -> dict[str, Any]:
-    """Returns what is known of a run, as JSON can hold it; ``whole`` adds provenance, notes and traceback."""
+    """Returns what is known about a run, as JSON values; ``whole`` adds notes, series, provenance and traceback."""
     stored = run.stored
     facts: dict[str, Any] = {
         "name": run.name,

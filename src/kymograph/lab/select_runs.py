@@ -1,4 +1,4 @@
-"""Which stored runs a command is about."""
+"""Selecting the stored runs that a command works on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def select(
     arms: Sequence[str] = (),
     where: Mapping[str, Any] | None = None,
 ) -> Store:
-    """Opens the runs of a directory and keeps those that are asked for, without superseded ones.
+    """Opens the runs of a directory and keeps those asked for, without superseded ones.
 
     Args:
         directory: the directory of the runs.
@@ -56,7 +56,7 @@ def select(
 
 
 def _whole(archive: Archive) -> Store:
-    """Returns the runs of an archive that can be read, and names the others; raises if there is none."""
+    """Returns the readable runs of an archive and prints the others; raises if there are none."""
     if not archive.store.runs:
         root = archive.root
         if archive.damaged:
@@ -67,13 +67,13 @@ def _whole(archive: Archive) -> Store:
 
 
 def name_unread(archive: Archive) -> None:
-    """Says on standard error which runs and directories could not be read, and so are left out."""
+    """Prints to standard error which runs and directories are left out because they cannot be read."""
     for reason in (*archive.unreadable, *(run.reason for run in archive.damaged)):
         print(f"left out: {reason}", file=sys.stderr)
 
 
 def read_archive(directory: str | Path, study: str | None = None) -> Archive:
-    """Reads a directory of runs to the last byte, and keeps what belongs to the study of this name, if one is given."""
+    """Reads a directory of runs in full, and keeps only the study of this name, if one is given."""
     archive = Archive.open(directory).checked()
     name_unread(archive)
     if study is None:

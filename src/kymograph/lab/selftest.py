@@ -33,9 +33,9 @@ def selftest(worlds: int, seed: int = 0, follow: Follow = unfollowed) -> Iterato
     """Yields every row as soon as it is measured.
 
     Args:
-        worlds: how many worlds of each kind are simulated; the rows that go the whole path have one in forty.
+        worlds: how many worlds of each kind are simulated; whole-path rows have one in forty.
         seed: the seed of the worlds.
-        follow: shows how far the whole path is.
+        follow: shows the progress of the whole-path rows.
     """
     simulation = Simulation(worlds, seed)
     for group in SIMULATED:

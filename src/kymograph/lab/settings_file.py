@@ -25,7 +25,7 @@ from kymograph.studies.settings import fit_settings
 
 @dataclass(frozen=True)
 class SweepChoice:
-    """Which runs are asked for; what is empty or None is left to the study."""
+    """The runs to compute; what is empty or None is left to the study."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Settings."""
@@ -36,7 +36,7 @@ class SweepChoice:
     arms: tuple[str, ...] = ()
 
     def over(self, other: SweepChoice) -> SweepChoice:
-        """Returns this choice, filled up from another one; a setting is set or varied as this one says."""
+        """Returns this choice, with gaps filled from another one; where both have a setting, this one wins."""
         has_seeds = self.seeds is not None or self.n_seeds is not None
         chosen = self if has_seeds else other
         return SweepChoice(
@@ -52,7 +52,7 @@ def read_settings(path: str | Path, study: Study) -> SweepChoice:
     """Returns the runs of ``study`` that a TOML file asks for; every name and type in it is checked."""
     place = Path(path)
     if not is_file(place):
-        raise KymographError(f"there is no file of settings {place}")
+        raise KymographError(f"there is no settings file {place}")
     content = read_toml(place)
     try:
         return _choice(content, study)
@@ -91,9 +91,9 @@ def _is_whole(value: Any) -> bool:
 
 
 _CHECKS: Mapping[str, tuple[Any, str]] = {
-    "arms": (lambda found: isinstance(found, list) and all(isinstance(one, str) for one in found), "a list of texts"),
+    "arms": (lambda found: isinstance(found, list) and all(isinstance(one, str) for one in found), "a list of strings"),
     "grid": (lambda found: isinstance(found, dict), "a table, [grid]"),
     "n_seeds": (_is_whole, "a whole number"),
     "seeds": (lambda found: isinstance(found, list) and all(map(_is_whole, found)), "a list of whole numbers"),
 }
-"""What a file may hold besides settings, and of which kind."""
+"""What a file may hold besides settings: a check of each, and its type in words."""

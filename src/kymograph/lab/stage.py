@@ -1,4 +1,4 @@
-"""What every stage of a sweep does: check that its runs can be computed, say why, and compute the missing ones."""
+"""What every stage of a sweep does: check that its runs can be computed, note changed code, compute missing runs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class SweepOptions:
     """How many processes; None: one per core, or one per accelerator."""
     device: str = "auto"
     data_dir: str | Path | None = None
-    """Where data sets that are files lie; None: where the environment says."""
+    """The directory of data sets that are not embedded; None: the variable KYMOGRAPH_DATA."""
     quiet: bool = False
     engine_options: Mapping[str, Any] = field(default_factory=dict)
-    """The options that the engine has of its own, e.g. ``{"partition": "gpu"}``."""
+    """The engine's own options, e.g. ``{"partition": "gpu"}``."""
     debug: bool = False
     """Whether the tracebacks of failing runs are printed."""
 
@@ -43,7 +43,7 @@ PartSources = Mapping[str, Mapping[str, str]]
 
 
 def prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> None:
-    """Raises if something that the runs need is not here, or notes it if they are computed elsewhere."""
+    """Raises if something that the runs need is missing here; only prints a note if they are computed elsewhere."""
     elsewhere = is_elsewhere(make_options(options.engine, options.engine_options))
     try:
         study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
@@ -55,7 +55,7 @@ def prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> No
 
 
 def note_changed_code(root: Path, study: Study, missing: int, part_sources: PartSources) -> None:
-    """Says why runs are computed again, or found again, if the study's code is not what made the last ones."""
+    """Prints why runs are computed again, or are current again, if the study's code has changed since the last ones."""
     before = read_declaration(root / slug(study.name))
     if before is None:
         return

@@ -1,4 +1,4 @@
-"""Trained networks from disk: our safetensors, and the script's ``.pt`` without running what is pickled in it."""
+"""Trained networks from disk: our safetensors, and the script's ``.pt`` without executing pickled code."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kymograph.training import checkpoint
 from kymograph.training.pt_files import read_pt
 
 FIRST_WITH_SCRIPTS_START = 2
-"""The version of the studies since which a seed's first weights are those of `make_network`."""
+"""The first version of the studies in which a seed's initial weights are those of `make_network`."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A network with its feedback matrices and what is known of its training."""
+    """A network with its feedback matrices and what is known about its training."""
 
     net: BlockNetwork
     feedback: list[Tensor]
@@ -37,17 +37,17 @@ class Trained:
     data: str | None
     untrained: BlockNetwork | None
     config: ImageSettings | None = None
-    """How our own runs were trained; nobody knows it of a script's file."""
+    """How the run was trained; None for a script's file, which does not say."""
     seed: int | None = None
 
     def to(self, device: str) -> Trained:
-        """Returns the same on ``device``."""
+        """Returns everything moved to ``device``."""
         untrained = None if self.untrained is None else self.untrained.to(device)
         feedback = [matrix.to(device) for matrix in self.feedback]
         return replace(self, net=self.net.to(device), feedback=feedback, untrained=untrained)
 
     def task(self, data: str | None, data_dir: str | Path | None) -> ImageTask:
-        """Returns the images to measure it on: those named, or its own, divided as they were when it was trained."""
+        """Returns the images to measure on: those named, or the ones it was trained on, split as in training."""
         found = load_task(data or self.data or "cifar10", data_dir)
         if self.config is None or self.seed is None or found.name != self.config.data:
             return found
@@ -55,9 +55,9 @@ class Trained:
         return found if split is None else found.resplit(split)
 
     def check_images(self, images: Tensor, task: ImageTask, path: str | Path) -> None:
-        """Raises if the network does not take these images of ``task``, or does not know all of its classes.
+        """Raises if the network does not take these images of ``task``, or has too few outputs for its classes.
 
-        On a GPU a label that the network has no output for would end the whole process.
+        On a GPU, a label without an output would kill the whole process.
         """
         try:
             with evaluation_mode(self.net), torch.no_grad():
@@ -73,13 +73,13 @@ class Trained:
 def load(
     path: str | Path, need_feedback: bool = True, data_dir: str | Path | None = None, device: str = "cpu"
 ) -> Trained:
-    """Reads a run's directory, its ``checkpoint.safetensors``, or a script's ``.pt``; one sentence if it cannot be.
+    """Loads a network from a run's directory, its ``checkpoint.safetensors``, or a script's ``.pt``.
 
     Args:
-        path: where the network is.
+        path: the directory or file.
         need_feedback: refuses networks that were not trained by DFA.
-        data_dir: where data sets that are files lie.
-        device: where the network goes.
+        data_dir: the directory of data sets that are not embedded.
+        device: the device to load it to.
     """
     file = Path(path)
     if is_directory(file):
@@ -97,7 +97,7 @@ def load(
 
 
 def _checked_content(path: Path) -> bytes | None:
-    """Returns the bytes of a run's network, checked against the run's status; None for a file that is in no run."""
+    """Returns the bytes of a run's network, checked against the run's status; None for a file outside any run."""
     if path.name == CHECKPOINT and is_file(path.parent / STATUS):
         return read_file(path.parent, CHECKPOINT, read_status(path.parent))
     if not is_file(path):
@@ -128,7 +128,7 @@ def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str 
 
 
 def _is_sized(config: ImageSettings, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-    """Says whether the network that a file describes is no larger than what the file holds of it."""
+    """Returns whether the network that a file describes is no larger than its tensors suggest."""
     whole = (config.depth, config.width, config.expansion, identity.get("seed"), identity.get("version", 0))
     if not all(type(number) is int for number in whole) or config.depth < 1:
         return False
@@ -161,7 +161,7 @@ def _scripts(path: Path) -> Trained:
 
 
 def _accuracy(value: Any, path: Path) -> float | None:
-    """Returns the test accuracy that a file says of its network; None if it says nothing."""
+    """Returns the test accuracy stored in a file; None if there is none."""
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 <= value <= 1:
@@ -202,7 +202,7 @@ def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:
 
 
 def _fitting(net: BlockNetwork, feedback: list[Any], path: Path) -> list[Tensor]:
-    """Returns the matrices if each is (width, classes) of the network."""
+    """Returns the matrices in float32; raises unless each is (width, classes)."""
     width, classes = net.head.weight.shape[1], net.head.weight.shape[0]  # type: ignore[index]
     for number, matrix in enumerate(feedback):
         if not isinstance(matrix, Tensor) or tuple(matrix.shape) != (width, classes):

@@ -1,4 +1,4 @@
-"""Tuning arms before they are evaluated: the runs among which a setting is chosen, and the choice itself."""
+"""Tuning arms before they are evaluated: computing the tuning runs, and choosing a value from them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from kymograph.sweep.plan import Stack
 
 @dataclass(frozen=True)
 class Tuning:
-    """What came of tuning the arms of a study."""
+    """The outcome of tuning the arms of a study."""
 
     choices: tuple[Choice, ...] = ()
-    """Empty while tuning runs wait in the queue of a cluster."""
+    """Empty while tuning runs wait in a cluster's queue."""
     computed: int = 0
     found: int = 0
     failures: tuple[RunOutcome, ...] = ()
@@ -45,7 +45,7 @@ class Tuning:
 
     @property
     def without_value(self) -> list[Choice]:
-        """The arms for which no value could be chosen, so that they cannot be evaluated."""
+        """The arms for which no value could be chosen, which therefore cannot be evaluated."""
         return [one for one in self.choices if not one.usable]
 
 
@@ -59,7 +59,7 @@ def tune(
 ) -> Tuning:
     """Computes the missing tuning runs of all arms as one sweep, then chooses and logs a value for each arm.
 
-    Nothing is chosen while a run waits in the queue of a cluster.
+    Nothing is chosen while a run waits in a cluster's queue.
     """
     root, name = Path(options.out), tuning_study(study.name)
     before = binding_plan(Log.read(root), study.name)
@@ -89,13 +89,13 @@ def tune(
 
 
 def rules_of(study: Study, arms: Sequence[str] | None) -> dict[str, Tuned]:
-    """Returns the rules of those among the named arms (default: the default arms) that are tuned."""
+    """Returns the tuning rules of the tuned ones among the named arms (default: the default arms)."""
     rules = study.tuning()
     return {arm.name: rules[arm.name] for arm in study.choose_arms(arms) if arm.name in rules} if rules else {}
 
 
 def check_settings_are_open(rules: Mapping[str, Tuned], fields: Mapping[str, Any], grid: Grid) -> None:
-    """Raises if the user sets what is to be chosen, or varies settings for which nothing would be chosen."""
+    """Raises if the user sets a setting that is tuned, or asks for a grid together with tuned arms."""
     for arm, rule in rules.items():
         if rule.setting in fields or rule.setting in grid:
             raise KymographError(f"{rule.setting} is tuned in the arm {arm!r}; drop --{rule.setting.replace('_', '-')}")
@@ -117,12 +117,12 @@ def tuning_specs(study: Study, rules: Mapping[str, Tuned], fields: Mapping[str, 
 
 
 def _exactly(arm: str) -> str:
-    """Returns the pattern that only the arm of this name fits."""
+    """Returns the pattern that matches only the arm of this name."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in arm)
 
 
 def tuning_declaration(study: Study) -> Declaration:
-    """Returns what is stored about a study's tuning runs, so that they are shown like those of any study."""
+    """Returns the declaration stored with a study's tuning runs, so that they are shown like any study's runs."""
     own = study.declaration()
     rules = own.tuned.values()
     settings = " and ".join(dict.fromkeys(rule.setting for rule in rules))
@@ -139,9 +139,9 @@ def tuning_declaration(study: Study) -> Declaration:
 
 
 def settled_arms(root: Path, study: str, rules: Mapping[str, Tuned], specs: Sequence[RunSpec]) -> set[str]:
-    """Returns the arms whose choice is logged and whose tuning runs are all there.
+    """Returns the arms whose choice is logged and whose tuning runs are all stored.
 
-    Their failed runs are not tried again: what they said when the choice was made stands.
+    Their failed runs are not retried: the choice was made with these failures, and stands.
     """
     ids = _ids_by_arm(specs)
     logged = {(one.arm, one.runs) for one in logged_choices(Log.read(root), study)}
@@ -151,7 +151,7 @@ def settled_arms(root: Path, study: str, rules: Mapping[str, Tuned], specs: Sequ
 
 
 def without_settled(stacks: Sequence[Stack], settled: Collection[str]) -> list[Stack]:
-    """Returns the stacks with no run missing of arms whose choice is made."""
+    """Returns the stacks, with the runs of settled arms no longer marked as missing."""
     return [
         replace(stack, missing=tuple(
             absent and spec.arm not in settled for spec, absent in zip(stack.specs, stack.missing, strict=True)

@@ -1,4 +1,4 @@
-"""What a directory says of its tuned arms: the stored tuning runs, and the choices that the log holds."""
+"""A directory's evidence about its tuned arms: the stored tuning runs, and the choices in the log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kymograph.runs.tuned import tuning_study
 
 
 def tuning_records(root: Path | None, history: History, declaration: Declaration) -> TuningRecords:
-    """Reads the tuning runs of a study's current code to their last byte, and the choices in the log."""
+    """Reads the tuning runs of a study's current code in full, and the choices in the log."""
     name = tuning_study(declaration.name)
     specs = [run for run in history.planned.values() if run.study == name]
     if root is None or not specs:
@@ -49,10 +49,10 @@ def tuned_arms(
     root: Path | None,
     history: History,
 ) -> dict[str, TunedArm]:
-    """Returns what was chosen for every arm that was tuned or evaluated, and whether that holds.
+    """Returns the choice for every arm that was tuned or evaluated, and whether it holds.
 
     Args:
-        plan: what was registered: it pins the rules; without it, the study's own count.
+        plan: the registered plan, whose rules are binding; None: the study's own rules count.
         declaration: what the study declares.
         finished: the study's own runs that finished.
         root: the output directory; None: there is none.

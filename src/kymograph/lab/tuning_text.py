@@ -1,4 +1,4 @@
-"""What tuning gave, in lines of text."""
+"""The outcome of tuning, in lines of text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kymograph.rounding import number_text
 
 
 def tuning_lines(tuning: Tuning) -> list[str]:
-    """Returns how many tuning runs there are, and the value chosen for every arm with its mean, a line each."""
+    """Returns a line with the number of tuning runs, and a line per arm with the chosen value and its mean."""
     queued = f", {tuning.submitted} in the queue" if tuning.submitted else ""
     computed = tuning.computed - len(tuning.failures)
     counts = f"{computed} computed, {tuning.found} found, {len(tuning.failures)} failed{queued}"

@@ -1,4 +1,4 @@
-"""A network of the user's own, from a function in a file, with a batch that rules can be proved on."""
+"""The user's own network, from a function in a file, with a batch on which rules can be proved."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class UserModel(NamedTuple):
 
 
 def load_model(reference: str, seed: int = 42, samples: int = 16) -> UserModel:
-    """Returns what ``file.py:function`` makes: a network alone, or with ``x, y``, or with ``x, y, loss``.
+    """Returns the network that ``file.py:function`` makes, alone or with ``x, y`` or ``x, y, loss``.
 
-    Without a batch, inputs are guessed from the first layer, and targets are drawn: classes for outputs (batch,
-    classes), which have the cross-entropy for their loss, and numbers for outputs of another shape.
+    Without a batch, inputs are guessed from the first layer, and random targets are drawn: classes, with the
+    cross-entropy, for outputs (batch, classes), and real numbers, with the squared error, for outputs of other shapes.
     """
     made = _call(_function(reference), reference)
     net, *rest = made if isinstance(made, tuple) else (made,)
@@ -59,13 +59,13 @@ def _function(reference: str) -> Callable[[], Any]:
     file, _, name = reference.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
-        raise KymographError(f"name a function of a file, as in model.py:make_model, not {reference!r}")
+        raise KymographError(f"name a function in a file, as in model.py:make_model, not {reference!r}")
     if not path.is_file():
         raise KymographError(f"there is no file {file}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.append(str(real_path(path).parent))  # for what it imports from beside it
+    sys.path.append(str(real_path(path).parent))  # so that it can import its neighbours
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # a user's file can fail to load in any way

@@ -1,4 +1,4 @@
-"""Sources of variance one after the other: what the command line's ``variance`` does, as a function."""
+"""Varying one source of variance at a time: ``kymograph variance`` as a function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kymograph.studies.loading import load_study
 
 @dataclass(frozen=True)
 class SourceSweeps:
-    """The sweeps in which one source at a time was varied, and what came of them."""
+    """The sweeps in which one source at a time was varied, and the spread of every arm."""
 
     sweeps: Mapping[str, Sweep]
     """By source, `ALL` first."""
@@ -43,7 +43,7 @@ def vary_sources(
 
     Args:
         reference: the study.
-        seeds: those of every sweep.
+        seeds: the seeds of every sweep.
         options: how the sweeps are computed, and where the runs go.
         arms: names or patterns; default: the study's default arms.
         sources: some of the study's sources; default: all that it has.
@@ -57,9 +57,9 @@ def vary_sources(
     if SETTING in fields:
         raise KymographError(f"every source is varied in turn, so {SETTING} cannot be set; choose some with --sources")
     if len(seeds) < 2:
-        raise KymographError("a standard deviation takes at least two seeds")
+        raise KymographError("a standard deviation needs at least two seeds")
     if not study.headlines:
-        raise KymographError(f"{study.name} declares no headline numbers, so there is nothing whose variance to show")
+        raise KymographError(f"{study.name} declares no headline numbers, so there is no variance to show")
     sweeps = {}
     # All sources together come first, as in an ordinary sweep: the first sweep of a directory is what the study's
     # claims are registered for.
@@ -74,11 +74,12 @@ def vary_sources(
 
 
 def sources_of(study: Study) -> tuple[str, ...]:
-    """Returns what a study's setting ``vary`` may be; raises if it has no such setting."""
+    """Returns the values that a study's setting ``vary`` can take; raises if it has no such setting."""
     hint = typing.get_type_hints(study.config_type).get(SETTING)
     options = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
     if ALL not in options:
         raise KymographError(
-            f"the seed of {study.name} decides everything at once: it has no setting {SETTING!r} that may be {ALL!r}"
+            f"the sources of variance of {study.name} cannot be separated: it has no setting {SETTING!r} with the "
+            f"value {ALL!r}"
         )
     return options

@@ -9,9 +9,9 @@ from kymograph.rounding import number_text
 
 HEADER = ("", "n", "sd", "95 % interval", f"share of {ALL}", "95 % interval")
 NOTES = (
-    "Intervals (chi-square; F for shares) and tests suppose normal values. An sd of ln x of 0.1 is about 10 % of x.",
-    "What varies a number most is stated if an F test of the largest against every other source says so at 5 %, "
-    "corrected for choosing the largest and, in each arm, for several numbers (Holm).",
+    "Intervals (chi-square; F for shares) and tests assume normal values. An sd of ln x of 0.1 is about 10 % of x.",
+    "What varies a number most is stated if the largest sd exceeds every other one in an F test at 5 %, corrected for "
+    "choosing the largest and, in each arm, for several numbers (Holm).",
 )
 
 
@@ -27,7 +27,7 @@ def table(arms: Sequence[ArmSpread]) -> str:
         lines.append("")
     if not arms:
         return "No two sources have runs to compare."
-    first = f"sd over runs in which one source has the seed and the others a fixed one. {about_all(arms)}".rstrip()
+    first = f"sd over runs in which one source follows the seed and the others are fixed. {about_all(arms)}".rstrip()
     return "\n".join([*lines, first, *NOTES])
 
 

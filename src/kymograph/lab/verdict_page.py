@@ -22,7 +22,7 @@ KNOWN_COPIES: Mapping[str, str] = {
     "44334cf67d0084be": "This is a copy of CIFAR-10 whose images were recompressed and reshuffled, so that accuracies "
     "and norms need not equal those on the official files to the last digit.",
 }
-"""What there is to say about copies of data sets that are not the official ones, by their digest."""
+"""Remarks on copies of data sets that are not the official ones, by digest."""
 
 
 def verdict_page(
@@ -37,12 +37,12 @@ def verdict_page(
     """Returns a page in Markdown: every verdict with its reasons, published values next to ours, provenance.
 
     Args:
-        verdicts: what the claims come to.
+        verdicts: the verdicts on all claims.
         archive: the directory with the runs.
-        studies: those whose runs were judged; they know what was published of such runs.
+        studies: those whose runs were judged; they hold the published values.
         ids: the runs that were judged.
         data: the data set that the image studies used.
-        command: what was typed to make it.
+        command: the command that writes the page.
         about: the one study that the page is about; empty: those of the scripts.
     """
     runs = [run for run in archive.store.finished if run.id in ids]

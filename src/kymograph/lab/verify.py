@@ -1,4 +1,4 @@
-"""Checking a directory of runs: its log, its records, its plan and its registrations, and some runs computed again."""
+"""Checking a directory of runs: its log, records, plan and registrations, and some runs computed again."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from kymograph.wording import counted
 def verify(
     root: str | Path, anchor: str | None = None, rerun: int = 0, studies: Iterable[Study] = (), seed: int | None = None
 ) -> list[Finding]:
-    """Checks what a directory says about itself, and computes ``rerun`` randomly chosen runs again.
+    """Checks whether a directory of runs is intact and consistent, and computes ``rerun`` random runs again.
 
     Args:
         root: the directory of the runs.
         anchor: the digest of a registration that was published; it must be in the log.
         rerun: how many finished runs to compute again and compare.
         studies: user-defined studies whose code may be run for that.
-        seed: chooses the runs; default: at random.
+        seed: the seed for choosing the runs; default: at random.
     """
     archive = Archive.open(root).checked()
     if not archive.store.runs and not archive.damaged:
@@ -76,7 +76,7 @@ def verify_bundle(
 def _log(archive: Archive) -> Finding:
     log, problems = archive.log, log_problems(archive.log)
     if not log.entries and not problems:
-        return Finding("the log", False, "there is none: these runs are from before the log, or it was deleted")
+        return Finding("the log", False, "missing: these runs are from before the log, or it was deleted")
     if problems:
         return Finding("the log", False, "; ".join(problems))
     heads = ", ".join(head[:SHORT] for head in log.heads)
@@ -102,9 +102,9 @@ def _heads(archive: Archive) -> Finding:
     silent = [run for run in archive.store if run.log_heads is None]
     astray = [run for run in archive.store if set(run.log_heads or ()) - set(archive.log.entries)]
     if astray:
-        return Finding("what runs say of the log", False, f"{len(astray)} runs started after entries that are gone")
+        return Finding("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
     detail = f"{len(silent)} runs are from before the log" if silent else ""
-    return Finding("what runs say of the log", not silent, detail)
+    return Finding("the runs' log entries", not silent, detail)
 
 
 def _plans(archive: Archive, history: History) -> list[Finding]:
@@ -121,7 +121,7 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
         *_notes(
             (len(absent) - len(missing), "superseded runs are gone; verdicts still count them"),
             (sum(run.id in history.abandoned for run in history.planned.values()), _abandoned_text(history)),
-            (len(history.replaced), "runs were recorded anew"),
+            (len(history.replaced), "runs were recorded again"),
         ),
     ]
 
@@ -140,12 +140,14 @@ def _declarations(archive: Archive, history: History) -> list[Finding]:
     for study in dict.fromkeys([*archive.declarations, *(run.study for run in history.planned.values())]):
         logged = logged_declarations(archive.log, study)
         same = not logged or declaration_digest(archive.root / slug(study)) in logged
-        found.append(Finding(f"what {study} declares", same, "" if same else "changed or deleted since it was logged"))
+        found.append(
+            Finding(f"the declaration of {study}", same, "" if same else "changed or deleted since it was logged")
+        )
     return found
 
 
 def _designs(archive: Archive, history: History) -> list[Finding]:
-    """Returns how runs and registrations stand to the designs that were registered first."""
+    """Compares runs and registrations with the designs that were registered first."""
     found: list[Finding] = []
     for study in dict.fromkeys(run.study for run in history.planned.values()):
         known = [*registrations(archive.log, study), *registrations(archive.log, OWN_STUDY)]
@@ -176,20 +178,20 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
         found += _notes(
             (
                 sum(run.seed not in first.plan.seeds for run in mine),
-                f"runs of {study} have seeds beyond the registered",
+                f"runs of {study} have seeds beyond the registered ones",
             ),
             (len(other), f"runs of {study} have other settings than registered"),
             (late, f"claims about {study} were registered after its runs"),
             (
                 len(statements) - len({name for name, _ in statements}),
-                f"claims about {study} were registered anew, changed",
+                f"claims about {study} were changed and registered again",
             ),
         )
     return found
 
 
 def _wheres(one: Registration) -> list[Mapping[str, Any]]:
-    """Returns the settings that registered claims ask for themselves."""
+    """Returns the settings that registered claims themselves ask for."""
     sides = [content.get(side) for content in one.claims.values() for side in ("left", "right")]
     return [side["where"] for side in sides if isinstance(side, dict) and isinstance(side.get("where"), dict)]
 
@@ -200,5 +202,5 @@ def _anchored(archive: Archive, anchor: str) -> Finding:
 
 
 def all_hold(findings: Sequence[Finding]) -> bool:
-    """Says whether everything that was checked holds."""
+    """Returns whether every finding holds."""
     return all(finding.holds for finding in findings)

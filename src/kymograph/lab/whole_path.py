@@ -1,7 +1,7 @@
 """Rows of the selftest that go the whole way: claims are registered, runs computed and stored, directories judged.
 
 Every world is a temporary directory in which the functions behind `kymograph register`, `run` and `judge` work on a
-study of random numbers. Whatever stands between a claim and its verdict takes part: the log, the registered seeds and
+study of random numbers. Everything between a claim and its verdict takes part: the log, the registered seeds and
 settings, the looks, records and checksums, pairing, the family.
 """
 
@@ -30,7 +30,7 @@ from kymograph.streams import stream_seed
 from kymograph.studies.loading import load_study
 
 Follow = Callable[[Iterable[int], str], Iterable[int]]
-"""Passes numbers of worlds through and shows how far they are, under a title."""
+"""Passes the numbers of worlds through, and shows progress under a title."""
 FIXED, SEQUENTIAL = Design((10,)), Design((10, 15))
 EFFECT = 1.5
 """In standard deviations of the differences."""
@@ -45,7 +45,7 @@ def unfollowed(numbers: Iterable[int], title: str) -> Iterable[int]:
 
 
 def whole_path(simulation: Simulation, follow: Follow = unfollowed) -> Iterator[Row]:
-    """Yields how often directories of runs without an effect get a wrong verdict, and those with one the right one."""
+    """Yields how often directories without an effect get a wrong verdict, and those with one the right verdicts."""
     count = max(1, simulation.worlds // ONE_IN)
     world = f"whole path, no effect, {CLAIMS} claims"
     looks = judged_directories(FIXED, 0.0, follow(range(count), world), simulation.seed)
@@ -73,7 +73,7 @@ def judged_directories(design: Design, effect: float, numbers: Iterable[int], se
 
 def judged_at_looks(design: Design, effect: float, world: int) -> list[list[Outcome]]:
     """Returns the outcomes of all claims after every look, in a directory of its own."""
-    settings: dict[str, Any] = {"world": world, "effect": effect * math.sqrt(2)}  # two runs vary more than one
+    settings: dict[str, Any] = {"world": world, "effect": effect * math.sqrt(2)}  # a difference has twice the variance
     found = []
     with temporary_directory("selftest") as out:
         if design.sequential:
@@ -86,7 +86,7 @@ def judged_at_looks(design: Design, effect: float, world: int) -> list[list[Outc
 
 
 def _outcomes(out: str) -> list[Outcome]:
-    """Returns the outcomes of all claims; raises if one is INVALID or not registered, for it would never be wrong."""
+    """Returns the outcomes of all claims; raises if one is INVALID or not registered, as it could never be wrong."""
     verdicts = judge(out)
     for verdict in verdicts:
         if verdict.outcome is Outcome.INVALID or not verdict.registration.startswith("registered"):

@@ -1,4 +1,4 @@
-"""The numbers of the live view: headline means over seeds, a series of the latest run, and the time that is left."""
+"""The numbers of the live view: headline means over seeds, a series of the latest run, and the remaining time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) 
 
 
 def _may_be_number(value: Any) -> bool:
-    """Says whether a stored value is a number, or represents one that is missing or infinite."""
+    """Returns whether a stored value is a number, or represents one that is missing or infinite."""
     if isinstance(value, int | float):
         return not isinstance(value, bool)
     return value is None or value in ("Infinity", "-Infinity")
@@ -110,8 +110,8 @@ def remaining_seconds(
         beats: the heartbeats of the running processes, at least one; they share what is left.
         now: the time.
 
-    A process needs as long for each remaining step as for each step so far. A run that has not been started takes as
-    long as the runs of its arm did, or else as any run, finished or running.
+    Assumes that a process needs as long for each remaining step as for each step so far, and that a run that has not
+    been started takes as long as its arm's finished runs, or else as any run, finished or running.
     """
     rates = [(beat.updated - beat.started) / beat.done if beat.done > 0 and beat.steps else None for beat in beats]
     known = [rate * beat.steps / max(len(beat.runs), 1) for rate, beat in zip(rates, beats, strict=True) if rate]

@@ -1,7 +1,7 @@
 """Reading the state of a directory of runs.
 
 `read_state` is a pure function of the directory and the clock. It never writes; a damaged file becomes a sentence in
-the state, so that a view goes on showing everything else. What a file held is remembered until the file is replaced.
+the state, so that a view still shows everything else. A file's content is cached until the file is replaced.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def check_directory(directory: str | Path) -> None:
 
 
 def reread_state(directory: str | Path, now: float) -> LiveState:
-    """Returns the state of a directory that existed before; it is empty if the directory has gone, which may return."""
+    """Returns the state of a directory that existed before; empty if the directory is gone, as it may come back."""
     try:
         return read_state(directory, now)
     except KymographError:
@@ -126,7 +126,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
 
 
 def _progress(counts: RunCounts, beats: Sequence[Beat], runs: Sequence[RunState]) -> float:
-    """Returns how many runs are done, whole ones and the shares of those that are running."""
+    """Returns how many runs are done, where a running one counts by the share of its steps."""
     running = {run.id for run in runs if run.condition == "running"}
     shares = [len(running & set(beat.runs)) * min(beat.done / beat.steps, 1.0) for beat in beats if beat.steps]
     return counts.finished + counts.failed + sum(shares)
@@ -180,9 +180,9 @@ def _count(runs: Sequence[RunState]) -> RunCounts:
 
 
 def _by_arm_and_settings(runs: Sequence[RunState]) -> dict[str, list[RunState]]:
-    """Returns the runs by arm, and by the settings of which an arm was run with several: those are never averaged."""
+    """Returns the runs by arm and by the settings in which an arm's runs differ: these are never averaged over."""
     members: dict[tuple[str, str, str | None], list[RunState]] = {}
-    for run in runs:  # seeds have no settings of their own
+    for run in runs:  # seeds of one arm share their settings
         text, source = ("", None) if run.spec is None else (run.spec.settings_text, run.spec.source)
         members.setdefault((run.arm, text, source), []).append(run)
     values: dict[tuple[str, str], set[str]] = {}
@@ -212,7 +212,7 @@ def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: M
 
 
 def _unfinished(beats: Sequence[Beat], runs: Sequence[RunState]) -> list[Beat]:
-    """Returns the heartbeats of running processes, and of those that ended and left runs undone."""
+    """Returns the heartbeats of running processes, and of those that ended with runs missing."""
     missing = {run.id for run in runs if run.condition == "missing"}
     return [beat for beat in beats if beat.alive or missing & set(beat.runs)]
 
@@ -243,14 +243,14 @@ def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Seq
 
 
 def _is_study(path: Path, logged: Mapping[str, Any]) -> bool:
-    """Says whether a directory has planned runs, a heartbeat, or runs."""
+    """Returns whether a directory has planned runs, a heartbeat, or runs."""
     if real_path(path).name in logged or (path / PLAN).exists() or (path / RUNNING).is_dir():
         return True
     return any((run / STATUS).exists() for run in _directories(path))
 
 
 def _directories(path: Path) -> Iterator[Path]:
-    """Yields the directories inside ``path`` that may be runs or studies, neither hidden nor half-written."""
+    """Yields the directories inside ``path`` that may be runs or studies: not hidden, not half-written."""
     try:
         names = [entry.name for entry in entries(path) if is_directory_entry(entry)]
     except OSError:

@@ -1,4 +1,4 @@
-"""What a live view remembers of files, each until the file is replaced or edited."""
+"""A live view's cache of files: each entry lasts until its file is replaced or edited."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _MOST_RECORDS = 1 << 16
 
 
 def record_stamps(directory: Path) -> tuple[Stamp | None, ...]:
-    """Returns the stamps of a record's files, that of its status first; None for a file that is not there."""
+    """Returns the stamps of a record's files, that of its status first; None for a missing file."""
     return tuple(stamp_or_none(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT))
 
 
 def stamp(path: str | Path) -> Stamp:
-    """Returns what changes whenever a file is replaced or edited."""
+    """Returns a file's modification time, size and inode, which change when it is replaced or edited."""
     facts = os.stat(path)
     return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 def stamp_or_none(path: str) -> Stamp | None:
-    """Returns the stamp of a file; None if it is not there."""
+    """Returns the stamp of a file; None if it is missing."""
     try:
         return stamp(path)
     except OSError:
@@ -46,7 +46,7 @@ _records: dict[Path, tuple[tuple[Stamp | None, ...], StoredRun | KymographError]
 def checked_record(
     directory: Path, stamps: tuple[Stamp | None, ...], planned: RunSpec | None
 ) -> StoredRun | KymographError:
-    """Returns a run whose record is whole, or why it cannot be read; a record is read once until it is replaced."""
+    """Returns the run of an intact record, or why it cannot be read; a record is read once until it is replaced."""
     known = _records.get(directory)
     if known is None or known[0] != stamps:
         if len(_records) > _MOST_RECORDS:
@@ -61,7 +61,7 @@ def _read_record(directory: Path, planned: RunSpec | None) -> StoredRun | Kymogr
         run.check_sizes()
         run.check(keep=False)
     except KymographError as error:
-        return KymographError(str(error))  # a fresh one, which keeps nothing else alive
+        return KymographError(str(error))  # without a traceback, which would keep the content alive
     return run
 
 

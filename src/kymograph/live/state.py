@@ -17,7 +17,7 @@ class RunCounts:
     """How many runs are in each condition.
 
     ``missing`` runs were being computed when their process ended; the records of ``damaged`` ones cannot be read, so
-    that they are not done.
+    they do not count as done.
     """
 
     finished: int = 0
@@ -29,7 +29,7 @@ class RunCounts:
 
     @property
     def planned(self) -> int:
-        """All of them."""
+        """The total."""
         return sum(dataclasses.astuple(self))
 
 
@@ -44,7 +44,7 @@ class ProcessState:
     done: int
     """Steps done, of all the runs together."""
     steps: int
-    """All steps of the runs; 0 if nobody knows how many there are."""
+    """All steps of the runs; 0 if unknown."""
     message: str
     """What the training code last reported."""
     started: float
@@ -95,7 +95,7 @@ class StudyState:
     notes: tuple[str, ...]
     """Files of the study that cannot be read, and why."""
     progress: float = 0.0
-    """How many runs are done, those that are running counted by the steps that they have taken."""
+    """How many runs are done, where a running one counts by the share of its steps."""
 
     @property
     def ended(self) -> bool:
@@ -121,7 +121,7 @@ class LiveState:
         return any(study.notes or study.counts.damaged for study in self.studies)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the state as strict JSON can hold it."""
+        """Returns the state as strict JSON values."""
         content = plain(dataclasses.asdict(self))
         for study, entry in zip(self.studies, content["studies"], strict=True):
             entry["counts"]["planned"] = study.counts.planned

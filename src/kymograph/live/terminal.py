@@ -1,4 +1,4 @@
-"""The live view in a terminal; where there is none, one line per change."""
+"""The live view in a terminal; without one, a line per change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTERVAL = 0.5
 """Seconds between two readings of the directory."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 MOST_LOST = 3
-"""The most failed and damaged runs listed of a study."""
+"""The most failed and damaged runs listed per study."""
 MOST_ARMS = 60
 """The most rows of a table of arms: a grid of settings has hundreds."""
 _SEEDS, _TRACE = 8, 20  # blocks of a sparkline over seeds, and of one over training
@@ -40,7 +40,7 @@ def watch(
     Args:
         directory: the runs' directory.
         once: prints the state and returns.
-        follow: goes on when everything has ended, until Ctrl-C.
+        follow: keeps watching after everything has ended, until Ctrl-C.
         console: where to show it; default: standard output.
         clock: returns the time.
     """
@@ -114,7 +114,7 @@ def _show_live(
         while follow or not state.ended:
             time.sleep(INTERVAL)
             before, state = state, watcher.state(clock())
-            # Only the time that a process has taken changes by itself.
+            # Without a new state, only the running times of processes change.
             if state is not before or any(study.processes for study in state.studies):
                 live.update(_picture(state, clock(), console.width), refresh=True)
         live.vertical_overflow = "visible"  # the whole picture stays on the screen
@@ -209,7 +209,7 @@ def format_steps(process: ProcessState) -> str:
 
 
 def starting(process: ProcessState) -> str:
-    """Returns what to say of a process that has not said anything yet: that it is starting, until its first step."""
+    """Returns "starting" for a process that has not taken its first step, and nothing afterwards."""
     return "starting" if process.alive and not process.done else ""
 
 
@@ -223,7 +223,7 @@ def format_runs(process: ProcessState) -> str:
 
 
 def _most_telling(arms: Sequence[ArmState]) -> Sequence[ArmState]:
-    """Returns the arms to show, in their order: all, or of very many those that are not done, then the first ones."""
+    """Returns the arms to show, in their order: all of them, or, if there are too many, preferably unfinished ones."""
     if len(arms) <= MOST_ARMS:
         return arms
     places = sorted(range(len(arms)), key=lambda place: arms[place].counts.finished == arms[place].counts.planned)
@@ -231,7 +231,7 @@ def _most_telling(arms: Sequence[ArmState]) -> Sequence[ArmState]:
 
 
 def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:
-    """Returns, in words, how far the arms are that are not shown."""
+    """Returns, in words, the progress of the arms that are not shown."""
     total = [sum(getattr(arm.counts, name) for arm in arms) for name in ("finished", "planned")]
     here = [sum(getattr(arm.counts, name) for arm in shown) for name in ("finished", "planned")]
     finished, planned = (all_ - some for all_, some in zip(total, here, strict=True))
@@ -289,7 +289,7 @@ def _format_lost(run: LostRunState) -> str:
 
 
 def _short(values: Sequence[float | None], most: int) -> str:
-    """Returns a sparkline of at most ``most`` blocks, of values spread evenly over all."""
+    """Returns a sparkline of at most ``most`` blocks, from evenly spaced values."""
     count = min(most, len(values))
     return spark([values[at * (len(values) - 1) // max(count - 1, 1)] for at in range(count)])
 

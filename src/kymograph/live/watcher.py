@@ -1,8 +1,8 @@
-"""A directory watched over time: read again only when something in it has changed, and never so often that it costs.
+"""A directory watched over time: read again only when something in it has changed, and seldom enough to be cheap.
 
-Nothing but files connects a watcher with the sweep. Records come and go by rename, which changes the date of the
-directory they are in: while no date changes and no process is at work, ten thousand runs need not be looked at. A file
-that somebody edits in place shows at the next look of all.
+A watcher knows the sweep only through its files. Records come and go by rename, which changes the date of their
+directory: while no date changes and no process is running, ten thousand runs need not be read. A file that is edited in
+place shows at the next full reading.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kymograph.sweep.heartbeat import RUNNING
 LOOK_AT_ALL = 60.0
 """Seconds after which everything is read again, whether or not something seems to have changed."""
 SHARE = 0.1
-"""The most of a core that reading may take while a sweep is at work."""
+"""The largest share of a core that reading may take while a sweep is running."""
 NEGLIGIBLE = 0.1
-"""CPU seconds that a reading may take without being rationed."""
+"""CPU seconds that a reading may take without being limited."""
 _COARSE = 2 * 10**9
 """Nanoseconds within which two changes may have the same date."""
 
@@ -60,7 +60,7 @@ class Watcher:
 
 
 def _dates(root: Path) -> Iterator[tuple[str, int]]:
-    """Yields when each directory and file changed whose change says that a run, a plan or a heartbeat did."""
+    """Yields the dates of all directories and files that change along with a run, a plan or a heartbeat."""
     for directory in (root, root / LOG, root.parent / LOG, root / RUNNING):
         yield from _dates_in(directory)
     try:
@@ -68,7 +68,7 @@ def _dates(root: Path) -> Iterator[tuple[str, int]]:
     except OSError:
         return
     if any(os.path.exists(f"{root}/{name}") for name in (DECLARATION, RUNNING)):
-        return  # a study's own directory: what is in it are runs
+        return  # a study's own directory, which contains runs
     for path in (entry.path for entry in directories if not entry.name.startswith(".")):
         yield from _date(path)
         yield from _date(f"{path}/{DECLARATION}")
@@ -76,7 +76,7 @@ def _dates(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def _dates_in(directory: Path) -> Iterator[tuple[str, int]]:
-    """Yields when a directory and each file in it changed."""
+    """Yields the dates of a directory and of each file in it."""
     yield from _date(str(directory))
     with contextlib.suppress(OSError):
         for entry in entries(directory):

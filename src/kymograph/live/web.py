@@ -1,8 +1,8 @@
 """The live view as a page for the browsers of this machine.
 
 The server only reads, and only answers this machine: it binds 127.0.0.1, answers GET and HEAD of three addresses,
-serves no file by its path, and refuses requests made under any host name but this machine's own, so that a web site
-whose name is made to resolve to 127.0.0.1 cannot read the runs through a visitor's browser.
+serves no file by its path, and refuses requests under any host name but this machine's own. So a web site whose name is
+made to resolve to 127.0.0.1 (DNS rebinding) cannot read the runs through a visitor's browser.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ async def _stream(states: _StateCache, stopping: Callable[[], bool]) -> AsyncIte
 
 
 class _Guard:
-    """Answers only to this machine's own names, only GET and HEAD, and marks every answer with strict headers."""
+    """Answers only to this machine's own names, only GET and HEAD, and adds strict headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -185,7 +185,7 @@ class _Guard:
             refusal = "this page answers only under the names localhost and 127.0.0.1\n"
             await PlainTextResponse(refusal, 421)(scope, receive, send_marked)
         elif scope["method"] not in ("GET", "HEAD"):
-            refusal = "this page can only be read\n"
+            refusal = "this page is read-only\n"
             await PlainTextResponse(refusal, 405, {"allow": "GET, HEAD"})(scope, receive, send_marked)
         else:
             await self._app(scope, receive, send_marked)

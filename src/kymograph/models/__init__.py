@@ -1,8 +1,8 @@
-"""Networks: those cut into blocks, a module each, and those that hold many replicas at once.
+"""Networks: image models cut into blocks, one module each, and networks of many replicas.
 
-A model of images is one module with a ``PART`` and a function ``build``. What a study must know of a model before torch
-is loaded is in its ``PART``: the ``settings`` that it has besides depth and width, and what its width must be a
-``width_multiple_of``.
+An image model is one module with a ``PART`` and a function ``build``. ``PART`` holds what a study must know before
+torch is loaded: the model's ``settings`` besides depth and width, and ``width_multiple_of``, if its width must be a
+multiple of some number.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def draw_model(
     width: int,
     **settings: float | bool,
 ) -> BlockNetwork:
-    """Returns the model called ``name`` for images (channels, size, size), with first weights from ``draw``.
+    """Returns the model called ``name`` for images (channels, size, size), with initial weights from ``draw``.
 
         net = draw_model("resmlp", 3, 32, 10, streams.script_generator(42), depth=4, width=256, skip=False)
 
-    ``settings`` may name any setting of any model; those that this one does not have make no difference to it.
+    ``settings`` may contain settings of any model; those that this model does not have are ignored.
     """
     import torch
 
@@ -42,9 +42,7 @@ def draw_model(
 
     known = MODELS.part(name).facts.get("settings", ())
     mine = {key: value for key, value in settings.items() if key in known}
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # torch's own first weights come from the global generator; they are redrawn
+    with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator; all is redrawn below
         net: BlockNetwork = MODELS.load(name)(channels, size, classes, depth=depth, width=width, **mine)
     initialise(net, draw)
     return net

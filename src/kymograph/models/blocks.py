@@ -1,8 +1,8 @@
-"""Networks cut into embed, blocks and read-out, so that credit can be handed to each block on its own.
+"""Networks cut into embed, blocks and read-out, so that credit can be handed to each block separately.
 
     h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l)   (or f_l(h_l) without the skip),   logits = readout(h_L)
 
-``f_l`` is block l without its skip. A network offers this cut by being a `BlockNetwork`; `kymograph.models.cut` wraps
+``f_l`` is block l without its skip. A `BlockNetwork` is cut this way by construction; `kymograph.models.cut` wraps
 any other module.
 """
 
@@ -24,7 +24,7 @@ class Trace(NamedTuple):
     start: Tensor
     """embed(x), with its graph."""
     outputs: list[Tensor]
-    """f_0 to f_{L-1}: what each block puts out before it is joined to the stream."""
+    """f_0 to f_{L-1}: each block's output before it is joined to the stream."""
     points: list[Tensor]
     """h_0 to h_L."""
 
@@ -48,7 +48,7 @@ class BlockNetwork(nn.Module):
         return self.trace(x).points
 
     def trace(self, x: Tensor, *, detach: bool = False) -> Trace:
-        """Returns one pass through embed and blocks; with ``detach``, no gradient flows from one part to another."""
+        """Returns one pass through embed and blocks; with ``detach``, no gradient flows between parts."""
         start = self.embed(x)
         outputs, points = self.walk(start.detach() if detach else start, detach=detach)
         return Trace(start, outputs, points)
@@ -81,16 +81,16 @@ class BlockNetwork(nn.Module):
         return h.flatten(1)
 
     def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Returns how wide a credit vector at ``h`` is and over how many positions it is spread."""
+        """Returns the width of a credit vector at ``h`` and the number of positions that it is spread over."""
         return h.shape[-1], 1
 
     def spread(self, credit: Float[Tensor, "batch width"], h: Tensor) -> Tensor:
-        """Returns credit vectors spread over the positions of ``h``, divided by the root of their number."""
+        """Returns credit vectors spread over the positions of ``h``, divided by the root of the number of positions."""
         return credit.view_as(h)
 
 
 def parameter_names(net: nn.Module) -> dict[str, list[str]]:
-    """Returns the names of the parameters of each part: ``embed``, ``blocks.0`` to ``blocks.L-1``, ``readout``.
+    """Returns each part's parameter names: ``embed``, ``blocks.0`` to ``blocks.L-1``, ``readout``.
 
     A network that is not cut into blocks is one part, ``network``.
     """

@@ -28,7 +28,7 @@ def build(
 
 
 class ConvBlock(nn.Module):
-    """``gelu(conv(h))``, with batch norm before the activation and half the picture's size if asked to."""
+    """``gelu(conv(h))``, optionally with batch norm before the activation and 2x2 average pooling after it."""
 
     def __init__(self, width: int, halve: bool, batch_norm: bool = False) -> None:
         super().__init__()
@@ -70,9 +70,9 @@ class ConvNet(BlockNetwork):
         return h.mean(dim=(2, 3))
 
     def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Credit has a number per channel and is spread over all positions."""
+        """Returns (channels, positions): credit has one entry per channel."""
         return h.shape[1], h.shape[2] * h.shape[3]
 
     def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Gives every position the same credit, divided by the root of their number."""
+        """Returns the same credit at every position, divided by the root of the number of positions."""
         return (credit / (h.shape[2] * h.shape[3]) ** 0.5)[:, :, None, None].expand_as(h)

@@ -1,4 +1,4 @@
-"""How any ``nn.Module`` is cut into embed, blocks and read-out."""
+"""Cuts any ``nn.Module`` into embed, blocks and read-out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kymograph.models.flat import ReplicaNetwork
 
 
 class CutModule(BlockNetwork):
-    """A user's own parts as a `BlockNetwork` without skips of its own: each block maps a point to the next."""
+    """A `BlockNetwork` made of a user's modules; without skips, unless `cut` sets them."""
 
     skip = False
 
@@ -24,7 +24,7 @@ class CutModule(BlockNetwork):
         self.embed, self.blocks, self.norm, self.head = embed, nn.ModuleList(blocks), norm, head
 
     def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Spreads a credit over everything but batch and features (the last axis, or the second of an image)."""
+        """Returns credit spread over all axes but batch and features (the last axis, or the second of an image)."""
         if h.dim() == 2:
             return credit
         if h.dim() == 4:
@@ -32,7 +32,7 @@ class CutModule(BlockNetwork):
         return credit[:, None].expand_as(h) / h.shape[1] ** 0.5
 
     def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Features are the last axis, or the second of an image."""
+        """Returns (features, positions); features are the last axis, or the second of an image."""
         return (h.shape[1], h.shape[2] * h.shape[3]) if h.dim() == 4 else (h.shape[-1], h[0].numel() // h.shape[-1])
 
 
@@ -40,16 +40,16 @@ _NAMES = {"embed": ("embed",), "norm": ("norm", "out_ln"), "head": ("head", "out
 
 
 def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = False) -> BlockNetwork:
-    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to none or two.
+    """Returns ``module`` cut into embed, blocks, norm and head; raises if a parameter would belong to no part or two.
 
     Args:
         module: a `BlockNetwork`; an ``nn.Sequential``, whose first and last layers with parameters are embed and head
             (layers without parameters go with the layer before them); or a module with the attributes ``embed``,
-            ``blocks``, ``norm`` or ``out_ln``, ``head`` or ``out_head`` (each but ``blocks`` may be missing).
-        blocks: the names of the submodules that are blocks, in order; in an ``nn.Sequential`` what comes before them is
-            the embed, what comes after them the head.
-        skip: whether each block's output is added to its input. What else ``module`` does in its ``forward``, an
-            activation between its parts say, cannot be known here: compare the outputs.
+            ``blocks``, ``norm`` or ``out_ln``, ``head`` or ``out_head`` (all but ``blocks`` optional).
+        blocks: names of the submodules that are blocks, in order; in an ``nn.Sequential`` everything before them is the
+            embed and everything after them the head.
+        skip: whether each block's output is added to its input. Anything else that ``module.forward`` does, such as an
+            activation between parts, is not detected here: compare the outputs.
     """
     if isinstance(module, BlockNetwork):
         return module
@@ -64,38 +64,40 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
     owned = [id(own) for part in (net.embed, *net.blocks, net.norm, net.head) for own in part.parameters()]
     there = set(owned)
     if len(owned) > len(there):
-        raise KymographError("two parts of the cut network share parameters, which cannot learn from two credits")
+        raise KymographError(
+            "two parts of the cut network share parameters, which cannot learn from two credits; untie them"
+        )
     lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in there), None)
     if lost is not None:
         raise KymographError(
-            f"{lost} belongs to no part of the cut network; call its parts embed, blocks, norm (or out_ln) and head "
-            "(or out_head), or make it an nn.Sequential"
+            f"{lost} belongs to no part of the cut network; name the module's parts embed, blocks, norm (or out_ln) "
+            "and head (or out_head), or make it an nn.Sequential"
         )
     return net
 
 
 def cut_faithfully(module: nn.Module, blocks: Sequence[str] | None = None, example: Any = None) -> BlockNetwork:
-    """Returns ``module`` cut into parts; raises if the cut network computes something else than the module does.
+    """Returns ``module`` cut into parts; raises if the cut network does not compute what the module does.
 
-    A ``forward`` may do more than call one part after the other. It is compared on ``example``, or on inputs guessed
+    A ``forward`` may do more than call its parts in order. Outputs are compared on ``example``, or on inputs guessed
     from the first layer.
     """
     if isinstance(module, BlockNetwork | ReplicaNetwork):
-        return module  # type: ignore[return-value]  # a rule that serves no replicas says so itself
+        return module  # type: ignore[return-value]  # a rule without support for replicas raises itself
     net = cut(module, blocks)
     x = guess_example(module) if example is None else example
     with evaluation_mode(module), torch.no_grad():
         expected, found = module(x), net(x)
     if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-4, atol=1e-6):
         raise KymographError(
-            f"the parts of {type(module).__name__} one after the other do not give its outputs; do in its blocks what "
-            "its forward does between them, or use a rule that acts on layers, such as fa"
+            f"calling the parts of {type(module).__name__} in order does not give its outputs; move what its forward "
+            "does between parts into the blocks, or use a rule that acts on layers, such as fa"
         )
     return net
 
 
 def _cut_sequential(module: nn.Sequential) -> CutModule:
-    layers = _with_followers(list(module))  # `children()` would leave out a layer that comes again
+    layers = _with_followers(list(module))  # `children()` would skip a repeated layer
     if len(layers) < 3:
         raise KymographError(
             f"this nn.Sequential has {len(layers)} layers with parameters; embed, block and head need 3"
@@ -105,7 +107,7 @@ def _cut_sequential(module: nn.Sequential) -> CutModule:
 
 
 def _with_followers(children: Sequence[nn.Module]) -> list[nn.Module]:
-    """Returns the layers that have parameters, each with those that have none and come after it (or before all)."""
+    """Returns groups of layers: one with parameters, then those without; leading ones join the first group."""
     groups: list[list[nn.Module]] = [[]]
     for child in children:
         if _learns(child) and any(map(_learns, groups[-1])):
@@ -119,10 +121,11 @@ def _learns(module: nn.Module) -> bool:
 
 
 def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
-    names, children = list(module._modules), list(module)  # a layer that comes again has a name for each time
+    names, children = list(module._modules), list(module)  # a repeated layer has one name per occurrence
     unknown = [name for name in chosen if name not in names]
     if unknown or not chosen:
-        raise KymographError(f"this nn.Sequential has no block {(unknown or ['at all'])[0]!r}; it has {names}")
+        what = f"there is no block {unknown[0]!r}" if unknown else "no block is named"
+        raise KymographError(f"{what}; this nn.Sequential has {names}")
     first, last = names.index(chosen[0]), names.index(chosen[-1])
     if names[first : last + 1] != chosen:
         raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
@@ -137,7 +140,7 @@ def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
         unknown = next((name for name in blocks if name not in known), None)
         if unknown is not None or not blocks:
             raise KymographError(
-                f"this network has no submodule {unknown!r} to be a block" if blocks else "name a block"
+                f"this network has no submodule {unknown!r} to use as a block" if blocks else "name at least one block"
             )
         chosen = [known[name] for name in blocks]
     elif isinstance(inner, nn.Sequential):
@@ -146,8 +149,8 @@ def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
         chosen = list(inner)
     else:
         raise KymographError(
-            "a network needs `.blocks` (an nn.ModuleList) to be cut, or must be an nn.Sequential, or the names of its "
-            "blocks must be given"
+            "a network needs `.blocks` (an nn.ModuleList or nn.Sequential) to be cut; otherwise make it an "
+            "nn.Sequential, or name its blocks"
         )
     parts = [
         next((part for name in names if isinstance(part := getattr(module, name, None), nn.Module)), nn.Identity())

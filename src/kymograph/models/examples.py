@@ -1,4 +1,4 @@
-"""Inputs that a network accepts, guessed from its first layer: for what must know shapes and is given no data."""
+"""Guesses inputs that a network accepts from its first layer, for when shapes are needed and no data is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kymograph.errors import KymographError
 from kymograph.models.blocks import evaluation_mode
 
 SIZES = (8, 16, 28, 32, 64, 96, 128, 224)
-"""The sides of images and the lengths of sequences that are tried, one after the other."""
+"""Image sides and sequence lengths, tried in this order."""
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
@@ -20,7 +20,7 @@ def guess_example(net: nn.Module, samples: int = 2, draw: torch.Generator | None
 
         guess_example(nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 3))).shape  # (2, 8)
 
-    They are normal numbers, or indices for an embedding, from ``draw``; without one, zeros.
+    They are standard normal, or indices for an embedding, drawn from ``draw``; without it, zeros.
     """
     for shape, categories in _shapes(net, samples):
         like = next((own for own in net.parameters() if own.is_floating_point()), torch.empty(0))
@@ -35,13 +35,11 @@ def guess_example(net: nn.Module, samples: int = 2, draw: torch.Generator | None
         except (RuntimeError, ValueError, IndexError, TypeError):
             continue
         return x
-    raise KymographError(
-        f"the inputs of {type(net).__name__} cannot be guessed; give an example of them, such as two samples"
-    )
+    raise KymographError(f"the inputs of {type(net).__name__} cannot be guessed; give an example, such as two samples")
 
 
 def _shapes(net: nn.Module, samples: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yields shapes to try, each with the number of categories, or 0 for inputs that are real numbers."""
+    """Yields shapes to try, each with the number of categories, or 0 for real-valued inputs."""
     for layer in net.modules():
         if isinstance(layer, nn.Embedding):
             yield from (((samples, size), layer.num_embeddings) for size in SIZES)

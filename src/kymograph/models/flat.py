@@ -1,9 +1,9 @@
-"""The parameters of one network, or of R replicas, in one piece of memory, with named views of it.
+"""The parameters of one network, or of R replicas, in one contiguous tensor with named views.
 
-As a matrix, one row is one network: what acts on whole networks (clipping, norms, a rate per replica) is a single
-operation, and replica r never meets replica s. As a line, parameter after parameter, each parameter of all replicas
-lies together, which batched products like; what acts on every number alike (Adam) does not care. Gradients live in a
-second piece of the same form, which autograd fills through the views' ``.grad``.
+In a matrix (R, P) each row is a network: an operation on whole networks (clipping, norms, a learning rate per replica)
+is a single call, and replicas never mix. In a vector (R * P,) each parameter of all replicas is contiguous, which makes
+batched products faster; elementwise operations such as Adam work on either. Gradients live in a second tensor of the
+same shape, which autograd fills through the views' ``.grad``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Flat(Protocol):
     gradients: Tensor
 
     def attach(self) -> None:
-        """Makes the gradients' memory the ``.grad`` of the parameters, should it no longer be."""
+        """Makes ``gradients`` the ``.grad`` of the parameters again, if it was replaced."""
         ...
 
 
@@ -50,7 +50,7 @@ class FlatParameters:
         self.attach()
 
     def _cut(self, memory: Tensor) -> dict[str, Tensor]:
-        """Returns each parameter's part of the memory, (R, *shape)."""
+        """Returns each parameter's view of ``memory``, (R, *shape)."""
         parts, start, replicas = {}, 0, self.replicas
         for name, shape in self._shapes.items():
             stop = start + math.prod(shape)
@@ -59,16 +59,16 @@ class FlatParameters:
         return parts
 
     def attach(self) -> None:
-        """Makes the gradients' memory the ``.grad`` of the views."""
+        """Makes ``gradients`` the ``.grad`` of the views."""
         for name, view in self.views.items():
             view.grad = self.gradient_views[name]
 
     def apply(self, change: Callable[[Tensor], Tensor]) -> None:
-        """Applies a change of precision or device to both pieces of memory; the views stay views of them."""
+        """Applies a change of dtype or device to values and gradients; the views stay views of them."""
         self.values, self.gradients = change(self.values), change(self.gradients)
         self.gradient_views = self._cut(self.gradients)
         for name, values in self._cut(self.values).items():
-            self.views[name].grad = None  # a gradient must have its parameter's precision and device
+            self.views[name].grad = None  # a gradient must have its parameter's dtype and device
             self.views[name].data = values
         self.attach()
 
@@ -116,7 +116,7 @@ class FlatNetwork:
             self.spans[group], start = slice(start, stop), stop
 
     def attach(self) -> None:
-        """Makes the gradients' memory the ``.grad`` of the parameters."""
+        """Makes ``gradients`` the ``.grad`` of the parameters."""
         for parameter, view in zip(self._parameters, self._gradient_views, strict=True):
             parameter.grad = view
 
@@ -127,7 +127,7 @@ class FlatNetwork:
 
 
 def views_of(line: Shaped[Tensor, " numbers"], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Returns consecutive parts of ``line``, shaped as ``tensors`` are."""
+    """Returns consecutive slices of ``line``, with the shapes of ``tensors``."""
     views, start = [], 0
     for tensor in tensors:
         views.append(line[start : start + tensor.numel()].view(tensor.shape))
@@ -136,16 +136,16 @@ def views_of(line: Shaped[Tensor, " numbers"], tensors: Sequence[Tensor]) -> lis
 
 
 def stack_of_views(tensors: Sequence[Tensor]) -> Tensor | None:
-    """Returns tensors of one shape that lie evenly spaced in one memory as one tensor (n, ...): a view, no copy.
+    """Returns tensors of one shape, evenly spaced in one storage, as one tensor (n, ...): a view, not a copy.
 
-    None if they do not lie like that.
+    None if they are not evenly spaced in one storage.
     """
     first = tensors[0].detach()
     if any(_form(tensor) != _form(first) for tensor in tensors):
         return None
     try:
         memories = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    except RuntimeError:  # a kind of tensor without memory of its own
+    except RuntimeError:  # a kind of tensor without storage
         return None
     steps = {after.storage_offset() - before.storage_offset() for before, after in pairwise(tensors)}
     if len(memories) > 1 or len(steps) > 1 or min(steps, default=1) <= 0:

@@ -1,4 +1,4 @@
-"""The first weights of a network, drawn from a given generator."""
+"""The initial weights of a network, drawn from a given generator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ NORMS = (nn.LayerNorm, nn.GroupNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def initialise(net: nn.Module, draw: torch.Generator) -> None:
-    """Draws every parameter anew from ``draw``, in order, as torch's own constructors draw from the global generator.
+    """Redraws every parameter from ``draw``, in order, as torch's constructors draw from the global generator.
 
-    Linear and convolution weights and biases are uniform on +-1/sqrt(fan_in); norms start at one and zero; a free
-    parameter, a token, is N(0, 0.02). A module with a method ``first_stds`` names layers of its own that are then set
-    to weights N(0, std) and zero bias.
+    Linear and convolution weights and biases are uniform on +-1/sqrt(fan_in); norms start at one and zero; any other
+    parameter, such as a class token, is normal with standard deviation 0.02. A module's method ``first_stds`` may name
+    layers whose weights are then normal with the given standard deviation, and whose biases are zero.
     """
     small = {
         layer: std
@@ -30,7 +30,7 @@ def initialise(net: nn.Module, draw: torch.Generator) -> None:
                     bound = module.weight[0].numel() ** -0.5
                     module.bias.uniform_(-bound, bound, generator=draw)
                 if module in small:
-                    # What was just drawn is thrown away, as in the script: its next numbers depend on it.
+                    # The draw above is discarded, as in the script: later random numbers depend on it.
                     module.weight.normal_(0.0, small[module], generator=draw)
                     if module.bias is not None:
                         module.bias.zero_()

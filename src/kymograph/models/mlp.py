@@ -30,7 +30,7 @@ class DenseLayer(nn.Module):
         return nn.functional.relu(self.linear(h.flatten(1)))
 
     def first_stds(self) -> dict[nn.Linear, float]:
-        """Returns He's standard deviation, which keeps the size of what passes through (arXiv:1502.01852)."""
+        """Returns He's standard deviation, which preserves the scale of the activations (arXiv:1502.01852)."""
         return {self.linear: (2 / self.linear.in_features) ** 0.5}
 
 

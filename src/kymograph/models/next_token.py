@@ -14,7 +14,7 @@ from kymograph.models.flat import FlatParameters, ReplicaNetwork
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """The inputs of one step for R replicas, in the two forms that the forward and backward pass want."""
+    """The inputs of one step for R replicas, in the two forms that the forward and backward passes need."""
 
     index: Tensor  # (R, B, dim) int64: each token number repeated along dim, for `gather`
     onehot: Tensor  # (R, vocab, B): column b marks the token of sample b
@@ -29,14 +29,14 @@ class TokenTargets:
 
 
 def initial_weights(seed: int, vocab: int, dim: int) -> dict[str, Tensor]:
-    """Returns PyTorch's default weights of ``Embedding(vocab, dim)`` and ``Linear(dim, vocab)`` under ``seed``.
+    """Returns PyTorch's default initial weights of ``Embedding(vocab, dim)`` and ``Linear(dim, vocab)`` under ``seed``.
 
     Drawn in that order from one generator seeded with ``seed`` itself, as the script draws them.
     """
     draw = streams.script_generator(seed)
     bound = 1.0 / math.sqrt(dim)
     embedding = torch.empty(vocab, dim).normal_(generator=draw)
-    # Linear's default, kaiming_uniform with a = sqrt(5), is the uniform law on +-1/sqrt(fan_in) for weight and bias.
+    # Linear's default, kaiming_uniform with a = sqrt(5), is uniform on +-1/sqrt(fan_in) for weight and bias.
     weight = torch.empty(vocab, dim).uniform_(-bound, bound, generator=draw)
     bias = torch.empty(vocab).uniform_(-bound, bound, generator=draw)
     return {"embedding": embedding, "weight": weight, "bias": bias}

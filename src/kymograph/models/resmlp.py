@@ -46,12 +46,12 @@ class MlpBlock(nn.Module):
         return self.w2(nn.functional.gelu(self.w1(self.norm(h))))
 
     def first_stds(self) -> dict[nn.Linear, float]:
-        """Returns the standard deviation of the first weights of layers that do not start as usual."""
+        """Returns the initial standard deviation of W2, which does not start from torch's default."""
         return {self.w2: self.w2_std}
 
 
 class ResidualMLP(BlockNetwork):
-    """Linear embed, ``depth`` blocks with or without skip, LayerNorm or none, linear head; on flattened images."""
+    """Linear embed, ``depth`` blocks with or without skips, optional LayerNorm and linear head, on flattened images."""
 
     head: nn.Linear
 
@@ -75,10 +75,10 @@ class ResidualMLP(BlockNetwork):
 
     @property
     def embed_layer(self) -> nn.Linear:
-        """The embed without the flattening."""
+        """The embed's linear layer, without the flattening."""
         return cast(nn.Linear, cast(nn.Sequential, self.embed)[1])
 
     @property
     def mlp_blocks(self) -> list[MlpBlock]:
-        """The blocks from the first to the last."""
+        """The blocks, in order."""
         return cast(list[MlpBlock], list(self.blocks))

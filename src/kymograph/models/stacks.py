@@ -28,7 +28,7 @@ class Wiring:
     """How the layers of a whole stack of replicas are joined."""
 
     scales: tuple[float | None, ...]
-    """Per replica the fixed factor on a residual branch, or None for a plain network; plain ones first."""
+    """The fixed factor on each replica's residual branches, or None for a plain network; plain replicas come first."""
     prenorm: bool = False
     """Whether every replica's branches normalise their input."""
     learned: bool = False
@@ -41,7 +41,7 @@ class Wiring:
 
     @property
     def plain(self) -> int:
-        """How many replicas are plain."""
+        """The number of plain replicas."""
         return sum(scale is None for scale in self.scales)
 
     @property
@@ -82,11 +82,11 @@ class Layer(nn.Module):
     def __init__(self, affine: Affine, plain: int, prenorm: bool, scale: Tensor | None) -> None:
         super().__init__()
         self.affine, self.plain, self.prenorm = affine, plain, prenorm
-        # Of the residual replicas: a constant (residual, 1, 1), a parameter (R,), or None for 1.
+        # The residual replicas' factors: a constant (residual, 1, 1), a parameter (R,), or None for 1.
         if isinstance(scale, nn.Parameter):
             self.scale: Tensor | None = scale
         else:
-            self.register_buffer("scale", scale, persistent=False)  # moved with the network; no part of its state
+            self.register_buffer("scale", scale, persistent=False)  # moved with the network, but not part of its state
 
     def forward(self, h: Tensor) -> Tensor:
         """Maps the stream (R, B, width) to its next point."""

@@ -9,7 +9,7 @@ from kymograph.models.vit import AttentionBlock, TokenNetwork
 
 
 class TokenEmbed(nn.Module):
-    """A learned vector per token, a class token after the sequence, learned positions added."""
+    """A learned vector per token, a class token after the sequence, and learned positions."""
 
     def __init__(self, vocab: int, length: int, width: int) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class TokenEmbed(nn.Module):
         self.positions = nn.Parameter(torch.zeros(1, length + 1, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps token numbers (B, length) to vectors (B, length + 1, width)."""
+        """Maps token indices (B, length) to vectors (B, length + 1, width)."""
         return torch.cat([self.table(x), self.token.expand(len(x), -1, -1)], 1) + self.positions
 
 

@@ -12,7 +12,7 @@ PART = {
     "order": 2,
     "settings": ("out_ln", "skip"),
     "heads": 4,
-    "width_multiple_of": 4,  # a head gets an equal share of the features
+    "width_multiple_of": 4,  # the heads share the features equally
 }
 HEADS: int = PART["heads"]  # type: ignore[assignment]
 
@@ -25,7 +25,7 @@ def build(
 
 
 class PatchEmbed(nn.Module):
-    """Square patches to tokens, a class token before them, learned positions added."""
+    """Square patches as tokens, with a class token in front and learned positions."""
 
     def __init__(self, channels: int, size: int, patch: int, width: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class PatchEmbed(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """A pre-LayerNorm Transformer block less its outer skip: attention, then an MLP that sees its result."""
+    """A pre-LayerNorm Transformer block without its outer skip: attention, then an MLP that sees its result."""
 
     def __init__(self, width: int, heads: int, ratio: int) -> None:
         super().__init__()
@@ -63,11 +63,11 @@ class TokenNetwork(BlockNetwork):
     """A network whose stream is tokens, (B, T, width)."""
 
     def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Credit is as wide as a token and spread over all of them."""
+        """Returns (width, tokens): credit has the width of a token and is spread over all tokens."""
         return h.shape[-1], h.shape[1]
 
     def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Gives every token the same credit, divided by the root of their number."""
+        """Returns the same credit for every token, divided by the root of the number of tokens."""
         return (credit / h.shape[1] ** 0.5)[:, None].expand_as(h)
 
 
@@ -98,5 +98,5 @@ class ViTMini(TokenNetwork):
         return h[:, 0]
 
     def measured(self, h: Tensor) -> Tensor:
-        """Returns the class token: the point at which the published logs measure."""
+        """Returns the class token, which is where the published logs measure."""
         return h[:, 0]

@@ -1,1 +1,1 @@
-"""What is measured, where and when; measuring leaves no trace in what is measured."""
+"""What is measured, where and when; measuring never changes what is measured."""

@@ -1,4 +1,4 @@
-"""Readings as arrays, (steps, layers): several readings of one layer put together, quantities computed from others."""
+"""Readings as arrays (steps, layers): combines readings of one layer, and computes quantities from others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MeasuredStep:
 
 
 def measured_steps(columns: Mapping[str, QuantityColumns], network: str) -> list[MeasuredStep]:
-    """Returns the same readings step by step; a quantity without sites is under the name ``network``."""
+    """Returns the readings step by step; a quantity without sites has the single site ``network``."""
     steps = next(iter(columns.values())).step.tolist() if columns else []
     return [
         MeasuredStep(
@@ -45,9 +45,9 @@ def measured_steps(columns: Mapping[str, QuantityColumns], network: str) -> list
 
 
 def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
-    """Returns one value (steps,) from several readings of one layer; NaN where there is none of them.
+    """Combines several readings of one layer into one value per step, (steps,); NaN where none was taken.
 
-    A reading that is itself NaN makes the value NaN; one that was not taken is left out.
+    A reading of NaN makes the value NaN; one that was not taken is left out.
 
     >>> here, gone = np.array([True]), np.array([False])
     >>> put_together([(np.array([3.0]), here), (np.array([4.0]), here), (np.array([np.nan]), gone)], "norm")
@@ -56,7 +56,7 @@ def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> 
     values = np.stack([value for value, _ in columns])
     read = np.stack([present for _, present in columns])
     if how == "norm":
-        # hypot neither overflows nor underflows where squares would
+        # unlike squares, hypot neither overflows nor underflows
         found = np.hypot.reduce(np.where(read, values, 0.0), axis=0)
     elif how == "max":
         found = np.max(np.where(read, values, -np.inf), axis=0)
@@ -68,7 +68,7 @@ def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> 
 
 
 def derived(quantity: LoadedQuantity, found: Mapping[str, QuantityColumns]) -> QuantityColumns:
-    """Returns a quantity that is computed from others, at the sites that all of them have."""
+    """Computes a quantity from others, at the sites that all of them share."""
     sources = [found[name] for name in quantity.sources]
     shared = [site for site in sources[0].sites or () if all(site in (one.sites or ()) for one in sources)]
     arrays = [one.value[:, [(one.sites or ()).index(site) for site in shared]] for one in sources]

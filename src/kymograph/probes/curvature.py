@@ -1,4 +1,4 @@
-"""The largest eigenvalue of a Hessian that is known by its products with vectors only."""
+"""The largest eigenvalue of a Hessian, from Hessian-vector products alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERANCE, SPACE, RESTARTS = 1e-3, 16, 12
 
 @dataclass(frozen=True)
 class TopEigenpair:
-    """The largest eigenvalue found, its unit vector (d,), and |Hv - value v| / |value|."""
+    """The largest eigenvalue found, its unit eigenvector (d,), and |Hv - value v| / |value|."""
 
     value: float
     vector: Tensor
@@ -33,9 +33,9 @@ def largest_eigenpair(
 ) -> TopEigenpair:
     """Returns the largest eigenvalue of a symmetric matrix, by restarted Lanczos iteration with full orthogonalisation.
 
-    It stops when the residual is at most ``tolerance`` of the value, or after ``restarts`` times ``space`` products;
-    the error of the value itself is then of the order of the residual squared. Unlike power iteration it does not
-    mistake a large negative eigenvalue for the largest. A start that is orthogonal to the eigenvector misses it.
+    It stops when the relative residual is at most ``tolerance``, or after ``restarts`` times ``space`` products. The
+    error of the eigenvalue is of the order of the residual squared. Unlike power iteration it does not mistake a large
+    negative eigenvalue for the largest. A start orthogonal to the eigenvector misses it.
 
     >>> matrix = torch.diag(torch.tensor([1.0, 2.0, -5.0], dtype=torch.float64))
     >>> round(largest_eigenpair(lambda v: matrix @ v, torch.ones(3, dtype=torch.float64)).value, 6)
@@ -45,13 +45,13 @@ def largest_eigenpair(
     best = TopEigenpair(float("nan"), vector, float("nan"))
     for _ in range(restarts):
         best = _cycle(product, best.vector, tolerance, min(space, vector.numel()))
-        if not best.residual > tolerance:  # reached, or not finite
+        if not best.residual > tolerance:  # converged, or not finite
             break
     return best
 
 
 def _cycle(product: Callable[[Tensor], Tensor], start: Tensor, tolerance: float, space: int) -> TopEigenpair:
-    """Returns the best pair in the space of ``start``, H start, H^2 start, ..."""
+    """Returns the best pair in the Krylov space of ``start``, H start, H^2 start, ..."""
     basis = start.new_zeros(space, start.numel())
     images = torch.zeros_like(basis)
     basis[0] = start
@@ -72,7 +72,7 @@ def _cycle(product: Callable[[Tensor], Tensor], start: Tensor, tolerance: float,
             ahead -= (basis[:size] @ ahead) @ basis[:size]
         length = torch.linalg.vector_norm(ahead)
         if float(length) <= torch.finfo(ahead.dtype).eps * float(torch.linalg.vector_norm(images[size - 1])):
-            break  # the space holds its own images: the pair is exact in it
+            break  # the Krylov space is invariant: the pair is exact in it
         basis[size] = ahead / length
     return pair
 
@@ -82,7 +82,7 @@ def _ratio(error: float, value: float) -> float:
 
 
 def top_of(fixed: FixedBatch) -> TopEigenpair:
-    """Returns the top eigenpair of the Hessian on the fixed batch, computed once per step, warm-started."""
+    """Returns the top eigenpair of the Hessian on the fixed batch, computed once per step and warm-started."""
     known = fixed.state.get("top eigenpair")
     if known is not None and known["step"] == fixed.step:
         return TopEigenpair(known["value"], known["vector"], known["residual"])

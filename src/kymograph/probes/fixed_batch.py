@@ -1,4 +1,4 @@
-"""A network, a loss and a batch that never changes: gradients and Hessian products that leave no trace."""
+"""A network, a loss and a fixed batch: gradients and Hessian-vector products without side effects."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 
 class FixedBatch:
-    """What a quantity of the whole network is given.
+    """The input of a quantity of the whole network.
 
-    ``state`` is the quantity's to keep from one measured step to the next, e.g. a vector to start from: tensors,
-    numbers and dictionaries of them, so that a run that was killed goes on with it.
+    A quantity may keep ``state`` from one measured step to the next, e.g. a vector to start from: tensors, numbers and
+    dictionaries of them, which are saved so that a killed run can resume.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, batch: Any) -> None:
@@ -40,11 +40,11 @@ class FixedBatch:
         """The number of samples: the leading axis that all tensors of the batch share."""
         sizes = {leaf.shape[0] if leaf.dim() else 0 for leaf in tree_leaves(self.batch) if isinstance(leaf, Tensor)}
         if len(sizes) != 1 or 0 in sizes or 1 in sizes:
-            raise KymographError("the batch cannot be cut into parts: its tensors need one leading axis of at least 2")
+            raise KymographError("the batch cannot be split; give tensors that share one leading axis of at least 2")
         return sizes.pop()
 
     def part(self, start: int, end: int) -> Any:
-        """Returns the samples from ``start`` up to ``end`` of the batch."""
+        """Returns samples ``start`` up to ``end`` of the batch."""
         return tree_map_only(Tensor, lambda leaf: leaf[start:end], self.batch)
 
     def gradient(self, batch: Any) -> Tensor:
@@ -54,7 +54,7 @@ class FixedBatch:
 
     @contextmanager
     def hessian(self) -> Iterator[Callable[[Tensor], Tensor]]:
-        """Yields the product of the Hessian on the batch with a vector (parameters,); one graph serves all products."""
+        """Yields a function: the product of the Hessian on the batch with a vector (parameters,), from one graph."""
         with undisturbed(self.model):
             slopes = [None if one is None or not one.requires_grad else one for one in self._slopes(self.batch, True)]
             used = [slope for slope in slopes if slope is not None]
@@ -69,14 +69,14 @@ class FixedBatch:
                 if not used:  # the loss is linear in the parameters
                     return torch.zeros_like(vector)
                 found = torch.autograd.grad(used, self.parameters, along, retain_graph=True, allow_unused=True)
-                if all(one is None for one in found):  # a custom function that can be differentiated once only
+                if all(one is None for one in found):  # a custom function that can be differentiated only once
                     raise RuntimeError("the gradient cannot be differentiated a second time")
                 return self._flat(found).double()
 
             yield product
 
     def walk(self) -> None:
-        """Runs forward and backward on the batch once, for the hooks that are attached."""
+        """Runs one forward and backward pass on the batch, for the attached hooks."""
         with undisturbed(self.model):
             self._slopes(self.batch, create_graph=False)
 
@@ -84,11 +84,11 @@ class FixedBatch:
         loss = self.loss(self.model, batch)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise KymographError("loss(model, batch) must return a tensor with one entry")
-        # never `backward`: it would add to .grad, and with create_graph tie graph and parameters into a cycle
+        # never `backward`: it adds to .grad, and with create_graph makes a reference cycle of graph and parameters
         return torch.autograd.grad(loss.sum(), self.parameters, create_graph=create_graph, allow_unused=True)
 
     def _flat(self, tensors: tuple[Tensor | None, ...]) -> Tensor:
-        """Returns all tensors in a row, on the device of the first parameter; zeros for None."""
+        """Returns all tensors as one vector, on the device of the first parameter; zeros for None."""
         home = self.parameters[0].device
         pairs = zip(tensors, self.parameters, strict=True)
         return torch.cat(
@@ -102,13 +102,13 @@ class FixedBatch:
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Runs a block on ``model``, eager and in evaluation mode, then puts back modes, buffers and random generators."""
+    """Runs a block with ``model`` eager and in evaluation mode, then restores modes, buffers and random generators."""
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     with ExitStack() as stack:
         stack.enter_context(forked_generators((*model.parameters(), *model.buffers())))
         stack.enter_context(evaluation_mode(model))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the others have no second derivative
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the other backends have no second derivative
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         try:
             yield

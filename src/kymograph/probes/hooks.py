@@ -1,10 +1,10 @@
-"""Hooks that read layers' outputs and the gradients at them; they are attached for the measured steps only.
+"""Hooks that read layers' outputs and the gradients at them, attached for the measured steps only.
 
-A forward hook sees the output, and a hook on that tensor (or on the node of the graph that made it, which is the same
-thing) its gradient. Module backward hooks are never used: they break on in-place operations and do not see
-dictionaries. Everything is reduced inside the hook, because the next operation may overwrite it. A tensor hook belongs
-to the value that the tensor had when it was registered, so an in-place activation after a layer does not change which
-gradient is read.
+A forward hook reads the output, and a hook on that tensor (or on the graph node that made it, which is the same) reads
+its gradient. Module backward hooks are never used: they break on in-place operations and do not see dictionaries.
+Everything is reduced inside the hook, because the next operation may overwrite the tensor. A tensor hook belongs to the
+value that the tensor had when it was registered, so an in-place activation after a layer does not change which gradient
+is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kymograph.probes.readings import Key, Row, combine
 
 Measure = Callable[[Tensor], Tensor | float]
 Measures = list[tuple[Key, Measure]]
-Actions = tuple[Callable[[Tensor, Row], None], Measures, Measures]  # reads an output; what of it and of its gradient
+Actions = tuple[Callable[[Tensor, Row], None], Measures, Measures]  # output reader, output and gradient measures
 _strided_layout = torch.strided
 _is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
 _in_backward: Callable[[], int] = torch._C._current_graph_task_id  # -1 outside a backward pass
@@ -30,16 +30,16 @@ _transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack  # 
 
 
 class Session:
-    """The readings of the step that is being measured, and what there is to say about layers that cannot be."""
+    """The readings of the step being measured, and notes on layers that cannot be measured."""
 
     def __init__(self) -> None:
         self.row: Row | None = None  # None: this step is not measured
         self.several: dict[Key, list[Tensor | float]] = {}
-        self._tensors: list[tuple[OrderedDict[Any, Any], tuple[str, int]]] = []  # hooks of tensors, and ours
+        self._tensors: list[tuple[OrderedDict[Any, Any], tuple[str, int]]] = []  # tensors' hooks, and the keys of ours
         self.notes: dict[str, str] = {}
 
     def put(self, key: Key, value: Tensor | float) -> None:
-        """Adds a reading; a second one under the same key is kept beside the first until the step ends."""
+        """Adds a reading; several under one key are kept until the step ends, and then combined."""
         row = self.row
         if row is None:
             return
@@ -49,7 +49,7 @@ class Session:
             self.several.setdefault(key, [row[key]]).append(value)
 
     def close(self, together: Mapping[str, str]) -> Row:
-        """Ends the step: removes the hooks on its tensors and returns its readings, one under each key."""
+        """Ends the step: removes the hooks on its tensors and returns its readings, one per key."""
         row = self.row or {}
         for key, values in self.several.items():
             row[key] = combine(values, together[key[0]])
@@ -65,7 +65,7 @@ class Session:
     def hook(self, output: Tensor, on_gradient: Callable[[Tensor], None]) -> None:
         """Registers a hook for the gradient at ``output`` until the step ends.
 
-        It does what ``output.register_hook`` does, but for the handle, which costs more than all the rest.
+        Does what ``output.register_hook`` does, without the handle, which costs more than everything else.
         """
         hooks: Any = output._backward_hooks
         if hooks is None:
@@ -90,18 +90,18 @@ class LayerHook:
         self._attention = [one for one in here if one.place is Place.ATTENTION]
         if not isinstance(layer.module, nn.MultiheadAttention):
             self._attention = []
-        self._seen: list[Row | None] = [None]  # the row for which the layer was called last
+        self._seen: list[Row | None] = [None]  # the row of the layer's last call
         self._plain = self._at(layer.name)
         self._sites = {"": self._plain}
         self._on_output = self._reader()
 
     @property
     def needed(self) -> bool:
-        """Says whether anything is read at this layer."""
+        """Whether anything is read at this layer."""
         return bool(self._outputs or self._gradients or self._attention)
 
     def sites(self, quantity: str, read: Sequence[str]) -> list[str]:
-        """Returns the sites of this layer at which ``quantity`` is read, given those at which it was ``read``."""
+        """Returns the sites of this layer at which ``quantity`` is read, given those ``read`` so far."""
         named = [name for name, _ in (*self._outputs, *self._gradients)] + [one.name for one in self._attention]
         if quantity not in named:
             return []
@@ -109,13 +109,13 @@ class LayerHook:
         return [self.name, *several] if self.name in read or not several else several
 
     def register(self, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
-        """Attaches the hook to ``module``; an attention's inputs are seen as well."""
+        """Attaches the hook to ``module``; at an attention it also receives the inputs."""
         if self._attention:
             return module.register_forward_hook(self.with_inputs, with_kwargs=True)
         return module.register_forward_hook(self._on_output)
 
     def state(self) -> dict[str, Any]:
-        """Returns which parts of the output there were so far, and what is not read any more because it failed."""
+        """Returns the parts of the output seen so far, and what is no longer read because it failed."""
         return {
             "paths": list(self._sites),
             "failed": [path for path, (_, outputs, _) in self._sites.items() if self._outputs and not outputs],
@@ -126,7 +126,7 @@ class LayerHook:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` returned."""
+        """Restores what `state` returned."""
         for path in state["paths"]:
             _, outputs, gradients = self._sites.setdefault(path, self._at(self.name + path) if path else self._plain)
             if path in state["failed"]:
@@ -137,7 +137,7 @@ class LayerHook:
             self._attention = []
 
     def _reader(self) -> Callable[[nn.Module, Any, Any], None]:
-        """Returns the hook itself; it finds all that it needs in its closure, because it runs with cold caches."""
+        """Returns the hook itself, with everything it needs in its closure, because it runs with cold caches."""
         session, (read, _, _), parts, seen = self.session, self._plain, self._read_parts, self._seen
 
         def on_output(module: nn.Module, inputs: Any, output: Any) -> None:
@@ -147,7 +147,7 @@ class LayerHook:
             if _in_backward() == -1:
                 seen[0] = row
             elif seen[0] is row:
-                return  # activation checkpointing runs forward again; a re-entrant one had no gradients the first time
+                return  # recomputed by activation checkpointing; if reentrant, the first pass had no gradients
             if _transformed() is not None:
                 self._note("it is called inside a torch.func transform")
             elif type(output) is Tensor:
@@ -162,7 +162,7 @@ class LayerHook:
         if isinstance(module, nn.MultiheadAttention):
             found = found[:1]
         if not found and output is not None and not isinstance(output, Tensor | dict | list | tuple):
-            self._note(f"it puts out a {type(output).__name__}, which is no tensor, dict, tuple or dataclass")
+            self._note(f"it returns a {type(output).__name__}, not a tensor, dict, list, tuple or dataclass")
         for path, tensor in found:
             path = path if len(found) > 1 else ""
             if path not in self._sites:
@@ -170,7 +170,7 @@ class LayerHook:
             self._sites[path][0](tensor, row)
 
     def with_inputs(self, module: nn.Module, inputs: tuple, keywords: dict[str, Any], output: Any) -> None:
-        """Reads the output of one call of an attention, and its weights."""
+        """Reads the output of one call of an attention, and its attention weights."""
         self._on_output(module, inputs, output)
         row = self.session.row
         if row is None or self._seen[0] is not row or not isinstance(module, nn.MultiheadAttention):
@@ -184,7 +184,7 @@ class LayerHook:
             self._note(f"its attention weights cannot be computed ({_first_line(error)})")
 
     def _at(self, site: str) -> Actions:
-        """Returns what is done with an output that is called ``site``, and the hook for its gradient."""
+        """Returns the reader of the output at ``site``, with the measures of that output and of its gradient."""
         outputs = [((name, site), measure) for name, measure in self._outputs]
         gradients = [((name, site), measure) for name, measure in self._gradients]
         session, note = self.session, self._note
@@ -232,10 +232,10 @@ _ATTENTION_ARGUMENTS = (
 
 
 def attention_weights(module: nn.MultiheadAttention, inputs: tuple, keywords: dict[str, Any]) -> Tensor:
-    """Returns the weights of one call of an attention, (batch, heads, queries, keys), computed once more.
+    """Recomputes the attention weights of one call, (batch, heads, queries, keys).
 
-    Without dropout, so that no random number is drawn; without gradients; and without autocast's cache, into which a
-    weight that is cast without gradients must not get: training would use it.
+    Without dropout, so that no random number is drawn; without gradients; and without autocast's cache, because
+    training would use a weight that was cast and cached without gradients.
     """
     arguments = {**dict(zip(_ATTENTION_ARGUMENTS, inputs, strict=False)), **keywords}
     arguments |= {"need_weights": True, "average_attn_weights": False}
@@ -258,7 +258,7 @@ def _serves(quantity: LoadedQuantity, module: nn.Module) -> bool:
 
 
 def _measure(quantity: LoadedQuantity, module: nn.Module) -> Measure:
-    """Returns the quantity as a function of an output alone."""
+    """Returns the quantity as a function of the output alone."""
     function: Callable[..., Tensor | float] = quantity.function
     wants, units = quantity.wants_layer, quantity.units
     if wants and units:
@@ -269,9 +269,9 @@ def _measure(quantity: LoadedQuantity, module: nn.Module) -> Measure:
 
 
 def _strided(value: Tensor) -> Tensor:
-    """Returns a tensor of an unusual kind as an ordinary one; raises a reason if it is none."""
+    """Returns a tensor of an unusual kind as an ordinary one; raises if that is impossible."""
     if value.is_nested or value.is_meta or type(value).__name__ in ("DTensor", "FakeTensor"):
-        raise TypeError("its output is nested, sharded or without memory")
+        raise TypeError("its output is nested, sharded or without data")
     return (value.to_dense() if value.layout is not torch.strided else value).as_subclass(Tensor)
 
 

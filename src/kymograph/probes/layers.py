@@ -1,4 +1,4 @@
-"""Which modules of a network are layers, what they are called, and which weights are theirs."""
+"""Which modules of a network are layers, what they are called, and which weights they own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def is_compiled(model: nn.Module) -> bool:
-    """Says whether ``model`` or a part of it is compiled, so that hooks inside it do not run."""
+    """Returns whether ``model`` or a part of it is compiled, so that hooks inside it do not run."""
     return any(
         hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
@@ -90,8 +90,8 @@ def named_tensors(output: object, path: str = "") -> Iterator[tuple[str, Tensor]
 def units_last(output: Tensor, layer: nn.Module) -> Tensor:
     """Returns ``output`` as a matrix (samples, units).
 
-    Units are the channels of images, (batch, channels, ...), and of what a convolution or batch norm puts out; else
-    the last axis. All other axes are samples.
+    Units are the channels of images, (batch, channels, ...), and of the outputs of convolutions, batch norms and group
+    norms; otherwise the last axis. All other axes are samples.
     """
     if output.dim() == 2:
         return output
@@ -108,7 +108,7 @@ _UNITS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
 
 
 def _outside_parametrizations(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yields the modules that are part of the network; parametrizations, and what scripts contain, are not."""
+    """Yields the network's modules, without parametrizations and the insides of scripts and attentions."""
     hidden: list[str] = []
     for name, module in model.named_modules():
         if any(name.startswith(prefix) for prefix in hidden):
@@ -116,13 +116,13 @@ def _outside_parametrizations(model: nn.Module) -> Iterator[tuple[str, nn.Module
         if parametrize.is_parametrized(module):
             hidden.append(f"{name}.parametrizations" if name else "parametrizations")
         if isinstance(module, torch.jit.ScriptModule | nn.MultiheadAttention):
-            hidden.append(f"{name}." if name else "")  # what is inside is never called
+            hidden.append(f"{name}." if name else "")  # modules inside are never called
         if not isinstance(module, _WRAPPING) and not hasattr(module, "_orig_mod"):
             yield name, module
 
 
 def _plain(name: str) -> str:
-    """Returns a module's name without the words that wrappers put in."""
+    """Returns a module's name without the components that wrappers insert."""
     return ".".join(word for word in name.split(".") if word not in _WRAPPERS[1:])
 
 
@@ -149,10 +149,10 @@ def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def _refuse(name: str, parameter: nn.Parameter) -> None:
-    """Raises a sentence about a parameter that cannot be measured."""
+    """Raises if a parameter cannot be measured."""
     if isinstance(parameter, nn.parameter.UninitializedParameter):
         raise KymographError(f"{name} has no weights yet; run one forward pass before you attach a probe")
     if parameter.is_meta:
-        raise KymographError(f"{name} is on the meta device and has no numbers; give it weights first")
+        raise KymographError(f"{name} is on the meta device and has no values; give it weights first")
     if type(parameter.data).__name__ == "DTensor":
         raise KymographError(f"the weights of {name} are sharded over processes, which a probe cannot measure yet")

@@ -40,21 +40,21 @@ class ModuleProbe:
         probe.rows()[-1].values["output_norm"]
 
     Args:
-        model: any module; wrapped, partly frozen, on several devices, under autocast or with checkpointed activations.
-        optimizer: the optimizer (or several) whose view of the weight gradients is read; without one they are read
-            when the step ends.
+        model: any module; it may be wrapped, partly frozen, on several devices, under autocast or checkpointed.
+        optimizer: the optimizer or optimizers, at whose step weight gradients are read; without one they are read when
+            the step ends.
         level: ``light``, ``standard`` or ``deep``, or names of quantities.
-        every: every which step is measured. The others cost next to nothing: no hook is attached.
-        layers: names or patterns such as ``blocks.*.mlp``; None: every module without children, every attention, every
-            module with parameters of its own.
-        budget: the share of the time that measuring may add, e.g. 0.05; ``every`` is then the shortest interval.
-        loss: ``loss(model, batch)``, a tensor with one entry: for the quantities of the whole network.
-        batch: the batch that these are computed on, the same at every step.
+        every: the interval between measured steps. The others cost next to nothing: no hook is attached.
+        layers: names or patterns such as ``blocks.*.mlp``; None: every module without children, every attention and
+            every module with parameters of its own.
+        budget: the share of training time that measuring may add, e.g. 0.05; ``every`` is then the shortest interval.
+        loss: ``loss(model, batch)`` returns a tensor with one entry; for the quantities of the whole network.
+        batch: the fixed batch that these are computed on.
 
-    A layer that is called several times in a step (a shared module, several micro-batches) is read over all its calls,
-    as ``together`` of the quantity says. Calls under ``no_grad`` are not part of the step. What cannot be measured is
-    NaN, and `notes` says why. A compiled model is read on its eager twin: the same weights, in evaluation mode, on
-    ``batch``; its weights, updates and weight gradients are those of the training step all the same.
+    If a layer is called several times in a step (a shared module, several micro-batches), the readings of all its calls
+    are combined as the quantity's ``together`` says. Calls under ``no_grad`` are not part of the step. What cannot be
+    measured is NaN, and `notes` says why. A compiled model's outputs are read on its eager twin: the same weights, in
+    evaluation mode, on ``batch``. Weights, updates and weight gradients are still those of the training step.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class ModuleProbe:
         self.detach()
 
     def attach(self) -> None:
-        """Lets `step` measure; hooks are attached for the measured steps only."""
+        """Enables `step`; hooks are attached for the measured steps only."""
         self._attached = self._was_attached = True
 
     def detach(self) -> None:
-        """Removes every hook and lets go of the network; what was read stays."""
+        """Removes every hook and frees the copies of the weights; readings are kept."""
         self._session.abandon()
         self._remove_hooks()
         self._weights.release()
@@ -116,7 +116,7 @@ class ModuleProbe:
 
     @property
     def measuring(self) -> bool:
-        """Says whether the step that is going on is measured."""
+        """Whether the current step is measured."""
         return self._measuring
 
     def begin(self, step: int) -> None:
@@ -154,19 +154,19 @@ class ModuleProbe:
         self.schedule.end(step, measured)
 
     def abandon(self) -> None:
-        """Drops the step that is going on, e.g. because it failed."""
+        """Drops the current step, e.g. because it failed."""
         self._session.abandon()
         self._remove_hooks()
         self._step, self._measuring = None, False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence on each layer or quantity that cannot be measured, and on a probe that was never used."""
+        """One sentence per layer or quantity that cannot be measured, and one if the probe was never used."""
         unused = self._was_attached and not self._began and not self._table.steps
         return (*self._session.notes.values(), *((NO_STEP,) if unused else ()))
 
     def state(self) -> dict[str, Any]:
-        """Returns all that the probe has to know to go on after a kill: tensors, arrays, numbers and texts."""
+        """Returns everything the probe needs to resume after a kill: tensors, arrays, numbers and strings."""
         return {
             "quantities": list(self.names),
             "readings": self._table.state(),
@@ -178,9 +178,11 @@ class ModuleProbe:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` of a probe on the same network returned."""
+        """Restores the `state` of a probe on the same network."""
         if list(state["quantities"]) != list(self.names) or len(state["layers"]) != len(self._hooks):
-            raise KymographError("the state belongs to a probe of other quantities or layers")
+            raise KymographError(
+                "the state belongs to a probe with other quantities or layers; make the probe with the same arguments"
+            )
         self._table.load_state(state["readings"])
         self.schedule.load_state(state["schedule"])
         for (_, hook), saved in zip(self._hooks, state["layers"], strict=True):
@@ -199,7 +201,7 @@ class ModuleProbe:
         return {name: found[name] for name in self.names}
 
     def rows(self, since: int = 0) -> list[MeasuredStep]:
-        """Returns the readings step by step, from the measured step with the index ``since`` on."""
+        """Returns the readings step by step, from the measured step with index ``since``."""
         return measured_steps(self.columns(), NETWORK)[since:]
 
     def _add_hooks(self) -> None:
@@ -218,7 +220,7 @@ class ModuleProbe:
             self._weights.gradients(self._session.row)
 
     def _at_network(self, row: Row) -> None:
-        """Reads what is computed on the fixed batch, before the step."""
+        """Reads the quantities that are computed on the fixed batch, before the step."""
         fixed = self._fixed
         if fixed is None:
             return
@@ -230,7 +232,7 @@ class ModuleProbe:
             finally:
                 for handle in handles:
                     handle.remove()
-        self._session.row = None  # the other passes on the fixed batch are not for the layers' hooks
+        self._session.row = None  # the layers' hooks ignore the other passes on the fixed batch
         for quantity in self._network:
             if quantity.name not in self._session.notes:
                 value = self._tried(quantity.name, quantity.function, fixed)
@@ -239,7 +241,7 @@ class ModuleProbe:
         self._session.row = row
 
     def _tried(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns what a function gives; None, and a note, if a network does not allow it."""
+        """Returns the function's result; None, with a note, if it fails."""
         try:
             return function(*arguments)
         except KymographError:
@@ -285,5 +287,5 @@ class ModuleStep:
 
     @property
     def measured(self) -> bool:
-        """Says whether this step is measured."""
+        """Whether this step is measured."""
         return self._probe.measuring

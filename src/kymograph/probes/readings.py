@@ -1,4 +1,4 @@
-"""Readings of measured steps: kept on their device, moved to the CPU in blocks, put together as arrays."""
+"""Readings of measured steps: kept on their device, moved to the CPU in blocks, returned as arrays."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BLOCK = 64
 
 
 class ReadingTable:
-    """Rows of readings, one for each measured step; a reading is a tensor without dimensions, or a number.
+    """Rows of readings, one per measured step; a reading is a zero-dimensional tensor or a number.
 
-    Rows are kept as they come until a block of them is full, so that a step pays for next to nothing, and an
-    accelerator is waited for once in a block. A tensor on the CPU becomes a number at once: small tensors that stay
-    would keep apart the memory that training uses again and again.
+    Rows are kept as they are until a block is full, so that a step costs next to nothing and an accelerator is
+    synchronised once per block. A tensor on the CPU becomes a number at once: small tensors that are kept would
+    fragment the memory that training reuses.
     """
 
     def __init__(self, block: int = BLOCK) -> None:
@@ -45,7 +45,7 @@ class ReadingTable:
             self.flush()
 
     def flush(self) -> None:
-        """Moves what is pending to the CPU."""
+        """Moves pending rows to the CPU."""
         rows, self._rows = self._rows, []
         for keys, group in itertools.groupby(rows, key=list):
             columns = [self._columns.setdefault(key, len(self._columns)) for key in keys]
@@ -57,7 +57,7 @@ class ReadingTable:
         return list(self._columns)
 
     def columns(self) -> dict[Key, tuple[np.ndarray, np.ndarray]]:
-        """Returns under each key the values, (steps,), NaN where there is none, and where there is one."""
+        """Returns for each key the values (steps,), NaN where none was read, and a mask (steps,) of those read."""
         self.flush()
         values = np.full((len(self.steps), len(self._columns)), np.nan)
         read = np.zeros(values.shape, dtype=bool)
@@ -69,7 +69,7 @@ class ReadingTable:
         return {key: (values[:, place], read[:, place]) for key, place in self._columns.items()}
 
     def state(self) -> dict[str, Any]:
-        """Returns all readings so far, for a run that may be killed."""
+        """Returns all readings so far, for a run that may be resumed."""
         self.flush()
         blocks: list[tuple[list[int], list[np.ndarray]]] = []
         for columns, values in self._done:
@@ -85,7 +85,7 @@ class ReadingTable:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` returned."""
+        """Restores what `state` returned."""
         self._rows = []
         self.steps = [int(step) for step in state["steps"]]
         self._columns = {(name, site): place for place, (name, site) in enumerate(state["keys"])}
@@ -93,7 +93,7 @@ class ReadingTable:
 
 
 def _numbers(rows: list[list[Number]]) -> np.ndarray:
-    """Returns readings, (rows, keys), in float64; all tensors of one type on one device are read at once."""
+    """Returns readings as float64, (rows, keys); all tensors of one dtype and device are read at once."""
     table = np.full((len(rows), len(rows[0])), np.nan)
     kinds: dict[Kind, list[tuple[int, int, Tensor]]] = {}
     for number, row in enumerate(rows):
@@ -109,7 +109,7 @@ def _numbers(rows: list[list[Number]]) -> np.ndarray:
 
 
 def combine(values: Sequence[Number], how: str) -> Number:
-    """Returns one reading from those of several calls of a layer, on their device."""
+    """Combines the readings of several calls of a layer into one, on their device."""
     if not any(isinstance(value, Tensor) for value in values):
         numbers = [float(value) for value in values]
         found = put_together([(np.array([number]), np.array([True])) for number in numbers], how)

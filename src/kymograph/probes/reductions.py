@@ -1,8 +1,8 @@
-"""Norms and inner products of tensors as they come, fast enough to be taken at every layer of every step.
+"""Norms and inner products of tensors, fast enough to be taken at every layer of every step.
 
-On the CPU a reading is a Python number at once: to read it costs less than to keep a tensor. There float32 is summed in
-float32, and only if the result is so small or so large that squares may have left its range it is computed once more in
-float64. On an accelerator a reading stays a tensor, because reading it would wait for the device.
+On the CPU a reading becomes a Python number at once, which costs less than keeping a tensor. There float32 is summed in
+float32, and recomputed in float64 only if the result is so small or so large that squares may have left the range of
+float32. On an accelerator a reading stays a tensor, because reading it would wait for the device.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch import Tensor
 _dot, _vector_norm, _sqrt = torch.dot, torch.linalg.vector_norm, math.sqrt
 _NARROW = (torch.float16, torch.bfloat16)
 _SMALLEST, _LARGEST = 1e-24, 1e30
-"""Between these a sum of float32 products is right: what underflows is below 1e-38, and 1e8 of them are below 1e-30."""
+"""Between these a sum of float32 products is accurate: what underflows is below 1e-38, and 1e8 of it below 1e-30."""
 _SHORTEST, _LONGEST = _SMALLEST**0.5, _LARGEST**0.5
 _FEW = 32_768
-"""Up to so many entries `vector_norm` is as fast as a flat view and its dot product together, and as exact as 1e-6."""
+"""Up to this many entries `vector_norm` is as fast as a flat view and its dot product, and accurate to 1e-6."""
 _float32 = torch.float32
 
 
 def norm(tensor: Tensor) -> Tensor | float:
-    """Returns the L2 norm of all entries of ``tensor``, a number if it is on the CPU; never less exact than float32.
+    """Returns the L2 norm of all entries of ``tensor``, a number if it is on the CPU; at least as accurate as float32.
 
     >>> [f"{norm(scale * torch.tensor([3.0, 4.0])):.4g}" for scale in (1e-30, 1.0, 1e30)]
     ['5e-30', '5', '5e+30']
@@ -47,7 +47,7 @@ def norm(tensor: Tensor) -> Tensor | float:
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor | float]:
-    """Returns the L2 norm of each of ``tensors``, which are on one device and of one type."""
+    """Returns the L2 norm of each of ``tensors``, which share device and dtype."""
     if not tensors or tensors[0].is_cpu or tensors[0].dtype in _NARROW:
         return [norm(tensor) for tensor in tensors]
     return torch._foreach_norm(list(tensors))

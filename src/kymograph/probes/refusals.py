@@ -1,4 +1,4 @@
-"""What a probe was asked for and cannot do: refused before training, or noted."""
+"""Requests that a probe cannot serve: refused before training, or noted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kymograph.probes.quantities import LoadedQuantity, Place
 
 
 def refuse_impossible(quantities: Sequence[LoadedQuantity], fixed: FixedBatch | None, twin: bool) -> None:
-    """Raises a sentence if quantities, or the eager twin on which the layers are read, need a batch and have none."""
+    """Raises if quantities, or a compiled model's eager twin, need a batch and have none, or nothing is trainable."""
     network = [one.name for one in quantities if one.place is Place.NETWORK]
     if network and fixed is None:
         needing = " and ".join(network)
@@ -28,7 +28,7 @@ def refuse_impossible(quantities: Sequence[LoadedQuantity], fixed: FixedBatch | 
 
 
 def unmeasurable(quantities: Sequence[LoadedQuantity], layers: Sequence[ProbedLayer]) -> dict[str, str]:
-    """Returns a note on each quantity that no layer of the network has."""
+    """Returns a note for each quantity that no layer of the network has."""
     if any(isinstance(layer.module, nn.MultiheadAttention) for layer in layers):
         return {}
     return {

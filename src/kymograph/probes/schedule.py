@@ -1,4 +1,4 @@
-"""When to measure: every so many steps, or as often as a budget of time allows."""
+"""When to measure: at a fixed interval, or as often as a time budget allows."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _REMEMBERED = 9
 class Schedule:
     """Decides which steps are measured.
 
-    Without a budget these are the steps that ``every`` divides. With one, e.g. 0.05, the interval is at least ``every``
-    and so long that measuring adds at most that share to the time of training: the median of what a measured step took
-    longer than the others, over the interval, stays below it. The times are wall-clock times of whole steps, so that
-    work that an accelerator does later is not in them.
+    Without a budget these are the multiples of ``every``. With one, e.g. 0.05, the interval is at least ``every`` and
+    long enough that measuring adds at most that share to the training time: the median extra time of a measured step,
+    spread over the interval, stays below it. Times are wall-clock times of whole steps, and do not include work that an
+    accelerator does later.
     """
 
     def __init__(self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise KymographError(f"every must be a whole number of at least 1, not {every!r}")
         if budget is not None and not 0 < budget < math.inf:
-            raise KymographError(f"budget must be a share of the time above 0, e.g. 0.05, not {budget!r}")
+            raise KymographError(f"budget must be a positive share of the training time, e.g. 0.05, not {budget!r}")
         self.every, self.budget = every, budget
-        # The first measured step pays for what is set up once, and there is nothing to compare with before that.
+        # The first measured step also pays for one-time set-up, and is compared with steps that are not measured.
         self.interval = every if budget is None else max(every, 2)
         self._clock = clock
         self._next: int | None = None
@@ -40,22 +40,22 @@ class Schedule:
 
     @property
     def constant(self) -> bool:
-        """Says whether every single step is measured."""
+        """Whether every step is measured."""
         return self.every == 1 and self.budget is None
 
     def due(self, step: int) -> bool:
-        """Says whether ``step`` is to be measured."""
+        """Returns whether ``step`` is to be measured."""
         if self.budget is None:
             return step % self.every == 0
         return self._next is None or step >= self._next
 
     def begin(self) -> None:
-        """Notes that a step begins."""
+        """Records the start of a step."""
         if self.budget is not None:
             self._started = self._clock()
 
     def end(self, step: int, measured: bool) -> None:
-        """Notes that ``step`` ended, and sets the interval."""
+        """Records the end of ``step``, and sets the interval."""
         if self.budget is None:
             return
         seconds = self._clock() - self._started
@@ -70,7 +70,7 @@ class Schedule:
             self._next = step + self.interval
 
     def state(self) -> dict[str, Any]:
-        """Returns when the next step is due, and the times that say so."""
+        """Returns when the next measured step is due, and the step times behind it."""
         return {
             "interval": self.interval,
             "next": self._next,
@@ -80,7 +80,7 @@ class Schedule:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` returned."""
+        """Restores what `state` returned."""
         self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
         self._measured.extend(state["measured"])
         self._others.extend(state["others"])
@@ -92,5 +92,5 @@ class Schedule:
         extra = statistics.median(self._measured) - usual
         if usual <= 0:
             return self.interval
-        # At least 2: without steps that are not measured there is nothing to compare with.
+        # At least 2: there must be steps that are not measured, to compare with.
         return max(self.every, 2, math.ceil(extra / (self.budget * usual)))

@@ -1,8 +1,8 @@
 """Reading activations and their gradients at named sites during one forward and backward pass.
 
-A forward hook sees the output, a tensor hook on that output sees its gradient: module backward hooks are never
-used, for they break on in-place operations. Tensors are reduced inside the hook and never kept, because a later
-in-place operation would rewrite them. Everything is keyed by the site's name.
+A forward hook reads the output, and a tensor hook on that output reads its gradient. Module backward hooks are never
+used, because they break on in-place operations. Tensors are reduced inside the hook and never kept, because a later
+in-place operation would overwrite them. Everything is keyed by the site's name.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class SiteReadings:
 def watching(
     sites: Mapping[str, nn.Module], outputs: Mapping[str, Reduce], gradients: Mapping[str, Reduce]
 ) -> Iterator[SiteReadings]:
-    """Attaches to ``sites`` for the length of a ``with`` block and fills the readings as the passes happen.
+    """Attaches hooks to ``sites`` for a ``with`` block, and fills the readings during its passes.
 
     Args:
-        sites: modules by the name under which their readings are kept.
+        sites: modules, by the name under which their readings are kept.
         outputs: reductions of a site's output, by name.
         gradients: reductions of the gradient with respect to that output, by name.
     """
@@ -64,7 +64,7 @@ def watching(
 
 @contextmanager
 def untouched(net: nn.Module) -> Iterator[None]:
-    """Runs a block on ``net`` and puts back its mode and its gradients, so that training is not affected."""
+    """Runs a ``with`` block with ``net`` in evaluation mode, then restores its modes and gradients."""
     kept = {parameter: parameter.grad for parameter in net.parameters()}
     for parameter in kept:
         parameter.grad = None

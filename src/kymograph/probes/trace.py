@@ -1,4 +1,4 @@
-"""Weights followed through every step: their norm, and how far each step really moved them."""
+"""Weights tracked through every step: their norm, and how far each step actually moved them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor
 class WeightTrace:
     """Copies the weight matrix after every step and reduces the copies a block at a time, in float64.
 
-    One copy a step is all that training waits for; the norms of a whole block are then two operations, in memory
-    that is asked for once: fresh pages would cost more than the arithmetic.
+    Training waits only for one copy per step. The norms of a whole block are then two operations, in memory that is
+    allocated once: fresh pages would cost more than the arithmetic.
     """
 
     def __init__(self, values: Tensor, keep_every: int, block: int = 50) -> None:
@@ -29,7 +29,7 @@ class WeightTrace:
         self._kept: list[Tensor] = []
 
     def record(self) -> None:
-        """Notes the weights as they are after the step just taken."""
+        """Records the weights after the step just taken."""
         if self._step % self._keep_every == 0:
             self._kept.append(self._values.clone())
         self._step += 1

@@ -1,4 +1,4 @@
-"""Vectors in float64: the precision in which everything is measured, lengths and directions."""
+"""Vectors in float64, the precision in which everything is measured: their norms and directions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def directions(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
     """Returns each of ``vectors`` (..., d) scaled to length 1, in float64; NaN where it has no direction.
 
     A vector is divided by its largest entry first, so that one of norm 1e-30 keeps its direction. One that is zero or
-    not finite has none, for the caller to count.
+    not finite has none and gives NaN, for the caller to count.
 
     >>> directions(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [nan, nan]]

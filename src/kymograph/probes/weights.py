@@ -15,15 +15,15 @@ from kymograph.probes.quantities import LoadedQuantity, Place
 from kymograph.probes.readings import Key, Row
 
 _AT_ONCE = 512 * 1024
-"""Bytes of weights that are copied and read in one go: with their copies they fit into a core's cache."""
+"""Bytes of weights that are copied and read at once: with their copies they fit into a core's cache."""
 
 
 class WeightReader:
     """Reads the weights of all layers around a step.
 
-    The parameters of a layer are copied side by side, so that one operation measures weights and bias together, and a
-    step allocates nothing. There is one copy of the weights, if they or their updates are read, and there are two of
-    the gradients, if these are: of this measured step and of the previous one.
+    The parameters of a layer are copied into contiguous memory, so that one operation measures weights and bias
+    together and a step allocates nothing. There is one copy of the weights, if they or their updates are read, and two
+    of the gradients, if these are read: of this measured step and of the previous one.
     """
 
     def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
@@ -35,11 +35,11 @@ class WeightReader:
 
     @property
     def reads_gradients(self) -> bool:
-        """Says whether weight gradients are read at all."""
+        """Whether weight gradients are read at all."""
         return bool(self._gradients)
 
     def sites(self, quantity: LoadedQuantity) -> dict[str, list[str]]:
-        """Returns the names of the readings from which the value of each layer is put together."""
+        """Returns, by layer, the names of the readings that its value is combined from."""
         return {
             layer.name: [
                 name
@@ -50,41 +50,41 @@ class WeightReader:
         }
 
     def begin(self, row: Row) -> None:
-        """Copies the weights as they are before the step, and reads them."""
+        """Copies the weights before the step, and reads them."""
         if self._weights or self._updates:
             self._read(torch._foreach_copy_, self._weights, row)
 
     def end(self, row: Row) -> None:
         """Reads what the step subtracted from the weights."""
         if self._updates:
-            self._read(torch._foreach_sub_, self._updates, row)  # where the copy was: fresh memory costs more
+            self._read(torch._foreach_sub_, self._updates, row)  # into the copy: fresh memory costs more
 
     def _read(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
         for group in self._groups or self._prepared():
             group.measure(fill, quantities, row)
 
     def gradients(self, row: Row) -> None:
-        """Reads the gradients as they are now; a layer without any is left out."""
+        """Reads the current gradients; a layer without any is left out."""
         with torch.no_grad():
             for group in self._prepared():
                 group.measure_gradients(self._gradients, row)
 
     def state(self) -> list[dict[str, Any] | None]:
-        """Returns the gradients of the last measured step, for the comparison with the next one's."""
+        """Returns the gradients of the last measured step, for comparison with the next one's."""
         return [group.gradient_state() for group in self._groups]
 
     def load_state(self, state: Sequence[Mapping[str, Any] | None]) -> None:
-        """Goes on from what `state` returned."""
+        """Restores what `state` returned."""
         if state:
             for group, saved in zip(self._prepared(), state, strict=True):
                 group.load_gradients(saved)
 
     def release(self) -> None:
-        """Lets go of all copies."""
+        """Frees all copies."""
         self._groups = []
 
     def _prepared(self) -> list[_Group]:
-        """Returns the weights by device and type, with memory for their copies."""
+        """Returns the weights grouped by device and dtype, with memory for their copies."""
         if not self._groups:
             kinds: dict[tuple[torch.device, torch.dtype], list[_Stretch]] = {}
             for stretch in (one for layer in self._layers for one in _stretches(layer)):
@@ -95,7 +95,7 @@ class WeightReader:
 
 
 class _Stretch:
-    """Parameters of one layer that are of one type and on one device."""
+    """Consecutive parameters of one layer that share dtype and device."""
 
     def __init__(self, layer: str, number: int, parameters: list[nn.Parameter]) -> None:
         self.name, self.parameters = f"{layer} {number}", parameters
@@ -109,7 +109,7 @@ def _stretches(layer: ProbedLayer) -> list[_Stretch]:
 
 
 class _Group:
-    """The parameters of all layers that are of one type and on one device, and memory for a copy of them in a row."""
+    """The parameters of all layers that share dtype and device, and contiguous memory for a copy of them."""
 
     def __init__(self, stretches: list[_Stretch]) -> None:
         self.stretches = stretches
@@ -124,7 +124,7 @@ class _Group:
         ]
 
     def _read_together(self) -> list[list[_Stretch]]:
-        """Returns the layers in a row, parted so that what is read at once stays in the cache, weights and copies."""
+        """Returns the stretches in groups, each small enough to stay in the cache with its copies."""
         parts: list[list[_Stretch]] = []
         room = 0
         for stretch in self.stretches:
@@ -137,9 +137,9 @@ class _Group:
         return parts
 
     def measure(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
-        """Fills the copies from the weights and reads what they hold then: layer by layer in a row, or by tensor.
+        """Fills the copies from the weights and reads them, each layer as one vector or tensor by tensor.
 
-        On the CPU one layer after the other, while it is in the cache; else all at once.
+        On the CPU this is done part by part, while a part is in the cache; otherwise all at once.
         """
         for part in self._parts:
             fill(part.copies, part.weights())
@@ -152,7 +152,7 @@ class _Group:
                     row.update(zip(keys, values, strict=True))
 
     def measure_gradients(self, quantities: Sequence[LoadedQuantity], row: Row) -> None:
-        """Reads the gradients, layer by layer in a row, next to those of the previous measured step."""
+        """Reads each layer's gradients as one vector, together with those of the previous measured step."""
         old, new = self._both_gradients()
         self._gradients = [new, old]
         new.fill(self.stretches, self.parameters)
@@ -178,7 +178,7 @@ class _Group:
         return {"present": list(last.present), "values": last.memory}
 
     def load_gradients(self, state: Mapping[str, Any] | None) -> None:
-        """Puts back what `gradient_state` returned."""
+        """Restores what `gradient_state` returned."""
         if state is not None:
             last, _ = self._both_gradients()
             last.memory.copy_(state["values"])
@@ -188,7 +188,7 @@ class _Group:
         """Returns the gradients of the last measured step, and memory for those of this one."""
         if not self._gradients:
             first = self.parameters[0]
-            # The CPU's inner products look after their precision themselves; mps has no float64.
+            # Inner products on the CPU handle precision themselves; mps has no float64.
             wide = torch.promote_types(first.dtype, torch.float32) if first.device.type in ("cpu", "mps") else (
                 torch.promote_types(first.dtype, torch.float64)
             )  # fmt: skip
@@ -196,7 +196,7 @@ class _Group:
         return self._gradients
 
     def _room(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Returns new memory, as it is, as the parameters see it, and as the layers see it, (entries,) each."""
+        """Returns new memory (entries,), its views with the shapes of the parameters, and its view for each layer."""
         memory = torch.empty(sum(one.size for one in self.stretches), dtype=dtype, device=self.parameters[0].device)
         pieces = memory.split([parameter.numel() for parameter in self.parameters])
         shaped = [piece.view(one.shape) for piece, one in zip(pieces, self.parameters, strict=True)]
@@ -214,10 +214,10 @@ class _Part:
         self._keys: dict[str, list[Key]] = {}
 
     def weights(self) -> list[Tensor]:
-        """Returns the parameters without their graph, which operations take much faster than the parameters.
+        """Returns the parameters detached from the graph, on which operations are much faster.
 
-        They share the parameters' memory. A parameter that has got other memory since is seen by its address, which
-        nothing else can have while the old memory is held here.
+        They share the parameters' memory. A parameter that has moved is recognised by its address, which cannot be
+        reused while the old memory is held here.
         """
         for index, parameter in enumerate(self._parameters):
             if parameter.data_ptr() != self._weights[index].data_ptr():
@@ -225,7 +225,7 @@ class _Part:
         return self._weights
 
     def keys(self, quantity: LoadedQuantity) -> list[Key]:
-        """Returns what the readings of a quantity are called, layer by layer or tensor by tensor."""
+        """Returns the keys of a quantity's readings, one per layer or one per tensor."""
         found = self._keys.get(quantity.name)
         if found is None:
             names = [name for one in self._stretches for name in ([one.name] if quantity.flat else one.tensor_names)]
@@ -234,14 +234,14 @@ class _Part:
 
 
 class _GradientCopy:
-    """Gradients in a row, and which layers had any."""
+    """Gradients in contiguous memory, and which layers had any."""
 
     def __init__(self, memory: Tensor, tensors: list[Tensor], values: list[Tensor]) -> None:
         self.memory, self._tensors, self.values = memory, tensors, values
         self.present = [False] * len(values)
 
     def fill(self, stretches: Sequence[_Stretch], parameters: Sequence[Tensor]) -> None:
-        """Copies the gradients of ``parameters``; of a parameter without one, beside others that have one, zeros."""
+        """Copies the gradients of ``parameters``; zeros for a parameter that has none."""
         gradients = [parameter.grad for parameter in parameters]
         dense = [one for one in gradients if one is not None and one.layout is torch.strided]
         if len(dense) == len(gradients):
@@ -259,7 +259,7 @@ class _GradientCopy:
 def optimizers_in(
     given: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None,
 ) -> list[torch.optim.Optimizer]:
-    """Returns the optimizers among what a probe was given; raises a sentence if something else is among them."""
+    """Returns the optimizers given to a probe as a list; raises if one of them is not a torch optimizer."""
     found = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
     for one in found:
         if not hasattr(one, "register_step_pre_hook"):

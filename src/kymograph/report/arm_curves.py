@@ -1,4 +1,4 @@
-"""Lines over seeds: every arm's mean, 95 % interval and range, in panels on one scale; each seed shows on hover."""
+"""Line charts: every arm's mean over seeds, 95 % interval and range, on one scale; hovering shows single seeds."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from kymograph.statistics.intervals import mean_interval
 POINTS = 80
 """The most points that a line keeps."""
 MOST_SEEDS = 50
-"""The most seeds of an arm whose own lines are on the page, for hovering and its CSV file; all are in the bands."""
+"""The most seeds of an arm that the page holds, for hovering and the CSV file; the bands cover all seeds."""
 MOST_OTHERS = 16
 """The most arms of other panels that a panel shows in grey."""
 LARGEST = 1e250
-"""No mean and no scale can be computed from numbers beyond this."""
+"""Means and scales cannot be computed from larger numbers."""
 FRAME = Frame()
 
 
 @dataclass(frozen=True)
 class ArmCurve:
-    """One arm's lines: ``values`` (seed, x) and what is drawn of them."""
+    """One arm's lines: ``values`` (seed, x), and the mean and interval drawn from them, each (x,)."""
 
     name: str
     seeds: tuple[int, ...]
     x: np.ndarray
     values: np.ndarray
-    """What was measured, including values that a log scale cannot show."""
+    """The measured values, including those that a log scale cannot show."""
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -42,7 +42,7 @@ class ArmCurve:
     geometric: bool
     """Whether the mean is geometric: on a log scale, unless some seeds are 0."""
     width: int
-    """How many steps one point stands for."""
+    """How many steps one point covers."""
     overflows: bool
     zeros: bool
     """Whether the log scale omits values of exactly 0."""
@@ -76,7 +76,7 @@ class LineAxes:
     x_label: str
     log: bool
     names: tuple[str, ...] | None = None
-    """Labels of x at 0, 1, 2, ...; None: x are numbers."""
+    """Labels at x = 0, 1, 2, ...; None if x is numeric."""
     remark: str = ""
     """A sentence at the end of the caption."""
 
@@ -119,7 +119,7 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
     if not drawn:
         return None
     left, top, width, height = FRAME.box
-    # The range of the seeds decides the scale, not the interval: with two seeds the latter may be enormous.
+    # The scale follows the range of the seeds, not the interval, which can be enormous with two seeds.
     everything = np.concatenate([np.concatenate([*arm.ends, arm.mean]) for arm in drawn])
     y = scale_over(everything, top + height, top, labels.log)
     panels, data = [], []
@@ -171,8 +171,8 @@ def _caption(
 ) -> str:
     mean = "Geometric mean" if any(arm.geometric for arm in arms) else "Mean"
     sentences = [
-        f"{mean} over {seeds_text([len(arm.seeds) for arm in drawn])} per arm, its 95 % interval (strong band) and the "
-        "range of the seeds (faint band).",
+        f"{mean} over {seeds_text([len(arm.seeds) for arm in drawn])} per arm, its 95 % interval (dark band) and the "
+        "range over seeds (light band).",
         labels.remark,
     ]
     if any(len(arm.seeds) > MOST_SEEDS for arm in arms):
@@ -186,7 +186,7 @@ def _caption(
     absent = [names[arm.name] for arm in arms if arm not in drawn]
     if absent:
         zeros = all(arm.zeros for arm in arms if arm not in drawn)
-        sentences.append(f"{'Exactly 0 throughout' if zeros else 'Without a value'}: {', '.join(absent)}.")
+        sentences.append(f"{'Exactly 0 throughout' if zeros else 'No value'}: {', '.join(absent)}.")
     if any((arm.low < y.low).any() or (arm.high > y.high).any() for arm in drawn):
         sentences.append("Where the interval touches the frame, it extends beyond the axis.")
     if any(arm.overflows for arm in arms):

@@ -1,4 +1,4 @@
-"""What a page carries inside it: style, scripts, and the policy that allows no others."""
+"""What is embedded in a page: style, scripts, and the content security policy that allows no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import resources
 from kymograph.figures.arm_looks import COLOURS, DASHES
 
 SCRIPTS = ("number.js", "page.js", "claims.js", "charts.js", "files.js")
-# Runs before the page is drawn, so that nothing flashes; elements that need a script show only if scripts run.
+# Runs before the page is drawn, so that the theme does not flash; elements that need scripts show only if they run.
 EARLY = (
     'document.documentElement.classList.add("js");'
     'try{var t=localStorage.getItem("kymograph-theme");if(t)document.documentElement.dataset.theme=t}catch(e){}'
@@ -18,31 +18,31 @@ EARLY = (
 
 
 def template(name: str) -> str:
-    """Returns a file of the page."""
+    """Returns the text of one of the page's files."""
     return (resources.files("kymograph.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def script() -> str:
-    """Returns the page's script: its parts, in one function, so that they share names with each other only."""
+    """Returns the page's script, its parts wrapped in one function so that they define no global names."""
     parts = "\n".join(template(name) for name in SCRIPTS)
     return f'(function () {{\n"use strict";\n{parts}\n}})();'
 
 
 def colour_variables() -> tuple[str, str]:
-    """Returns the arms' colours as variables of a style sheet, on white and on black, where white is mixed in."""
+    """Returns the arms' colours as CSS variables, for the light theme and, lightened, for the dark one."""
     light = "".join(f"--c{index}:{colour};" for index, colour in enumerate(COLOURS))
     return light, "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS))
 
 
 def arm_colours() -> str:
-    """Returns the style sheet of a page that shows arms in their colours and follows the system's theme."""
+    """Returns a style sheet with the arms' colours that follows the system's theme."""
     light, dark = colour_variables()
     classes = "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
     return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}{classes}"
 
 
 def style() -> str:
-    """Returns the style sheet with the figures' colours; on black, each is mixed with white to keep its contrast."""
+    """Returns the style sheet with the figures' colours, lightened in the dark theme to keep their contrast."""
     light, dark = colour_variables()
     classes = "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
     classes += "".join(
@@ -68,7 +68,7 @@ def _lighter(colour: str, share: float = 0.25) -> str:
 
 
 def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """Returns a content policy that lets this page's own style and scripts run and nothing else load."""
+    """Returns a content security policy that allows this page's own style and scripts and nothing else."""
 
     def hashes(texts: Sequence[str]) -> str:
         digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)

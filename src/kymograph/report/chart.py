@@ -1,4 +1,4 @@
-"""What a chart of the page consists of (pictures, legends with n, a caption, its data), and what it is drawn from."""
+"""A chart of the page (pictures, legends with n, caption, data), and the request that it is drawn from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Key:
     kind: str = "line"
     """``line`` or ``area``."""
     dash: int = 0
-    """The dashes of a line, as a position among `kymograph.figures.arm_looks.DASHES`."""
+    """A line's dashes, as an index into `kymograph.figures.arm_looks.DASHES`."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class Chart:
     panels: tuple[Panel, ...]
     caption: str
     data: Mapping[str, Any]
-    """What the page's script reads for hovering and for the CSV file; `table_data` suits every kind of panel."""
+    """The data that the page's script uses for hovering and the CSV file; `table_data` suits every kind of panel."""
     foot: Markup | None = None
     """What all panels share, e.g. a colour bar."""
     series: tuple[str, ...] = ()
-    """The series that the chart shows; a kind of panel names those besides the one it was asked for."""
+    """The series that the chart shows; a kind of panel lists those in addition to the requested one."""
     together: str = ""
-    """Successive charts with the same text here are kept next to each other; empty: the chart is by itself."""
+    """Successive charts with the same text here stay together; empty: the chart is on its own."""
     view: str = ""
-    """Which of two views of the pictures is shown first: ``as measured`` or ``relative``; empty: there is one."""
+    """Which of two views is shown first, ``as measured`` or ``relative``; empty: there is only one."""
 
     @property
     def file(self) -> str:
@@ -72,7 +72,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class ChartRequest:
-    """One chart to draw: what every kind of panel is given."""
+    """One chart to draw: the argument of every kind of panel."""
 
     id: str
     """The chart's id on the page."""
@@ -81,11 +81,11 @@ class ChartRequest:
     display: SeriesDisplay
     """The series, and how the study wants it shown."""
     declaration: Declaration = field(default_factory=lambda: Declaration(""))
-    """What the study says about itself, e.g. how its arms look and which share a panel."""
+    """The study's declaration, e.g. how its arms look and which share a panel."""
 
     @property
     def time(self) -> str:
-        """What the series run over."""
+        """The label of the series' time axis."""
         return self.declaration.time
 
     @functools.cached_property
@@ -94,7 +94,7 @@ class ChartRequest:
         return arm_looks(self.declaration, self.store.arms)
 
     def bounds(self, values: np.ndarray) -> tuple[float, float] | None:
-        """Returns the range that the series cannot leave, if there is one."""
+        """Returns the range that the series cannot leave; None if it is unbounded."""
         return bounds_of(self.display.series, values, self.declaration.bounds)
 
     def array(self) -> LabelledArray:
@@ -102,7 +102,7 @@ class ChartRequest:
         return self.store.series(self.display.series)
 
     def curves(self) -> LabelledArray | None:
-        """Returns the series, axes (arm, seed, step), at the declared site if it has sites; None if no run has that."""
+        """Returns the series, axes (arm, seed, step), at the declared site if it has sites; None if no run has it."""
         array, site = self.array(), self.display.site
         if "site" not in array.labels:
             return array if site is None else None
@@ -111,7 +111,7 @@ class ChartRequest:
         return array.sel(site=site) if site in array.labels["site"] else None
 
     def groups(self, arms: Sequence[str]) -> list[ArmGroup]:
-        """Returns which of ``arms`` share a panel, as in the other charts of these runs; baselines are in every one."""
+        """Returns which of ``arms`` share a panel, as in these runs' other charts; baselines are in every panel."""
         declared = self.declaration.arms
         baselines = tuple(arm.name for arm in declared if arm.baseline and arm.name in arms)
         found = []
@@ -123,7 +123,7 @@ class ChartRequest:
 
 
 def rounded(values: Any) -> Any:
-    """Returns nested lists of numbers with 5 significant digits; what is not finite becomes None."""
+    """Returns nested lists of numbers with 5 significant digits; non-finite numbers become None."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, list | tuple):
@@ -134,12 +134,12 @@ def rounded(values: Any) -> Any:
 
 
 def scale_data(scale: Scale) -> list[float | int]:
-    """Returns a scale as the page's script reads it: low, high, first pixel, last pixel, log or not."""
+    """Returns a scale in the format of the page's script: low, high, first pixel, last pixel, log or not."""
     return [scale.low, scale.high, round(scale.start, 2), round(scale.end, 2), int(scale.log)]
 
 
 def table_data(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Returns rows as the page's script writes them to a CSV file."""
+    """Returns a table in the format from which the page's script writes a CSV file."""
     return {"kind": "table", "columns": list(columns), "rows": [rounded(list(row)) for row in rows]}
 
 

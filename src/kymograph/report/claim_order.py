@@ -1,4 +1,4 @@
-"""The order of claims on the page: what was refuted first, and a script's claim next to its repaired twin."""
+"""The order of claims on the page: refuted ones first, and a script's claim next to its repaired twin."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ RANK = {outcome: rank for rank, outcome in enumerate(
 
 
 def ordered(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
-    """Returns the verdicts as the page lists them: groups of twins, by the gravest outcome among them.
+    """Returns the verdicts in page order: groups of twins, sorted by the gravest outcome in the group.
 
-    Within a group that order holds as well, and the script's claim precedes its repaired twin. Manipulation checks,
-    which are no findings, come last.
+    Each group is sorted by outcome too, and on ties the script's claim precedes its repaired twin. Manipulation checks
+    are not findings and come last.
     """
     groups: dict[Hashable, list[Verdict]] = {}
     twins = _twins(verdicts)
@@ -31,7 +31,7 @@ def ordered(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 
 
 def _twins(verdicts: Sequence[Verdict]) -> dict[int, Hashable]:
-    """Returns what a verdict shares with its twin: its study, and the name or else the origin of the claim."""
+    """Returns, by verdict, the key that it shares with its twin: the study, and the claim's name or else its origin."""
     setups: dict[Hashable, set[str]] = {}
     for verdict in verdicts:
         for key in _keys(verdict):

@@ -33,18 +33,18 @@ class ClaimView:
     """The row of the forest plot."""
     picture: Markup
     comparison: str
-    """The claim as a formula in words."""
+    """What is compared, in words."""
     sides: tuple[str, ...]
-    """What the compared sides are called."""
+    """The names of the compared sides."""
     settings: str
-    """The set-up, and settings that the name does not state."""
+    """The set-up, and the settings that the claim's name does not state."""
     numbers: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, ...], ...]
     """Every seed's numbers as text."""
     columns: tuple[str, ...]
     data: dict[str, Any]
     order: str
-    """The effect in margins, by which rows can be sorted; empty if there is none."""
+    """The effect in margins, for sorting the rows; empty if there is none."""
     twin: bool = False
     """Whether the row above is the same claim in another set-up."""
     left_out: int = 0
@@ -52,7 +52,7 @@ class ClaimView:
 
 
 def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
-    """Returns what the page shows of a verdict; its id is the same on every page that shows the claim."""
+    """Returns a verdict as the page shows it; the id depends only on the claim, so it is the same on every page."""
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
     names = side_names(claim, declaration)
@@ -86,7 +86,7 @@ def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
 
 
 def comparison_text(claim: Claim, declaration: Declaration) -> str:
-    """Returns what is compared, in which direction and by how much."""
+    """Returns the comparison in words: what is compared, in which direction and by how much."""
     left = quantity_text(claim.left, declaration)
     right = quantity_text(claim.right, declaration) if isinstance(claim.right, Quantity) else number(claim.right)
     if claim.interaction is not None:
@@ -158,7 +158,7 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
         entries.append(("equivalence margin", sign + number(claim.equivalence_margin)))
     entries.append(("level α", number(claim.alpha)))
     if verdict.family_size is not None:
-        entries.append(("claims that share the level", str(verdict.family_size)))
+        entries.append(("claims in the family (Holm)", str(verdict.family_size)))
     entries.append(("seeds judged", str(verdict.n)))
     if verdict.seeds_needed is not None:
         entries.append(("seeds needed for 80 % power", f"{verdict.seeds_needed:,}"))

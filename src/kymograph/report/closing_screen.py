@@ -1,4 +1,4 @@
-"""How `kymograph reproduce` ends: counts, the most telling verdicts, where the rest is and what to type next."""
+"""The closing screen of `kymograph reproduce`: counts, the most telling verdicts, files written and next commands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SETUPS = ("script", "transfer", "altered", "repaired", "own")
 
 
 def most_telling(verdicts: Sequence[Verdict], count: int = SHOWN) -> list[Verdict]:
-    """Returns the verdicts to show first: of every study in turn, REFUTED before SUPPORTED before undecided ones.
+    """Returns the verdicts to show first, from each study in turn: REFUTED before SUPPORTED before undecided ones.
 
-    Within an outcome the scripts' own set-ups come first, then the smallest p. Manipulation checks are no findings.
+    Within an outcome, the scripts' own set-ups come first, then the smallest p. Manipulation checks are left out.
     """
     by_study: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
@@ -42,10 +42,10 @@ def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, wi
     """Yields the lines of the screen.
 
     Args:
-        verdicts: all of them.
-        written: the files to open, by what they are.
+        verdicts: all verdicts.
+        written: the files to open, by label.
         out: the directory of the runs.
-        width: the longest line.
+        width: the maximum line length.
     """
     yield folded(count_text(verdicts), width)
     yield ""
@@ -66,7 +66,7 @@ def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, wi
 
 
 def next_commands(out: Path, study: str | None) -> Iterator[str]:
-    """Yields what to type next: how to find the command, where the shell does not, then more about a study."""
+    """Yields the next commands: activating the environment if the shell does not find `kymograph`, then a study's."""
     activate = Path(sys.prefix) / "bin" / "activate"
     if shutil.which("kymograph") is None and activate.exists():
         yield f"source {os.path.relpath(activate)}"

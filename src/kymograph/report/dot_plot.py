@@ -19,7 +19,7 @@ MOST_SEEDS = 200
 
 
 def spread_out(points: Sequence[Point]) -> Sequence[Point]:
-    """Returns at most `MOST_SEEDS` points, evenly from the smallest to the largest, so that they show all of them."""
+    """Returns at most `MOST_SEEDS` points, evenly spaced by rank, so that they represent the whole sample."""
     if len(points) <= MOST_SEEDS:
         return points
     order = sorted(range(len(points)), key=lambda index: points[index].value)
@@ -29,14 +29,14 @@ def spread_out(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def equivalence_level(claim: Claim) -> str:
-    """Returns the level of the interval that belongs to equivalence."""
+    """Returns the confidence level of the interval used for equivalence, as text."""
     return f"{100 * (1 - 2 * claim.alpha):g} %"
 
 
 def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     """Returns the picture: one dot per seed, the intervals below, the margin shaded, a line at no effect.
 
-    ``sides`` are what the two compared sides are called.
+    ``sides`` are the names of the two compared sides.
     """
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
@@ -112,7 +112,7 @@ def _claimed(claim: Claim) -> str:
 
 
 def _swarm(positions: list[float]) -> list[int]:
-    """Returns for each dot the lowest row in which it touches no other."""
+    """Returns, for each dot, the lowest row in which it touches no other dot."""
     rows: list[float] = []  # the position of each row's last dot
     found = [0] * len(positions)
     for index in sorted(range(len(positions)), key=lambda i: (positions[i], i)):

@@ -1,7 +1,7 @@
-"""The forest plot: a row per claim, its effect and interval in units of the claim's own margin.
+"""The forest plot: one row per claim, with its effect and interval in units of the claim's margin.
 
-Whatever a claim is about, its effect is drawn to the right if it goes the way that was claimed, and the margin is at
--1 and 1. Far effects are compressed (an inverse hyperbolic sine), so that all claims fit one axis.
+Effects in the claimed direction are drawn to the right, and the margins are at -1 and 1. An inverse hyperbolic sine
+compresses large effects, so that all claims fit on one axis.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kymograph.report.svg import Frame, element, picture
 
 WIDTH, HEIGHT = 300, 42
 FARTHEST = 30.0
-"""Margins; an effect beyond this is drawn at the edge, as an arrow."""
+"""In margins; a larger effect is drawn at the edge, and an interval that extends further ends in an arrow."""
 TICKS = (-10.0, -1.0, 0.0, 1.0, 10.0)
 _PAD = 12
 
 
 def in_margins(claim: Claim, value: float) -> float:
-    """Returns an effect in margins of the claim, positive if it goes the way that was claimed.
+    """Returns an effect in units of the claim's margin, positive in the claimed direction.
 
-    A claim without a margin counts in plain units: differences as they are, ratios in factors of e.
+    Without a margin, the unit is 1 for differences and a factor of e for ratios.
     """
     ratio = claim.scale == "log ratio"
     if ratio and value <= 0:
@@ -41,13 +41,13 @@ def has_margin(claim: Claim) -> bool:
 
 
 def position(margins: float) -> float:
-    """Returns the pixel at which an effect of so many margins is drawn."""
+    """Returns the horizontal position, in pixels, of an effect given in margins."""
     inside = max(-FARTHEST, min(FARTHEST, margins))
     return WIDTH / 2 + math.asinh(2 * inside) / math.asinh(2 * FARTHEST) * (WIDTH / 2 - _PAD)
 
 
 def forest_row(verdict: Verdict) -> Markup:
-    """Returns one row: what was claimed, shaded; the margin; no effect; the effect with its 95 % interval."""
+    """Returns one row: the claimed range, shaded; lines at the margin and at no effect; the effect and its interval."""
     claim, middle = verdict.claim, HEIGHT / 2
     outcome = str(verdict.outcome).lower()
     label = f"{claim.name}: {verdict.outcome}, effect {effect_text(verdict, typeset=True) or 'unknown'}"
@@ -71,7 +71,7 @@ def forest_row(verdict: Verdict) -> Markup:
         first, last = map(position, ends)
         parts.append(element("line", class_=f"whisker {outcome}", x1=first, x2=last, y1=middle, y2=middle))
         for end, at, way in zip(ends, (first, last), (-1, 1), strict=True):
-            if abs(end) > FARTHEST:  # it goes on beyond the axis
+            if abs(end) > FARTHEST:  # the interval extends beyond the axis
                 tip = f"M{at + 5 * way:.1f},{middle}l{-6 * way},-4v8Z"
                 parts.append(element("path", class_=f"mark {outcome}", d=tip))
             else:
@@ -81,7 +81,7 @@ def forest_row(verdict: Verdict) -> Markup:
 
 
 def _mark(x: float, y: float, outcome: str) -> Markup:
-    """Returns the effect's mark: a shape per outcome, for whoever does not see its colour."""
+    """Returns the effect's mark, whose shape shows the outcome to readers who cannot see its colour."""
     shapes = {
         "supported": f"M{x - 5:.1f},{y}a5,5 0 1 0 10,0a5,5 0 1 0 -10,0Z",
         "refuted": f"M{x - 5:.1f},{y - 5}l10,10m0,-10l-10,10",
@@ -93,7 +93,7 @@ def _mark(x: float, y: float, outcome: str) -> Markup:
 
 
 def _claimed(claim: Claim) -> tuple[float, float]:
-    """Returns where the effect is, in pixels, if the claim is true."""
+    """Returns the range of the effect, in pixels, if the claim is true."""
     if claim.direction == "equal":
         return position(-1.0), position(1.0)
     return position(-1.0 if claim.direction in ABSENCES else 1.0), float(WIDTH)
@@ -103,7 +103,7 @@ def forest_axis() -> Markup:
     """Returns the axis above the rows, in margins."""
     height = 34
     parts: list[object] = [
-        element("text", "← otherwise", x=_PAD, y=12),
+        element("text", "← opposite", x=_PAD, y=12),
         element("text", "as claimed →", class_="label", x=WIDTH - _PAD, y=12, text_anchor="end"),
     ]
     for tick in TICKS:
@@ -111,4 +111,4 @@ def forest_axis() -> Markup:
         parts.append(element("text", text, x=position(tick), y=28, text_anchor="middle"))
         parts.append(element("line", class_="axis", x1=position(tick), x2=position(tick), y1=height - 4, y2=height))
     parts.append(element("line", class_="axis", x1=0, x2=WIDTH, y1=height, y2=height))
-    return picture(Frame(width=WIDTH, height=height), "axis of the effects, in margins of each claim", *parts)
+    return picture(Frame(width=WIDTH, height=height), "effect axis, in units of each claim's margin", *parts)

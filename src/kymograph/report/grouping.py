@@ -12,7 +12,7 @@ from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
 
 ARMS_PER_PANEL = 6
-"""As many as have colours that everybody can distinguish on white and on black."""
+"""The number of colours that every reader can tell apart on white and on black."""
 _CODE = ("study version", "study source")
 
 
@@ -32,13 +32,13 @@ class SettingGroup:
     """The settings that distinguish these runs from the study's others; empty if there are no others."""
     store: Store
     superseded: bool = False
-    """Whether the runs are of an earlier version or source of the study."""
+    """Whether the runs were computed by an earlier version or source of the study."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Those settings."""
+    """The same settings, by name."""
 
 
 def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:
-    """Returns the arms of each panel: those of one declared panel together, the others a few to a panel, in order.
+    """Returns the arms of each panel: those with a declared panel together, the others in order, evenly divided.
 
     >>> group_arms(["a/1", "b/1", "a/2"], {"a/1": "a", "a/2": "a", "b/1": "b"})
     [ArmGroup(title='a', arms=('a/1', 'a/2')), ArmGroup(title='b', arms=('b/1',))]
@@ -62,9 +62,9 @@ def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -
 
 
 def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> list[SettingGroup]:
-    """Returns a study's runs by the settings with which one arm was run at several values, e.g. two tasks.
+    """Returns a study's runs, grouped by the settings that vary within some arm, e.g. two tasks.
 
-    Runs that were superseded by a newer version or source of the study follow in groups of their own.
+    Runs superseded by a newer version or source of the study follow in separate groups.
     """
     code = current_code((run.spec for run in store), declarations)
     parts = ([run for run in store if code[run.study].made(run.spec) is current] for current in (True, False))
@@ -85,9 +85,9 @@ def _texts(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tuple[dict[str, Any], list[StoredRun]]]:
-    """Returns groups of runs, each with the settings that differ within some arm, and those of ``always``."""
+    """Returns groups of runs, each with the settings that vary within some arm and those in ``always``."""
     by_arm: dict[str, dict[Any, dict[str, Any]]] = {}
-    for run in runs:  # seeds have no settings: one run of each is compared
+    for run in runs:  # seeds share their settings, so one run of each configuration is enough
         code = (run.spec.settings_text, run.spec.version, run.spec.source)
         if code not in by_arm.setdefault(run.arm, {}):
             by_arm[run.arm][code] = _settings(run)
@@ -101,7 +101,7 @@ def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tup
         code = (run.spec.settings_text, run.spec.version, run.spec.source)
         if code not in own:
             settings = _settings(run)
-            # What a run was stored without had its default, and comes first.
+            # A setting missing from a record had its default; such runs come first.
             chosen = {name: settings.get(name, "its default") for name in sorted(varied)}
             own[code] = tuple(repr(settings[name]) if name in settings else "" for name in chosen), chosen
         key, chosen = own[code]

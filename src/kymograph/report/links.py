@@ -16,13 +16,13 @@ from kymograph.runs.spec import slug
 
 @dataclass(frozen=True)
 class Link:
-    """Where something else on the page is."""
+    """A link to another place on the page."""
 
     to: str
     """The id of an element."""
     text: str
     outcome: str = ""
-    """The verdict, of a link to a claim."""
+    """The verdict, if the link leads to a claim."""
 
 
 @dataclass
@@ -37,14 +37,14 @@ class Links:
     """From charts, studies and runs to claims."""
 
     def claims_at(self, place: str) -> list[Link]:
-        """Returns the claims that rest on what has the id ``place``."""
+        """Returns links to the claims that rest on the element with the id ``place``."""
         return self.back.get(place, [])
 
 
 def link_claims(
     claims: Iterable[ClaimView], sections: Sequence[Section], declarations: Mapping[str, Declaration]
 ) -> Links:
-    """Returns the links between claims and what they rest on, of those studies that are on the page."""
+    """Returns the links between claims and their evidence, for the studies on the page."""
     links, by_name = Links(), {section.name: section for section in sections}
     for claim in claims:
         verdict = claim.verdict
@@ -63,12 +63,12 @@ def link_claims(
 
 
 def runs_id(study: str, arm: str) -> str:
-    """Returns the id of the list of an arm's runs."""
+    """Returns the id of the element that lists an arm's runs."""
     return f"runs-{slug(study)}-{slug(arm)}"
 
 
 def _places(verdict: Verdict, section: Section, declaration: Declaration) -> Iterable[Link]:
-    """Yields the charts that show what the claim measures, or else the table of headline numbers."""
+    """Yields links to the charts of what the claim measures, or else to the table of headline numbers."""
     for side in verdict.claim.sides:
         wanted = {**verdict.settings, **side.where}
         setting = _setting(section, wanted, declaration)
@@ -93,7 +93,7 @@ def shows(chart: Chart, measure: Measure, declaration: Declaration) -> bool:
 
 
 def series_of(number: str, displays: Sequence[SeriesDisplay], present: Sequence[str]) -> str | None:
-    """Returns the series that a summary number sums up: as declared in ``facts``, or as its name says.
+    """Returns the series that a summary number is taken from: as declared in ``facts``, or as its name suggests.
 
     >>> series_of("final_loss", (), ["loss", "os"])
     'loss'

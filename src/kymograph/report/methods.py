@@ -1,4 +1,4 @@
-"""The methods paragraphs of a page, written from the runs and verdicts themselves."""
+"""The methods section of a page, generated from its runs and verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kymograph.runs.tuned import tuning_study
 from kymograph.wording import counted
 
 MOST_SEEDS = 12
-"""The most seeds listed of a study."""
+"""The most seeds listed for a study."""
 
 
 def methods(
@@ -27,14 +27,14 @@ def methods(
     damaged: Sequence[Damaged],
     planned: Sequence[RunSpec],
 ) -> list[tuple[str, str]]:
-    """Returns paragraphs with a heading each: runs, statistics, exclusions, software.
+    """Returns the paragraphs with their headings: runs, statistics, exclusions, software.
 
     Args:
         store: the runs on the page.
-        verdicts: what was judged of them.
-        declarations: what their studies declare, in the order in which the page shows them.
+        verdicts: the verdicts on them.
+        declarations: the declarations of their studies, in page order.
         damaged: records that could not be read.
-        planned: every run that was ever planned.
+        planned: every run ever planned.
     """
     return [
         ("Runs", _runs(store, declarations)),
@@ -93,10 +93,10 @@ def _statistics(verdicts: Verdicts) -> str:
     judged = f"{counted(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
     return (
         f"{judged} by a paired Student t test and a sign-flip test (exact up to 20 seeds) of the per-seed differences "
-        "(or log ratios); the larger of the two p-values counts, corrected by Holm's method among the claims of one "
-        f"study ({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects come with "
-        "95 % Student-t intervals; equivalence is decided by two one-sided tests of both kinds against the margin that "
-        f"the claim states, corrected in the same way. {bands}"
+        "(or log ratios). The larger of the two p-values decides, corrected by Holm's method over the claims of a "
+        f"study ({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects have 95 % "
+        "Student-t intervals. Equivalence is decided by two one-sided tests of both kinds against the claim's margin, "
+        f"corrected in the same way. {bands}"
     )
 
 
@@ -112,30 +112,30 @@ def _exclusions(
     if diverged:
         arms = Counter(f"{run.study} {run.arm}" for run in diverged)
         listed = ", ".join(f"{arm} ({count})" for arm, count in sorted(arms.items()))
-        sentences.append(f"{counted(len(diverged), 'run')} diverged (numbers not finite): {listed}.")
+        sentences.append(f"{counted(len(diverged), 'run')} diverged (non-finite numbers): {listed}.")
     dropping = sorted({v.claim.name for v in verdicts if v.claim.diverged == "drop"})
     if dropping:
-        sentences.append(f"Claims that are declared to leave out diverged seeds: {', '.join(dropping)}.")
+        sentences.append(f"Claims declared to leave out diverged seeds: {', '.join(dropping)}.")
     old = superseded(store, declarations)
     if old:
         verb = "was" if old == 1 else "were"
-        sentences.append(f"{counted(old, 'run')} {verb} superseded by newer code of the study and {verb} kept apart.")
+        sentences.append(f"{counted(old, 'run')} {verb} superseded by newer code of the study and {verb} not judged.")
     absent = missing(store, declarations, damaged, planned)
     if absent:
         sentences.append(f"{counted(len(absent), 'planned run')} had not ended when the page was built.")
     failed = store.failed.runs
     if failed:
-        sentences.append(f"{counted(len(failed), 'run')} failed and took no part; the reasons are under Provenance.")
+        sentences.append(f"{counted(len(failed), 'run')} failed (excluded; the reasons are under Provenance).")
     if damaged:
         verb = "was" if len(damaged) == 1 else "were"
         sentences.append(
             f"{counted(len(damaged), 'record')} {verb} damaged and {verb} left out; the reasons are under Provenance."
         )
-    return " ".join(sentences) or "No run failed, none diverged, and none was left out."
+    return " ".join(sentences) or "No run failed, diverged or was left out."
 
 
 def superseded(store: Store, declarations: Mapping[str, Declaration]) -> int:
-    """Returns how many runs were made by an earlier version or source of their study."""
+    """Returns how many runs were computed by an earlier version or source of their study."""
     code = current_code((run.spec for run in store), declarations)
     return sum(not code[run.study].made(run.spec) for run in store)
 
@@ -146,7 +146,7 @@ def missing(
     damaged: Sequence[Damaged],
     planned: Sequence[RunSpec],
 ) -> list[RunSpec]:
-    """Returns the planned runs of the current code, with the settings of stored ones, that have not ended."""
+    """Returns the planned runs of the current code that have not ended and have the settings of stored runs."""
 
     def settings(run: RunSpec) -> tuple:
         return run.study, run.arm, run.version, run.source, json.dumps(run.settings, sort_keys=True)
@@ -169,5 +169,5 @@ def _software(store: Store) -> str:
     text += f" on {' and '.join(devices)}" if devices else ""
     text += f"; source hash {' and '.join(codes)}." if codes else "."
     if len(codes) > 1:
-        text += " The runs were made by different states of the source code."
+        text += " The runs were computed by different versions of the source code."
     return text

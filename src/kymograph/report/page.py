@@ -1,4 +1,4 @@
-"""One self-contained HTML page of stored runs and their verdicts, which opens from disk and needs no network."""
+"""One self-contained HTML page of stored runs and their verdicts, which opens from disk without network access."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write_page(
     title: str = TITLE,
     now: str,
 ) -> Path:
-    """Writes the page that `build_page` returns to ``path`` by rename; returns the path."""
+    """Writes the page of `build_page` to ``path`` atomically; returns the path."""
     content = build_page(
         store, verdicts, declarations=declarations, damaged=damaged, planned=planned, title=title, now=now
     )
@@ -66,9 +66,9 @@ def build_page(
     title: str = TITLE,
     now: str,
 ) -> str:
-    """Returns the page as HTML; two pages of the same runs differ in ``now``, the time stamp, and in nothing else.
+    """Returns the page as HTML; pages of the same runs differ only in ``now``, the time stamp.
 
-    An `Archive` has everything that is needed, so that no file is read twice:
+    An `Archive` has all the arguments, so that no file is read twice:
 
         archive = Archive.open("runs").checked()
         build_page(archive.store, verdicts, declarations=archive.declarations, damaged=archive.damaged,
@@ -76,10 +76,10 @@ def build_page(
 
     Args:
         store: the runs to show.
-        verdicts: what was judged of them.
-        declarations: what the studies declare; default: what is stored with the runs.
+        verdicts: the verdicts on them.
+        declarations: the studies' declarations; default: those stored with the runs.
         damaged: runs whose records could not be read.
-        planned: every run that was ever planned; default: what is listed with the runs.
+        planned: every run ever planned; default: the plan stored with the runs.
         title: the page's title.
         now: the time stamp.
     """
@@ -136,7 +136,7 @@ def build_page(
 
 
 def _claims(verdicts: Verdicts, declared: Mapping[str, Declaration]) -> list[ClaimView]:
-    """Returns the claims in the order of the page, each with an id of its own."""
+    """Returns the claims in page order, each with a unique id."""
     ids, claims = Counter[str](), []
     for group in ordered(list(verdicts)):
         for index, verdict in enumerate(group):
@@ -149,7 +149,7 @@ def _claims(verdicts: Verdicts, declared: Mapping[str, Declaration]) -> list[Cla
 
 
 def citation(title: str, now: str, store: Store) -> str:
-    """Returns how to cite the page: software and version, what it was built from, and when."""
+    """Returns the page's citation: title, time, software version, runs and source hash."""
     codes = sorted({str(run.provenance["code"]) for run in store if "code" in run.provenance})
     source = f", source hash {' and '.join(codes)}" if codes else ""
     studies = " and ".join(filter(None, (", ".join(store.studies[:-1]), *store.studies[-1:])))
@@ -161,13 +161,13 @@ def citation(title: str, now: str, store: Store) -> str:
 
 
 def _words(verdicts: Verdicts) -> list[tuple[str, str]]:
-    """Returns the words to explain that occur on the page, with what they mean."""
+    """Returns the terms on the page that need an explanation, with their explanations."""
     used = " ".join(f"{one.outcome} {one.registration} {one.setup} {one.claim.kind or ''} margin" for one in verdicts)
     return [(word, text) for word, text in WORDS.items() if word in used]
 
 
 def _rows(verdicts: Verdicts) -> list[dict[str, Any]]:
-    """Returns the verdicts as ``judge --json`` has them, with at most `MOST_SEEDS` seeds each."""
+    """Returns the verdicts as ``judge --json`` writes them, with at most `MOST_SEEDS` seeds each."""
     rows = []
     for verdict in verdicts:
         kept = {point.seed for point in spread_out(verdict.points)}
@@ -178,7 +178,7 @@ def _rows(verdicts: Verdicts) -> list[dict[str, Any]]:
 
 
 def data_block(value: Any) -> Markup:
-    """Returns ``value`` as JSON that is safe inside a script element, whatever its texts say."""
+    """Returns ``value`` as JSON, escaped so that it is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""Where the runs of a page come from: machines and versions, ids, and what failed or is damaged."""
+"""The provenance of a page's runs: machines, versions and ids, and which runs failed or are damaged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ArmIds:
 
 @dataclass(frozen=True)
 class LostRun:
-    """A run that took no part, and why."""
+    """A run that was excluded, and why."""
 
     study: str
     arm: str
@@ -63,7 +63,7 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def run_ids(store: Store) -> list[ArmIds]:
-    """Returns every run by study and arm."""
+    """Returns the seed, id and status of every run, by study and arm."""
     groups: dict[tuple[str, str], list[StoredRun]] = {}
     for run in store:
         groups.setdefault((run.study, run.arm), []).append(run)

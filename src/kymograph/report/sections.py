@@ -26,7 +26,7 @@ MOST_DRAWN = 12
 
 @dataclass(frozen=True)
 class ArmRow:
-    """What the table of arms says about one arm."""
+    """One arm's row in the table of arms."""
 
     name: str
     label: str
@@ -44,10 +44,10 @@ class Setting:
 
     id: str
     title: str
-    """Empty if the study was run with one setting only."""
+    """Empty if the study was run at one setting only."""
     arms: tuple[ArmRow, ...]
     seeds: str
-    """The seeds, if all arms have the same."""
+    """The seeds, if all arms share them; else empty."""
     differing: Table
     """Settings in which the arms differ."""
     headlines: Table
@@ -59,17 +59,17 @@ class Setting:
     undrawn: tuple[str, ...]
     """Series that are stored but not drawn."""
     notes: tuple[str, ...]
-    """Why a declared panel could not be drawn, or that there are no charts."""
+    """Why declared panels, or all charts, are not drawn."""
     remarks: tuple[str, ...] = ()
-    """What the runs carry as notes, e.g. where their random numbers came from."""
+    """The runs' notes, e.g. where their random numbers came from."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The settings that distinguish these runs from the study's others."""
     superseded: bool = False
-    """Whether the runs are of an earlier version or source of the study."""
+    """Whether the runs were computed by an earlier version or source of the study."""
 
     @property
     def chart_groups(self) -> list[list[Chart]]:
-        """The charts in order; those that belong together are in one group."""
+        """The charts in order, with charts that belong together in one group."""
         found: list[list[Chart]] = []
         for chart in self.charts:
             if chart.together and found and found[-1][0].together == chart.together:
@@ -88,15 +88,15 @@ class Section:
     question: str
     settings: tuple[Setting, ...]
     charts: tuple[Chart, ...] = ()
-    """Those that compare the settings."""
+    """Charts that compare the settings."""
     notes: tuple[str, ...] = ()
-    """Why one of them could not be drawn."""
+    """Why some of these charts could not be drawn."""
 
 
 def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[str, Any]] = ()) -> Section:
-    """Returns the section of the declared study; a study that declares nothing shows what its runs hold.
+    """Returns a study's section; a study that declares nothing shows whatever its runs hold.
 
-    Charts are drawn of `MOST_DRAWN` settings, those that verdicts rest on first; ``judged`` are the settings that the
+    At most `MOST_DRAWN` settings get charts, those that verdicts rest on first; ``judged`` are the settings that the
     verdicts name.
     """
     base = f"study-{slug(declaration.name)}"
@@ -115,7 +115,7 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
 
 
 def has_settings(own: Mapping[str, Any], wanted: Mapping[str, Any], declaration: Declaration) -> bool:
-    """Returns whether runs with ``own`` settings are those that a verdict names as ``wanted``, or by default."""
+    """Returns whether runs with ``own`` settings match those that a verdict names, ``wanted``, or else the defaults."""
     usual = declaration.defaults.shared
     return all(str(value) == str(wanted.get(name, usual.get(name))) for name, value in own.items())
 
@@ -123,7 +123,7 @@ def has_settings(own: Mapping[str, Any], wanted: Mapping[str, Any], declaration:
 def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
     about = {arm.name: arm.about for arm in declaration.arms}
     order = {arm.name: index for index, arm in enumerate(declaration.arms)}
-    arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # else in the order of the runs
+    arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # undeclared arms in run order
     store = group.store.select(arms=arms)
     looks = arm_looks(declaration, arms)
     rows = tuple(_arm_row(store, arm, looks[arm], about.get(arm, "")) for arm in arms)
@@ -132,7 +132,7 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
     charts, notes = _drawn(_requests(base, finished, declaration, names))
     if not drawn:
         where = " ".join(f"{name}={value}" for name, value in group.settings.items() if " " not in name)
-        notes = (f"a page has the charts of {MOST_DRAWN} settings; `kymograph figure --where {where}` draws these",)
+        notes = (f"a page has charts for {MOST_DRAWN} settings; `kymograph figure --where {where}` draws these",)
     shown = {name for chart in charts for name in chart.series}
     return Setting(
         id=base,
@@ -160,7 +160,7 @@ def _arm_row(store: Store, arm: str, look: ArmLook, about: str) -> ArmRow:
 
 
 def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[Chart], tuple[str, ...]]:
-    """Returns the charts with the series that each shows, and why others could not be drawn."""
+    """Returns the charts, each with the series it shows, and why others could not be drawn."""
     charts: list[Chart] = []
     notes: list[str] = []
     for form, request in requests:
@@ -179,7 +179,7 @@ def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[Chart], t
 def _study_requests(
     base: str, groups: Sequence[SettingGroup], declaration: Declaration
 ) -> Iterator[tuple[str, ChartRequest]]:
-    """Yields the kinds of panel whose ``scope`` is ``study``: they compare its settings, over its current runs."""
+    """Yields a request per kind of panel with ``scope`` ``study``, which compares settings over all current runs."""
     runs = [run for group in groups if not group.superseded for run in group.store.finished]
     if not runs:
         return
@@ -193,10 +193,10 @@ def _study_requests(
 def _requests(
     base: str, store: Store, declaration: Declaration, names: list[str]
 ) -> Iterator[tuple[str, ChartRequest]]:
-    """Yields every declared form of every series that is there, with what its panel is drawn from.
+    """Yields every declared form of every stored series, with the request for its chart.
 
-    Forms come in the order that the kinds of panel declare, so that small pictures share rows; but the forms of one
-    series along depth follow each other.
+    Forms are in the order that the kinds of panel declare, so that small pictures share rows, except that the forms of
+    one series along depth stay together.
     """
     sited = {name for run in store for name, series in run.series.items() if series.sites is not None}
     order = {form: index for index, form in enumerate(PANELS.names())}
@@ -214,6 +214,6 @@ def _requests(
         display = displays[index]
         chart_id = f"{base}-{slug(display.series)}-{slug(form)}"
         ids[chart_id] += 1
-        if ids[chart_id] > 1:  # one series at two sites, say
+        if ids[chart_id] > 1:  # e.g. one series at two sites
             chart_id += f"-{ids[chart_id]}"
         yield form, ChartRequest(chart_id, store, display, declaration)

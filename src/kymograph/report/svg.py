@@ -1,7 +1,7 @@
 """Small pieces of SVG as escaped markup: elements, scales with ticks, and the frame around a panel.
 
-The pictures are made here and not by a charting library because one and the same picture must show without JavaScript,
-take its colours from the page's light or dark theme, and print; the page's script only adds interaction.
+No charting library is used, because the same picture must work without JavaScript, follow the page's light or dark
+theme, and print. The page's script only adds interaction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kymograph.rounding import number_text
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
-    """Returns one element; text and attributes are escaped, ``class_`` is ``class``, ``_`` in a name is ``-``."""
+    """Returns one element with escaped text and attributes; ``class_`` becomes ``class``, and ``_`` in a name ``-``."""
     pairs = [
         f'{key.rstrip("_").replace("_", "-")}="{escape(_attribute(value))}"'
         for key, value in attributes.items()
@@ -33,7 +33,7 @@ def _attribute(value: object) -> object:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Returns a number as the page writes it (`kymograph.rounding`)."""
+    """Returns a number as formatted on the page (`kymograph.rounding`)."""
     return number_text(value, digits, typeset=True)
 
 
@@ -66,7 +66,7 @@ class Scale:
 
 
 def scale_over(values: Iterable[float] | np.ndarray, start: float, end: float, log: bool, pad: float = 0.04) -> Scale:
-    """Returns a scale that covers all finite ``values`` with a little room; only positive ones if ``log``."""
+    """Returns a scale that covers all finite ``values`` (only positive ones if ``log``) with a little room."""
     array = np.asarray(list(values) if not isinstance(values, np.ndarray) else values, dtype=np.float64).ravel()
     array = array[np.isfinite(array) & ((array > 0) | (not log))]
     array = np.clip(array, 1e-250, 1e250) if log else np.clip(array, -1e250, 1e250)  # room for the pad
@@ -83,7 +83,7 @@ def scale_over(values: Iterable[float] | np.ndarray, start: float, end: float, l
 
 
 def linear_ticks(low: float, high: float, count: int) -> list[float]:
-    """Returns multiples of 1, 2 or 5 times a power of ten."""
+    """Returns about ``count`` ticks at multiples of 1, 2 or 5 times a power of ten."""
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
@@ -104,7 +104,7 @@ def log_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def labels(ticks: Sequence[float]) -> list[str]:
-    """Returns the ticks as text with as many digits as it takes to distinguish them."""
+    """Returns the ticks as text, with enough digits to tell them apart."""
     for digits in range(4, 12):
         texts = [number(tick, digits) for tick in ticks]
         if len(set(texts)) == len(texts):
@@ -119,7 +119,7 @@ def line(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
-    """Returns the closed path between two curves, one piece for every stretch without a gap."""
+    """Returns the closed path between two curves, one piece per stretch without gaps."""
     there = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
     return "".join(
         _stretch(x[part], high[part], "M") + _stretch(x[part][::-1], low[part][::-1], "L") + "Z"
@@ -128,21 +128,21 @@ def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
 
 
 def _stretches(there: np.ndarray) -> list[slice]:
-    """Returns the stretches without a gap."""
+    """Returns the stretches of consecutive True entries."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(int)))
     return [slice(first, last) for first, last in edges.reshape(-1, 2).tolist()]
 
 
 def _stretch(x: np.ndarray, y: np.ndarray, pen: str) -> str:
-    """Returns the path through points none of which is missing, in tenths of pixels; steps are shorter than places."""
-    points = np.rint(10 * np.stack([x, y], axis=1)).astype(int)  # steps between rounded places: errors do not add up
+    """Returns the path through points without gaps, to a tenth of a pixel, in relative coordinates to save space."""
+    points = np.rint(10 * np.stack([x, y], axis=1)).astype(int)  # rounded before differencing: errors do not add up
     (a, b), *steps = np.concatenate([points[:1], np.diff(points, axis=0)]).tolist()
     rest = "".join(f"{'' if dx < 0 else ' '}{_tenths(dx)}{'' if dy < 0 else ' '}{_tenths(dy)}" for dx, dy in steps)
     return f"{pen}{_tenths(a)} {_tenths(b)}" + (f"l{rest.strip()}" if steps else "")
 
 
 def _tenths(value: int) -> str:
-    """Returns a tenth of a whole number, as short as it can be written."""
+    """Returns a tenth of a whole number in its shortest notation."""
     whole, part = divmod(abs(value), 10)
     sign = "-" if value < 0 else ""
     return f"{sign}{whole or ''}.{part}" if part else f"{sign}{whole}"
@@ -198,7 +198,7 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
 
 
 def thousands(value: float) -> str:
-    """Returns a step's number with separators, or a small number as it is."""
+    """Returns a whole number with thousands separators; any other as `number` formats it."""
     return f"{int(value):,}" if value == int(value) and abs(value) < 1e7 else number(value)
 
 

@@ -14,12 +14,12 @@ from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
 MOST_HEADLINES = 6
-"""The most summary numbers shown of a study that declares no headlines."""
+"""The most summary numbers shown for a study that declares no headlines."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A table's cell: ``main`` in the colour of text, ``rest`` behind it in grey."""
+    """A table cell: ``main`` in the text colour, followed by ``rest`` in grey."""
 
     main: str
     rest: str = ""
@@ -34,9 +34,9 @@ class Table:
 
 
 def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) -> Table:
-    """Returns the mean over seeds and its 95 % interval of every headline number.
+    """Returns the mean over seeds of every headline number, with its 95 % interval.
 
-    Of a study that declares none, these are the first few numbers that are in no other table.
+    A study without headlines shows the first few numbers that are in no other table.
     """
     elsewhere = {key for columns in declaration.tables.values() for key in columns}
     first = [key for key in numeric_keys(store) if key not in elsewhere][:MOST_HEADLINES]
@@ -45,7 +45,7 @@ def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) 
 
 
 def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration) -> tuple[tuple[str, Table], ...]:
-    """Returns the further tables that a study declares, with their titles; those without any number are left out."""
+    """Returns the other tables that a study declares, with their titles; tables without numbers are left out."""
     tables = [
         (title, _number_table(store, arms, columns, declaration.bounds))
         for title, columns in declaration.tables.items()
@@ -54,7 +54,7 @@ def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration)
 
 
 def numeric_keys(store: Store) -> list[str]:
-    """Returns the summary's keys that are numbers in some finished run."""
+    """Returns the summary keys that are numeric in some finished run."""
     found = {
         key
         for run in store.finished
@@ -67,7 +67,7 @@ def numeric_keys(store: Store) -> list[str]:
 def _number_table(
     store: Store, arms: Sequence[str], columns: Mapping[str, str], bounds: Mapping[str, tuple[float, float]]
 ) -> Table:
-    """Returns the summary numbers called ``columns``, of those that some run has."""
+    """Returns the table of those summary numbers in ``columns`` that some run has."""
     known = numeric_keys(store)
     columns = {key: label for key, label in columns.items() if key in known}
     rows = []
@@ -80,7 +80,7 @@ def _number_table(
 
 
 def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None) -> Cell:
-    """Returns the mean and its 95 % interval over seeds; for truth values, how many are true."""
+    """Returns the mean and its 95 % interval over seeds; for booleans, how many are true."""
     found = headline_number(values, bounds=bounds)
     if found.n == 0:
         return Cell("–")
@@ -97,8 +97,8 @@ def shared_settings(store: Store) -> tuple[tuple[str, str], ...]:
 
 
 def differing_settings(store: Store, arms: Sequence[str]) -> Table:
-    """Returns the settings in which the arms differ; a value that most arms have is in grey."""
-    # All runs of an arm have the same settings here, and a row is one arm, however many seeds it has.
+    """Returns the settings in which the arms differ; values shared by most arms are grey."""
+    # All runs of an arm share their settings here, so one run per arm is enough.
     first = [next(run for run in store if run.arm == arm) for arm in arms]
     columns = {name: values for name, values in _setting_values(first).items() if len(set(values)) > 1}
     usual = {

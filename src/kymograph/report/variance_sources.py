@@ -1,8 +1,8 @@
-"""How much headline numbers vary with each source of randomness, over runs in which one source at a time was varied.
+"""How much headline numbers vary with each source of randomness, from runs that vary one source at a time.
 
-A run whose setting ``vary`` names a source gets its seed there, and one fixed seed everywhere else (Bouthillier et al.,
-arXiv:2103.03098). What a source contributes is the standard deviation over such runs: at one value of the other
-sources, so that shares of the total need not add up to 1 where sources interact.
+A run whose setting ``vary`` names a source uses its own seed for that source and one fixed seed for all others
+(Bouthillier et al., arXiv:2103.03098). A source's contribution is the standard deviation over such runs. It is measured
+at one value of the other sources, so if sources interact, the shares need not add up to 1.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from kymograph.statistics.variances import largest_variance, sd_interval, varian
 SETTING = "vary"
 """The setting that names the source."""
 ALL = "all"
-"""Its default, with which runs are stored without it: the seed decides everything that it usually decides."""
+"""Its default, which is not stored with the runs: the seed decides everything that it decides by default."""
 SPLIT = "split"
-"""The source that is no part of `ALL`: unless it is varied itself, the data set keeps its own split."""
+"""The source that `ALL` does not include: unless it is varied itself, the data set keeps its own split."""
 ORDER = (ALL, "initialisation", "order", "feedback", SPLIT)
 LEVEL = 0.05
 
@@ -41,14 +41,14 @@ class SourceSpread:
     source: str
     n: int
     missing: int
-    """How many runs have no finite number."""
+    """The number of runs without a finite value."""
     sd: float
     low: float
     high: float
     idle: bool
-    """Whether the source does nothing: its runs agree in every number that they store."""
+    """Whether the source does nothing: its runs agree in every stored number."""
     share: tuple[float, float, float] | None = None
-    """Its variance over that of `ALL`, with the 95 % interval; None if there is no such share."""
+    """Its variance over that of `ALL`, with the 95 % interval; None if it is undefined."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class NumberSpread:
     key: str
     label: str
     log: bool
-    """Whether all of this is about the natural logarithm of the number."""
+    """Whether the statistics are those of the number's natural logarithm."""
     sources: tuple[SourceSpread, ...]
     largest: str | None
-    """The source with the largest standard deviation; None if fewer than two do anything."""
+    """The source with the largest standard deviation; None if fewer than two sources have an effect."""
     p: float
-    """That it is not the largest in truth, corrected over the arm's numbers (Holm); NaN if it cannot be tested."""
+    """The p-value against its not being the largest, corrected over the arm's numbers (Holm); NaN if untestable."""
 
     @property
     def dominant(self) -> str | None:
@@ -72,7 +72,7 @@ class NumberSpread:
 
     @property
     def title(self) -> str:
-        """What the standard deviations are of."""
+        """The name of the quantity whose standard deviations these are."""
         return f"ln {self.label}" if self.log else self.label
 
 
@@ -81,23 +81,23 @@ class ArmSpread:
     """The headline numbers of one arm, at one choice of all other settings."""
 
     name: str
-    """The arm's, followed by those settings with which it was run at several values."""
+    """The arm's name, followed by the settings in which its runs differ."""
     numbers: tuple[NumberSpread, ...]
 
 
 def has_several_sources(runs: Iterable[StoredRun]) -> bool:
-    """Says whether some arm was run with two sources or more."""
+    """Returns whether some arm was run with at least two sources."""
     return any(len(group.by_source) > 1 for group in _groups(runs))
 
 
 def arm_spreads(
     runs: Iterable[StoredRun], headlines: Mapping[str, str], ratios: Collection[str] = ()
 ) -> list[ArmSpread]:
-    """Returns the spread of ``headlines`` by source, for every arm of one study with two sources or more.
+    """Returns the spread of ``headlines`` by source, for every arm of one study with at least two sources.
 
     Args:
-        runs: finished runs; only those that differ in nothing but source and seed are compared.
-        headlines: summary numbers, with what to call them.
+        runs: finished runs; only those that differ in source and seed alone are compared.
+        headlines: summary numbers, with their labels.
         ratios: summary numbers that the study's claims compare as ratios.
     """
     groups = [group for group in _groups(runs) if len(group.by_source) > 1]
@@ -109,14 +109,14 @@ def arm_spreads(
 
 @dataclass(frozen=True)
 class _Group:
-    """Runs of one arm that differ in nothing but source and seed."""
+    """Runs of one arm that differ in source and seed alone."""
 
     name: str
     by_source: Mapping[str, Sequence[StoredRun]]
 
 
 def _groups(runs: Iterable[StoredRun]) -> list[_Group]:
-    """Returns the runs by arm, other settings and code, and in these by source; a source needs two runs to vary."""
+    """Returns the runs by arm, other settings and code, and then by source; sources with a single run are left out."""
     found: dict[str, dict[str, tuple[dict[str, Any], dict[str, list[StoredRun]]]]] = {}
     for run in runs:
         settings = {name: value for name, value in run.config.items() if name != SETTING}
@@ -143,7 +143,7 @@ def _in_order(sources: Iterable[str]) -> list[str]:
 
 
 def _is_log(runs: Sequence[StoredRun], key: str, ratios: Collection[str]) -> bool:
-    """Returns whether a number is taken on the log scale: positive, and compared as a ratio or spanning scales."""
+    """Returns whether a number is taken on the log scale: positive, and compared as a ratio or spanning decades."""
     values = [run.summary.get(key) for run in runs]
     numbers = np.array([value for value in values if is_number(value)], dtype=np.float64)
     if not len(numbers) or numbers.min() <= 0:
@@ -154,7 +154,7 @@ def _is_log(runs: Sequence[StoredRun], key: str, ratios: Collection[str]) -> boo
 
 
 def _proportional(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Returns whether two numbers are the same but for a unit, e.g. a norm and that norm over the number of images."""
+    """Returns whether two numbers differ by a constant factor only, e.g. a norm and that norm per image."""
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if is_number(a) and is_number(b) and b]
     quotients = np.array([a / b for a, b in pairs], dtype=np.float64)
     # Each quotient and each stored number is rounded once.
@@ -170,7 +170,7 @@ def _numbers(group: _Group, headlines: Mapping[str, str], log: Mapping[str, bool
 
 
 def _agree(runs: Sequence[StoredRun]) -> bool:
-    """Returns whether all runs store the same numbers: the source does nothing, as feedback in backpropagation."""
+    """Returns whether all runs store the same numbers, e.g. because backpropagation uses no feedback."""
     numbers = [{key: value for key, value in run.summary.items() if is_number(value)} for run in runs]
     return bool(numbers[0]) and all(other == numbers[0] for other in numbers)
 
@@ -195,18 +195,18 @@ def _number(group: _Group, key: str, label: str, log: bool, idle: Collection[str
 
 
 def _values(runs: Sequence[StoredRun], key: str, log: bool) -> list[float]:
-    """Returns the finite numbers of the runs; truth values have no standard deviation worth the name."""
+    """Returns the runs' finite numbers, or their logarithms if ``log``; booleans are left out."""
     found: list[Any] = [run.summary.get(key) for run in runs]
     numbers = [float(value) for value in found if is_number(value) and not isinstance(value, bool)]
     return [math.log(value) for value in numbers] if log else numbers
 
 
 def about_all(arms: Iterable[ArmSpread]) -> str:
-    """Returns what the runs of `ALL` are, in words; nothing if there are none."""
+    """Returns a description of the runs of `ALL`; empty if there are none."""
     sources = {spread.source for arm in arms for number in arm.numbers for spread in number.sources}
     if ALL not in sources:
         return ""
-    rest = f"; {SPLIT} is no part of it, for the data set's own split is kept" if SPLIT in sources else ""
+    rest = f"; {SPLIT} is not included, because the data set's own split is kept" if SPLIT in sources else ""
     return f"{ALL}: the seed decides everything that it decides by default{rest}."
 
 
@@ -216,7 +216,7 @@ def conclusion(number: NumberSpread) -> str:
     if number.dominant is not None:
         return f"{number.dominant} varies it most (p = {p_text(number.p)})".replace("= <", "<")
     if len(acting) < 2:
-        return "fewer than two sources to compare" if not acting else f"of these sources only {acting[0].source} acts"
+        return "fewer than two sources to compare" if not acting else f"only {acting[0].source} has an effect"
     first, second = sorted(acting, key=lambda one: -one.sd)[:2]
     why = "values that do not vary cannot be tested"
     if not math.isnan(number.p):

@@ -9,7 +9,7 @@ from kymograph.claims.verdict import Verdict, decisive_p, effect_text, settings_
 from kymograph.wording import folded
 
 MARGIN = 14
-"""Columns of the outcome, the longest of which has 12 letters."""
+"""Width of the outcome column; the longest outcome has 12 letters."""
 
 
 def verdict_cards(verdicts: Sequence[Verdict], width: int) -> Iterator[tuple[Verdict | None, str]]:
@@ -20,8 +20,8 @@ def verdict_cards(verdicts: Sequence[Verdict], width: int) -> Iterator[tuple[Ver
                       beyond the margin of 0.1
                       set-up: own, data digits
 
-    Lines are at most ``width`` long and are broken at spaces, never inside a number. Where a claim comes from is in the
-    table and the report.
+    Lines are at most ``width`` long and are broken at spaces, never inside a number. A claim's origin is shown only in
+    the table and the report.
     """
     for study, group in groupby(verdicts, key=lambda verdict: verdict.claim.study):
         yield None, study
@@ -41,5 +41,5 @@ def _card(verdict: Verdict, width: int) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Returns the text with spaces at which no line is broken."""
+    """Returns the text with no-break spaces."""
     return text.replace(" ", "\u00a0")

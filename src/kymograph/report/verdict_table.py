@@ -24,11 +24,11 @@ STYLES = {
     "INVALID": "magenta",
 }
 TABLE_WIDTH = 190
-"""What the table needs; in a narrower terminal it is to be scrolled, as by ``less -S``."""
+"""The width of the table; in a narrower terminal it must be scrolled, e.g. with ``less -S``."""
 
 
 def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
-    """Prints a card per verdict, or ``wide`` as one table, and how many there are of each kind."""
+    """Prints a card per verdict, or one table if ``wide``, and the count of each outcome."""
     from rich.console import Console
     from rich.text import Text
 
@@ -51,18 +51,18 @@ def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
 
 
 def summary_lines(verdicts: Verdicts) -> Iterator[str]:
-    """Yields how many verdicts there are of each kind, and what was not judged."""
+    """Yields the count of each outcome, and the claims that were not judged."""
     line = count_text(verdicts)
     if verdicts.facts.get("not_asked"):
         count = len(verdicts.facts["not_asked"])
-        line += f"; {count:,} more were not judged, because their arms were never run, and share their studies' level"
+        line += f"; {count:,} more were not judged, because their arms were never run, but count in Holm's correction"
     yield line
     for name in verdicts.facts.get("own_not_asked", ()):
         yield f"not judged: {name}; no run has its study, arms and settings"
 
 
 def _table(verdicts: Verdicts) -> Table:
-    """Returns the verdicts as one table, in which no number is broken."""
+    """Returns the verdicts as one table that breaks no number across lines."""
     from rich.table import Table
     from rich.text import Text
 
@@ -86,7 +86,7 @@ def _table(verdicts: Verdicts) -> Table:
 
 
 def count_text(verdicts: Verdicts) -> str:
-    """Returns how many findings there are of each outcome; manipulation checks are counted apart."""
+    """Returns the count of findings by outcome; manipulation checks are counted separately."""
     findings = [verdict for verdict in verdicts if verdict.claim.kind is None]
     counts = {name: sum(str(verdict.outcome) == name for verdict in findings) for name in STYLES}
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -98,7 +98,7 @@ def count_text(verdicts: Verdicts) -> str:
 
 
 def write_verdicts(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:
-    """Writes the verdicts to the files named, or to standard output for ``-``; yields the files' paths."""
+    """Writes the verdicts to the named files, or to standard output for ``-``; yields the paths written."""
     for name, content in (
         (to_json, json.dumps(verdicts.rows(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"),
         (to_markdown, verdicts.markdown()),

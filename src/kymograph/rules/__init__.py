@@ -1,8 +1,9 @@
-"""How parameters get their update direction. A rule is one module with a ``PART`` and a function ``build``.
+"""Learning rules, which fill the gradients. A rule is one module with a ``PART`` and a function ``build``.
 
-``PART`` says what must be known of a rule before torch is loaded: its ``options``, the rule that normalises its signal
-(``normalised``), if there is one, whether it ``acts_on`` ``blocks`` (so that `make` cuts the network) or ``layers``,
-whether it serves networks of replicas (``replicas``), and whether it ``learns`` its feedback from an optimizer's steps.
+``PART`` holds what must be known about a rule before torch is loaded: its ``options``, the rule that normalises its
+signal (``normalised``), if there is one, whether it ``acts_on`` ``blocks`` (so that `make` cuts the network) or
+``layers``, whether it supports networks of replicas (``replicas``), and whether it ``learns`` its feedback from an
+optimizer's steps.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ def make(
     """Returns the rule called ``name`` on ``net``.
 
         rule = make("fa", model, loss=cross_entropy, generator=kymograph.generator(42, "feedback"))
-        rule.attach(optimizer)  # for rules that learn their feedback; nothing for others
+        rule.attach(optimizer)  # for rules that learn their feedback; does nothing for others
         optimizer.zero_grad()
         credit = rule.backward(x, y)
         optimizer.step()
 
     Args:
-        net: any module; a rule that hands credit to blocks cuts it (see `kymograph.models.cut`). Or a network of
+        net: any module, which a rule that hands credit to blocks cuts (see `kymograph.models.cut`), or a network of
             replicas.
         loss: maps (outputs, targets) to one loss per replica, or to a scalar. Default: cross-entropy.
-        generator: where random feedback is drawn from.
-        example: a small batch of inputs, from which shapes and plans are known before training. Default: guessed from
-            the first layer, where a rule needs it.
-        blocks: the names of the submodules that are blocks, for rules that act on blocks; others do not need them.
-        fast: whether a hand-written accelerator may replace the plain rule. It computes the same, up to rounding.
+        generator: the generator of random feedback.
+        example: a small batch of inputs, which determines shapes and plans before training. Default: guessed from the
+            first layer, where a rule needs one.
+        blocks: names of the submodules that are blocks, for rules that act on blocks; other rules ignore them.
+        fast: whether a hand-written accelerator, equal up to rounding, may replace the plain rule.
         options: settings of the rule.
     """
     from kymograph.rules.base import Setup

@@ -14,7 +14,7 @@ PART = {
     "order": 1,
     "about": "backpropagation: every part gets the exact gradient",
     "normalised": "normalised-bp",  # the rule that normalises this one's signal
-    "replicas": True,  # serves networks of replicas too
+    "replicas": True,  # supports networks of replicas too
 }
 
 
@@ -30,7 +30,7 @@ class Backprop(Rule):
         return Credit(losses.detach(), outputs.detach())
 
     def plan(self) -> list[PlanLine]:
-        """Everything is exact."""
+        """Returns the plan: everything is exact."""
         return [PlanLine(part, EXACT, "exact") for part in parameter_names(self.net)]
 
 

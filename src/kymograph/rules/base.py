@@ -1,4 +1,4 @@
-"""The contract of a learning rule: it fills the gradients of a network; clipping and stepping are others' work."""
+"""The contract of a learning rule: it fills a network's gradients, and neither clips them nor takes a step."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Credit:
 
     @property
     def at_blocks(self) -> tuple[Tensor, ...]:
-        """What the rule handed to each block's output instead of the gradient; empty if it hands out nothing else."""
+        """What the rule handed to each block's output in place of the gradient; empty if it uses the gradient."""
         if callable(self._at_blocks):
             self._at_blocks = self._at_blocks()
         return self._at_blocks
 
 
 class LocalSignal(NamedTuple):
-    """What a part descends, as data from which its gradient can be worked out a second time."""
+    """What a part descends, as data from which its gradient can be derived a second time."""
 
     matrix: Tensor | None = None
     """The matrix B (width, classes) that carries a signal to the part; None: the exact gradient arrives."""
@@ -64,7 +64,7 @@ class LocalSignal(NamedTuple):
     sent: Literal["error", "sign", "target"] = "error"
     """What the matrix carries: the output error, its sign, or the target as a one-hot vector."""
     noise: Callable[[Tensor], Tensor] | None = None
-    """What arrives (batch, width) if it is drawn and not carried: a function of the output errors (batch, classes)."""
+    """Maps output errors (batch, classes) to what arrives (batch, width), if that is drawn and not carried."""
 
 
 class PlanLine(NamedTuple):
@@ -75,7 +75,7 @@ class PlanLine(NamedTuple):
     kind: Literal["exact", "nothing", "other"]
     """Whether that gives the part autograd's gradient, none at all, or one of the rule's own."""
     local: LocalSignal | None = None
-    """Of a gradient of the rule's own: what the part descends."""
+    """What the part descends, if the gradient is the rule's own."""
 
 
 class TrueFeedback(NamedTuple):
@@ -85,7 +85,7 @@ class TrueFeedback(NamedTuple):
     x: Any
     y: Any
     what: str
-    """What took the place of its feedback."""
+    """What replaced its feedback."""
 
 
 class Rule(nn.Module, ABC):
@@ -102,34 +102,34 @@ class Rule(nn.Module, ABC):
     net: nn.Module
     following: FollowedOptimizer
     feedback_law: str = ""
-    """The law that its feedback matrices were drawn from; empty if it has none, or they were given to it."""
+    """The distribution of its feedback matrices; empty if it has none, or if they were passed in."""
     title: str = ""
     """What error messages call the rule."""
     follows: bool = False
-    """Whether its feedback changes with every update, so that it must hear of each: see `attach`."""
+    """Whether its feedback changes with every update, so that each must be reported to it: see `attach`."""
 
     def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
         super().__init__()
-        self.__dict__["net"] = net  # past `nn.Module.__setattr__`, which would make it a part of the rule
+        self.__dict__["net"] = net  # bypasses `nn.Module.__setattr__`, which would register it as a submodule
         chosen = loss if loss is not None else usual_loss(net)
         if chosen is None:
-            raise KymographError(f"{type(net).__name__} has no default loss; name one of kymograph.rules.losses")
+            raise KymographError(f"{type(net).__name__} has no default loss; give one of kymograph.rules.losses")
         self.loss = chosen
         self.following = FollowedOptimizer()
 
     @abstractmethod
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
-        """Adds this batch's gradients to ``.grad``, made where it is None; returns loss, outputs and credit.
+        """Adds this batch's gradients to ``.grad``, creating it where it is None; returns loss, outputs and credit.
 
-        With ``accumulate=False`` the gradients replace what was there, in the memory that was there.
+        With ``accumulate=False`` the gradients overwrite the old ones in place.
         """
 
     def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
-        """Returns what the rule hands to a block's output for the output errors given, before it is spread."""
+        """Returns what the rule hands to a block's output for the given output errors, before it is spread."""
         raise KymographError(f"{type(self).__name__} passes on the gradient itself and has no credit of its own")
 
     def direction(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
-        """Returns the same before any normalisation per sample, which no cosine depends on."""
+        """Returns the credit before any per-sample normalisation, on which no cosine depends."""
         return self.credit(error, block)
 
     def matrices(self) -> list[Tensor]:
@@ -137,7 +137,7 @@ class Rule(nn.Module, ABC):
         return []
 
     def feedback_of_embed(self) -> str:
-        """Says in words through which matrix the embed learns; empty if through none."""
+        """Describes the matrix through which the embed learns; empty if there is none."""
         return ""
 
     @abstractmethod
@@ -149,28 +149,28 @@ class Rule(nn.Module, ABC):
         return {str(block): matrix for block, matrix in enumerate(self.matrices())}
 
     def attach(self, optimizer: Any) -> None:
-        """Follows the steps of ``optimizer``, for rules that learn or redraw their feedback; changes no other rule.
+        """Follows the steps of ``optimizer``, for rules that learn or redraw their feedback; does nothing for others.
 
-        Then `before_update` and `after_update` are called by the optimizer itself.
+        A torch optimizer then calls `before_update` and `after_update` itself.
         """
         if self.follows:
             self.following.attach(self, optimizer)
 
     def check_followed(self) -> None:
-        """Raises if the feedback should have changed with the updates, and nobody reported them to the rule."""
+        """Raises if the feedback should change with the updates, but they were not reported to the rule."""
         if self.follows:
             self.following.check(self.net, self.title)
 
     def before_update(self) -> None:
-        """Is called right before the weights are updated, for rules that measure the step that is taken."""
+        """Called right before the weights are updated, for rules that measure the step."""
 
     def after_update(self, step: int) -> None:
-        """Is called after the weights were updated for the ``step``-th time (from 0), for rules that learn too."""
+        """Called after update number ``step`` (from 0), for rules whose feedback changes too."""
 
     def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
-        """Returns the gradients of parts, each as one vector, worked out another way than `backward` does.
+        """Returns the gradients of parts, each as one vector, derived in another way than in `backward`.
 
-        A part that is missing has no gradient of the rule's own: the plan says that it is exact, or nothing.
+        A missing part has no gradient of the rule's own: the plan says that it is exact, or nothing.
         """
         return {}
 
@@ -195,15 +195,15 @@ class Rule(nn.Module, ABC):
         return [line.part for line in self.plan() if line.kind != "nothing"]
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """Returns what to give to an optimizer: the others' gradients are zero, yet weight decay would move them."""
+        """Returns what to give to an optimizer: the others' gradients are zero, but weight decay would move them."""
         trained = set(self.trained_parts())
         return [own for part, parameters in self.parts().items() if part in trained for own in parameters]
 
     @contextmanager
     def filling(self, accumulate: bool) -> Iterator[None]:
-        """Lets a ``with`` block fill the gradients; a parameter that has none afterwards gets zeros.
+        """Wraps a ``with`` block that fills the gradients; a parameter that has none afterwards gets zeros.
 
-        Unlike after `start_gradients`, autograd's gradients are taken as they are where there were none.
+        Unlike with `start_gradients`, autograd's gradients are used as they are where there were none.
         """
         trainable = [own for own in self.net.parameters() if own.requires_grad]
         for parameter in trainable:
@@ -215,7 +215,7 @@ class Rule(nn.Module, ABC):
                 parameter.grad = torch.zeros_like(parameter)
 
     def start_gradients(self, accumulate: bool) -> None:
-        """Gives every trainable parameter a gradient that this batch's can be added to."""
+        """Gives every trainable parameter a ``.grad`` that this batch's gradients can be added to."""
         for parameter in self.net.parameters():
             if parameter.requires_grad:
                 if parameter.grad is None:
@@ -233,8 +233,8 @@ class BlockRule(Rule):
         super().__init__(in_blocks(net), loss)
 
     def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
-        """Returns the gradient of each part whose plan says what it descends, from a loss of its own."""
-        from kymograph.rules.local_losses import local_gradients  # which reads plans
+        """Returns the gradient of each part whose plan says what it descends, from a local loss."""
+        from kymograph.rules.local_losses import local_gradients  # which imports this module
 
         return local_gradients(self, x, y)
 
@@ -258,4 +258,4 @@ def add_gradients(losses: Float[Tensor, " replicas"], parameters: list[nn.Parame
     Replicas share no parameter, so the gradient of the sum is every replica's own gradient.
     """
     if parameters:
-        losses.sum().backward(inputs=parameters)  # a scalar: with a vector torch would import sympy, half a second
+        losses.sum().backward(inputs=parameters)  # a scalar: for a vector torch would import sympy, which is slow

@@ -1,4 +1,4 @@
-"""The true chain from a block's output to the outputs, of a single sample: the feedback that makes DFA exact."""
+"""The true chain from each block's output to the outputs, for one sample: the feedback that makes DFA exact."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kymograph.models.blocks import BlockNetwork, evaluation_mode
 
 
 def chain_of_one_sample(net: BlockNetwork, x: Tensor) -> list[Tensor] | None:
-    """Returns dz/dh_l transposed, (width, outputs), of h_0 to h_L, for the first of the inputs ``x``.
+    """Returns dz/dh_l transposed, (width, outputs), for h_0 to h_L and the first sample of ``x``.
 
-    None unless points and outputs are plain vectors. In evaluation mode, in which one sample does not depend on others.
+    None unless points and outputs are plain vectors. Runs in evaluation mode, where samples are independent.
     """
     with evaluation_mode(net), torch.enable_grad():
         start = net.embed(x[:1]).detach().requires_grad_()

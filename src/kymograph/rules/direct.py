@@ -1,9 +1,9 @@
 """Direct feedback alignment (Nokland, 2016, arXiv:1609.01596), handed to whole blocks.
 
-The error of the output, e = dL/dz (of the cross-entropy: softmax(z) - onehot(y)), goes to every block through a fixed
-random matrix of its own: a_l = B_l e. Block l descends <f_l, a_l>; inside the block the gradient is exact, between
-blocks nothing flows. The read-out gets its exact gradient, the embed that of its own matrix, or of block 0's if they
-are to share it. Where the outputs have positions, as in a language model, every position hands on its own error.
+The output error, e = dL/dz (for cross-entropy: softmax(z) - onehot(y)), goes to every block through a fixed random
+matrix of its own: a_l = B_l e. Block l descends <f_l, a_l>. Inside a block the gradient is exact; between blocks
+nothing flows. The read-out gets its exact gradient; the embed learns through its own matrix, or through block 0's if
+they share it. Where the outputs have positions, as in a language model, every position passes on its own error.
 
 All parts use the weights from before the step, so one forward pass serves them all: the graph is cut between blocks
 while it is built, and a single backward call starts from every block's output at once.
@@ -37,21 +37,21 @@ PART = {
 
 
 class DirectFeedback(BlockRule):
-    """DFA with its parts as switches.
+    """DFA, optionally with normalised credit, a penalty, and a separate matrix for the embed.
 
     Args:
         feedback: the matrices B_l, (width, classes) each.
         normalise: whether each sample's credit is divided by its RMS, which removes the size of its error.
-        penalty: lambda; the block's loss gets lambda times the mean of ||f_l||^2 on top (0: vanilla DFA).
+        penalty: lambda; lambda times the mean of ||f_l||^2 is added to the block's loss (0: vanilla DFA).
         embed_feedback: the embed's own matrix; None: it shares the one of block 0.
-        law: the law that the matrices were drawn from, if it is known.
+        law: the distribution that the matrices were drawn from, if known.
     """
 
     title = "dfa"
     sent: Literal["error", "sign", "target"] = "error"
     """What the matrices carry."""
     symbol = "e"
-    """The same in the plan."""
+    """Its symbol in the plan."""
     feedback: Matrices
     embed_feedback: Tensor | None
 
@@ -84,7 +84,7 @@ class DirectFeedback(BlockRule):
         return self.message_of(error) @ self.feedback[block].T
 
     def message_of(self, error: Tensor) -> Tensor:
-        """Returns what the matrices carry for output errors that are given."""
+        """Returns what the matrices carry for the given output errors."""
         return error
 
     def message(self, outputs: Tensor, y: Any) -> Tensor:
@@ -115,14 +115,14 @@ class DirectFeedback(BlockRule):
         return Credit(losses.detach(), logits.detach(), tuple(signals))
 
     def learn_from(self, error: Tensor, points: list[Tensor]) -> None:
-        """Is given what matrices may be learned from: the errors divided by the batch size, and h_0 to h_L."""
+        """Called with what matrices may be learned from: the errors divided by the batch size, and h_0 to h_L."""
 
     def matrices(self) -> list[Tensor]:
         """Returns B_0 to B_{L-1}."""
         return list(self.feedback)
 
     def feedback_of_embed(self) -> str:
-        """Says whether the embed shares the matrix of block 0."""
+        """Describes whether the embed shares the matrix of block 0."""
         return "shared with block 0" if self.embed_feedback is None else "its own matrix"
 
     def matrix_of_embed(self) -> Tensor:
@@ -130,8 +130,8 @@ class DirectFeedback(BlockRule):
         return self.feedback[0] if self.embed_feedback is None else self.embed_feedback
 
     def _mean_over_batch(self, error: Tensor, matrix: Tensor) -> Tensor:
-        """Returns the credit (batch, width) of errors that have been divided by the size of the batch."""
-        # Normalised credit has no memory of the error's scale, so the mean over the batch is taken afterwards.
+        """Returns the credit (batch, width) of errors that are already divided by the batch size."""
+        # Normalising removes the error's scale, so the mean over the batch is taken afterwards.
         size = rows_of(error)
         return self._normalised(error * size @ matrix.T) / size if self.normalise else error @ matrix.T
 
@@ -139,7 +139,7 @@ class DirectFeedback(BlockRule):
         return unit_rms(signal) if self.normalise else signal
 
     def plan(self) -> list[PlanLine]:
-        """Only the read-out is exact; the graph is cut at every block's input."""
+        """Returns the plan: only the read-out is exact, and the graph is cut at every block's input."""
         scaled = ", divided per sample by its RMS" if self.normalise else ""
         pulled = f", plus {self.penalty:g} ||f||^2" if self.penalty else ""
         whose = "(the matrix of block 0)" if self.embed_feedback is None else "(its own matrix)"
@@ -154,9 +154,10 @@ class DirectFeedback(BlockRule):
         return [*lines, PlanLine("readout", EXACT, "exact")]
 
     def true_feedback(self, x: Any, y: Any) -> TrueFeedback | None:
-        """Returns the rule on one sample with every B set to the chain from its block to the outputs, if it is flat.
+        """Returns the rule on one sample, with every B set to the chain from its block to the outputs.
 
-        Where credit is spread over positions no matrix is the chain; there the proof uses a linear network.
+        None where credit is spread over positions, because no matrix is the chain there, and if the rule normalises or
+        penalises.
         """
         chain = None if self.normalise or self.penalty else chain_of_one_sample(self.net, x)
         if chain is None:
@@ -164,11 +165,11 @@ class DirectFeedback(BlockRule):
         twin = copy.deepcopy(self)
         twin.embed_feedback, *blocks = chain
         twin.feedback = Matrices(blocks)
-        return TrueFeedback(twin, x[:1], y[:1], "the chain from each block to the outputs for feedback, on one sample")
+        return TrueFeedback(twin, x[:1], y[:1], "the chain from each block to the outputs as feedback, on one sample")
 
 
 def spread(net: BlockNetwork, credit: Tensor, h: Tensor) -> Tensor:
-    """Returns credit as ``net`` spreads it over the positions of ``h``; credit that has positions is there already."""
+    """Returns credit spread over the positions of ``h``; credit that already has positions is only reshaped."""
     return credit.view_as(h) if credit.dim() == h.dim() > 2 else net.spread(credit, h)
 
 

@@ -36,23 +36,23 @@ class DirectKolenPollack(DirectFeedback):
     title = "dkp"
     follows = True
     pending: Matrices
-    """The mean of h_l e^T over the last batch, of the embed and of every block."""
+    """The mean of h_l e^T over the last batch, for the embed and every block."""
 
     def __init__(self, net: nn.Module, feedback: Iterable[Tensor], **options: Any) -> None:
         super().__init__(net, feedback, **options)
         if self.embed_feedback is None:
-            raise KymographError("dkp learns a matrix for each part: give the embed its own")
+            raise KymographError("dkp learns one matrix per part; give the embed its own as embed_feedback=")
         self.pending = Matrices([torch.zeros_like(matrix) for matrix in (self.embed_feedback, *self.feedback)])
 
     def backward(self, x: Tensor, y: Any, *, accumulate: bool = True) -> Credit:
-        """Adds the gradients of all parts; what the matrices learn from adds up, or is replaced, with them."""
+        """Adds the gradients of all parts; what the matrices learn from is accumulated or replaced with them."""
         if not accumulate or all(own.grad is None for own in self.net.parameters()):
             for one in self.pending:
                 one.zero_()
         return super().backward(x, y, accumulate=accumulate)
 
     def learn_from(self, error: Tensor, points: list[Tensor]) -> None:
-        """Correlates every point of the stream with the output errors, over the positions that credit goes to."""
+        """Correlates every point of the stream with the output errors, over the positions that receive credit."""
         for total, point in zip(self.pending, points, strict=True):
             with torch.enable_grad():
                 matrix = torch.zeros_like(total, requires_grad=True)
@@ -63,7 +63,7 @@ class DirectKolenPollack(DirectFeedback):
 
     @torch.no_grad()
     def after_update(self, step: int) -> None:
-        """Takes the step of every matrix."""
+        """Takes one step with every matrix."""
         self.following.note_update()
         rates = self.following.rates(next(own for own in self.net.parameters() if own.requires_grad), self.title)
         if rates is None:
@@ -74,6 +74,6 @@ class DirectKolenPollack(DirectFeedback):
 
 
 def build(net: nn.Module, setup: Setup, *, normalise: bool = False) -> DirectKolenPollack:
-    """Returns the rule with its first matrices drawn for the network."""
+    """Returns the rule with its initial matrices drawn for the network."""
     blocks, embed = feedback_for(net, setup)
     return DirectKolenPollack(net, blocks, normalise=normalise, embed_feedback=embed, loss=setup.loss, law=LAW)

@@ -1,4 +1,4 @@
-"""Random numbers that a rule draws anew with every update, so that an interrupted run goes on with the same ones."""
+"""Random numbers that a rule redraws with every update; a resumed run continues with the same ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class UpdateStream(nn.Module):
     def __init__(self, setup: Setup, title: str) -> None:
         super().__init__()
         if setup.generator is None:
-            raise KymographError(f"{title} draws anew with every update: give make(...) a generator")
+            raise KymographError(f"{title} draws random numbers with every update; give make(...) a generator")
         seed = torch.randint(streams.MAX_SEED, (), generator=setup.generator)
         self.register_buffer("state", torch.stack([seed, torch.zeros_like(seed)]))
 
     def normal(self, name: str, like: Tensor, *shape: int) -> Tensor:
-        """Returns normal numbers of the stream called ``name``, of this update, with ``like``'s device and dtype."""
+        """Returns this update's normal numbers of the stream called ``name``, with ``like``'s device and dtype."""
         seed, update = self.state.tolist()
         values = torch.randn(shape or like.shape, generator=streams.generator(seed, name, str(update)))
         return values.to(like.device, like.dtype)

@@ -1,4 +1,4 @@
-"""Feedback matrices: the law they are drawn from, their hash, and how a rule holds them."""
+"""Feedback matrices: their distribution, their hash, and how a rule holds them."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Feedback(NamedTuple):
 
 
 def feedback_for(net: nn.Module, setup: Setup, *, shared_embed: bool = False) -> Feedback:
-    """Returns matrices drawn for ``net``, on its device; their shapes are learned from a pass with the example.
+    """Returns matrices drawn for ``net``, on its device; their shapes come from a forward pass on the example.
 
     Without an example, one is guessed from the network's first layer. The embed's own matrix is drawn last; with
-    ``shared_embed`` there is none where the one of block 0 fits.
+    ``shared_embed`` there is none if block 0's fits.
     """
     if setup.generator is None:
-        raise KymographError("random feedback is drawn: give make(...) a generator")
+        raise KymographError("this rule draws random feedback; give make(...) a generator")
     net = in_blocks(net)
     example = guess_example(net) if setup.example is None else setup.example
     with evaluation_mode(net), torch.no_grad():
@@ -74,7 +74,7 @@ def feedback_for(net: nn.Module, setup: Setup, *, shared_embed: bool = False) ->
 
 
 def feedback_hash(feedback: Iterable[Tensor]) -> str:
-    """Returns a hash of the matrices, to know them again."""
+    """Returns a hash that identifies the matrices."""
     total = hashlib.sha256()
     for matrix in feedback:
         total.update(repr(tuple(matrix.shape)).encode() + matrix.cpu().numpy().tobytes())

@@ -1,4 +1,4 @@
-"""Feedback alignment (Lillicrap et al., 2014, arXiv:1411.0247): a fixed random B in place of each W on the way back."""
+"""Feedback alignment (Lillicrap et al., 2014, arXiv:1411.0247): the backward pass uses a fixed random B for each W."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PART = {
 
 
 class FeedbackAlignment(HeldFeedback):
-    """FA: every B is drawn once, from a law of its weight's own size, and kept."""
+    """FA: every B is drawn once, at the scale of its weight, and kept."""
 
     title = "fa"
 

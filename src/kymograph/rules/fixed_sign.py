@@ -12,13 +12,13 @@ from kymograph.rules.sign_rule import SignRule
 PART = {
     "name": "frsf",
     "order": 9,
-    "about": "sign symmetry: the signs of the weights, with random magnitudes that stay",
+    "about": "sign symmetry: the signs of the weights, with fixed random magnitudes",
     "acts_on": "layers",
 }
 
 
 class FixedSign(SignRule):
-    """frSF: magnitudes |R| with R normal, of the size of the first weights."""
+    """frSF: magnitudes |R| with R normal, at the scale of the initial weights."""
 
     title, sizes = "frsf", "fixed random magnitudes"
     feedback_law = f"|R| sign(W), R ~ {LAW}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kymograph.rules.base import Rule
 
 MISSED = 3
-"""Unreported updates before a rule raises: a single one may be a user who has loaded other weights."""
+"""Unreported updates before a rule raises: a single one may mean that other weights were loaded."""
 
 
 class Rates(NamedTuple):
@@ -31,13 +31,13 @@ class FollowedOptimizer:
         self._updates, self._missed, self._version = 0, 0, -1
 
     def attach(self, rule: Rule, optimizer: Any) -> None:
-        """Makes ``rule`` follow ``optimizer``: one of torch's, or one of ours, whose loop tells the rule itself."""
+        """Makes ``rule`` follow ``optimizer``: one of torch's, or one of ours, whose loop calls the rule itself."""
         if self.optimizer is optimizer:
             return
         if self.optimizer is not None:
             raise KymographError("this rule already follows another optimizer; make a new rule")
         self.optimizer = optimizer
-        if hasattr(optimizer, "register_step_post_hook"):  # torch.optim itself takes a second to import
+        if hasattr(optimizer, "register_step_post_hook"):  # not isinstance: torch.optim takes a second to import
 
             def after(*_: Any) -> None:
                 rule.after_update(self._updates)
@@ -61,11 +61,11 @@ class FollowedOptimizer:
         return None
 
     def note_update(self) -> None:
-        """Notes that an update was reported to the rule."""
+        """Records that an update was reported to the rule."""
         self._missed = 0
 
     def check(self, net: nn.Module, title: str) -> None:
-        """Raises if the weights keep changing and nobody tells the rule, which would then be another rule."""
+        """Raises if the weights keep changing without reports to the rule, which would make it a different rule."""
         version = sum(own._version for own in net.parameters())
         if self._version not in (-1, version):
             self._missed += 1

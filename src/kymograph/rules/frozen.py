@@ -1,4 +1,4 @@
-"""The baseline of frozen blocks: embed, norm and head learn, the blocks keep their first weights."""
+"""The frozen-blocks baseline: embed, norm and head learn, the blocks keep their initial weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PART = {
 
 
 class Frozen(BlockRule):
-    """The exact gradient for embed and read-out, which passes through the blocks and leaves them zeros."""
+    """The exact gradient for embed and read-out, passed through the blocks, and zeros for the blocks."""
 
     def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of embed and read-out."""
@@ -27,7 +27,7 @@ class Frozen(BlockRule):
         return Credit(losses.detach(), logits.detach())
 
     def plan(self) -> list[PlanLine]:
-        """The blocks learn nothing."""
+        """Returns the plan: the blocks learn nothing."""
         return [
             PlanLine("embed", f"{EXACT}, passed through the blocks", "exact"),
             *(PlanLine(block, "nothing", "nothing") for block in self.block_names()),

@@ -1,10 +1,10 @@
-"""Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the very step that W takes, and decays too.
+"""Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the same steps as W, and decays too.
 
-With the step dW that an optimizer took, whichever it is, and its decay a = learning rate * weight decay,
+With the step dW that any optimizer took, and its decay a = learning rate * weight decay,
 
     B <- B + dW + a (W - B):   the step of W, with the decay of B in place of that of W.
 
-So W - B shrinks by the factor 1 - a with every step, under SGD, momentum and Adam alike, and B turns into W.
+So W - B shrinks by the factor 1 - a with every step, under SGD, momentum and Adam alike, and B converges to W.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KolenPollack(HeldFeedback):
         self._before: dict[str, Tensor] = {}
 
     def before_update(self) -> None:
-        """Keeps the weights that the step starts from."""
+        """Copies the weights before the step."""
         before = self._before
         for name, weight in self.carrying_weights().items():
             if name in before and before[name].shape == weight.shape and before[name].dtype == weight.dtype:
@@ -56,7 +56,7 @@ class KolenPollack(HeldFeedback):
                 continue
             if name not in before:
                 raise KymographError(
-                    "kp measures the step that is taken: call rule.before_update() before it, or rule.attach(optimizer)"
+                    "kp measures every step; call rule.before_update() before each, or rule.attach(optimizer) once"
                 )
             decays.append(rates.decay)
             own, start = self.feedback[name], before[name]
@@ -68,5 +68,5 @@ class KolenPollack(HeldFeedback):
 
 
 def build(net: nn.Module, setup: Setup) -> KolenPollack:
-    """Returns the rule with its first feedback drawn for every weight."""
+    """Returns the rule with initial feedback drawn for every weight."""
     return KolenPollack(net, setup, drawn_like(net, setup, KolenPollack.title), LAW)

@@ -1,4 +1,4 @@
-"""Rules that replace the weights on the way back, layer by layer, in any network: the base of the FA family."""
+"""Rules that replace the weights in the backward pass, layer by layer, in any network: the base of the FA family."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from kymograph.rules.layers.surrogate import Surrogate
 from kymograph.rules.layers.weights import NamedTensors, same_layout, weights_of
 
 WHOLE = "network"
-"""The part that parameters of the network itself, in no layer, belong to."""
+"""The part of parameters that belong to no layer, but to the network itself."""
 
 
 class LayerRule(Rule):
-    """A rule whose signal comes back through B where backpropagation's comes back through W, in every layer.
+    """A rule whose signal comes back through B instead of W in every layer.
 
-    What has no weights passes it on exactly: activations, norms, pooling, attention between tokens, skips. A subclass
-    says what B is. Nothing in the network is replaced or hooked.
+    Everything without weights passes it on exactly: activations, norms, pooling, attention between tokens, skips. A
+    subclass defines B. Nothing in the network is replaced or hooked.
 
     Args:
         net: any network whose products with weights are linear layers, convolutions or matrix products.
-        setup: the loss, the generator of random feedback and an example, from which `plan` can be read before training.
+        setup: the loss, the generator of random feedback and an example, which makes `plan` known before training.
     """
 
     _above: dict[str, set[str]] | None
-    """Through which weights each parameter's signal comes; None before it was read from a forward pass."""
+    """The weights that each parameter's signal comes through; None until a forward pass was inspected."""
 
     def __init__(self, net: nn.Module, setup: Setup) -> None:
         if isinstance(net, ReplicaNetwork):
-            raise KymographError(f"{self.title} serves single networks, and {type(net).__name__} has replicas")
+            raise KymographError(f"{self.title} supports only single networks, and {type(net).__name__} has replicas")
         compiled = next((name for name, module in net.named_modules() if _compiled(module)), None)
         if compiled is not None:
             where = f"its {compiled}" if compiled else "it"
@@ -52,18 +52,18 @@ class LayerRule(Rule):
 
     @abstractmethod
     def feedback_of(self, name: str) -> Tensor:
-        """Returns what replaces the weight called ``name`` on the way back, in its shape and layout."""
+        """Returns what replaces the weight called ``name`` in the backward pass, in its shape and layout."""
 
     @abstractmethod
     def give_true_feedback(self) -> None:
-        """Sets the rule's own tensors so that what replaces each weight is that weight."""
+        """Sets the rule's tensors so that each weight is replaced by itself."""
 
     def weights(self) -> dict[str, nn.Parameter]:
         """Returns the weights that have feedback, by name."""
         return weights_of(self.net)
 
     def carrying_weights(self) -> dict[str, nn.Parameter]:
-        """Returns the weights that a signal comes back through: not a first layer's, below which nothing learns."""
+        """Returns the weights that a signal comes back through; not a first layer's, below which nothing learns."""
         through = set().union(*self._signals().values())
         return {name: own for name, own in self.weights().items() if name in through}
 
@@ -76,12 +76,12 @@ class LayerRule(Rule):
             losses = self.losses(outputs, y)
             if self._above is None:
                 self._inspect(outputs)
-            # Within the mode as well, for layers that are recomputed on the way back.
+            # Inside the mode as well, for layers that are recomputed in the backward pass.
             add_gradients(losses, [own for own in self.net.parameters() if own.requires_grad])
         return Credit(losses.detach(), outputs.detach(), tuple(at_blocks[number] for number in sorted(at_blocks)))
 
     def _forward(self, x: Any, at_blocks: dict[int, Tensor]) -> Tensor:
-        """Returns the outputs; the signals at the outputs of blocks are put into ``at_blocks`` on the way back."""
+        """Returns the outputs; the backward pass puts the signals at the blocks' outputs into ``at_blocks``."""
         net = self.net
         if not isinstance(net, BlockNetwork):
             outputs: Tensor = net(x)
@@ -125,7 +125,7 @@ class LayerRule(Rule):
         return lines
 
     def carriers(self, names: list[str]) -> str:
-        """Says in words what stands for the weights called ``names``."""
+        """Describes what replaces the weights called ``names``."""
         short = [name.removesuffix(".weight") for name in names]
         listed = ", ".join(short) if len(short) <= 3 else f"{short[0]} to {short[-1]} ({len(short)} weights)"
         return f"B of {listed}"
@@ -156,7 +156,7 @@ class LayerRule(Rule):
         """Returns the rule with every B set to its W."""
         twin = copy.deepcopy(self)
         twin.give_true_feedback()
-        return TrueFeedback(twin, x, y, "the weights themselves for feedback")
+        return TrueFeedback(twin, x, y, "the weights themselves as feedback")
 
 
 class HeldFeedback(LayerRule):
@@ -192,14 +192,14 @@ LAW = "N(0, rms(W)^2), W the weight that it stands for, before training"
 
 
 def first_rms(weight: Tensor) -> float:
-    """Returns the root mean square of a weight, which is the standard deviation of its law if that has mean zero."""
+    """Returns the root mean square of a weight, its standard deviation if its mean is zero."""
     return float(weight.detach().cpu().double().square().mean().sqrt())  # not every device has float64
 
 
 def drawn_like(net: nn.Module, setup: Setup, title: str) -> dict[str, Tensor]:
     """Returns a normal tensor for every weight, with the root mean square that the weight has now."""
     if setup.generator is None:
-        raise KymographError(f"the feedback of {title} is drawn: give make(...) a generator")
+        raise KymographError(f"{title} draws random feedback; give make(...) a generator")
     found = {}
     for name, weight in weights_of(net).items():
         values = torch.randn(weight.shape, generator=setup.generator)

@@ -1,6 +1,6 @@
-"""The gradients of a rule that hands credit to blocks, a second time: each part on its own, from a loss of its own.
+"""Derives the gradients of a rule that hands credit to blocks a second time, part by part, from local losses.
 
-What a part descends is taken from the rule's plan alone, so this is what the plan says and not what the code does.
+What a part descends is taken from the rule's plan alone, so these are the plan's gradients and not those of the code.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def local_gradients(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
         parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
         if not parameters:
             continue
-        _set_random_state(states[number])  # the same units are dropped
-        # What a part puts out, from an input that carries no gradient further down.
+        _set_random_state(states[number])  # so that dropout drops the same units
+        # The part's output, from an input without a graph.
         out = part(x if number == 0 else points[number - 1].detach())
-        # A sample's own loss is as many times its share of the batch's as there are samples (or positions, if the
-        # outputs have some).
+        # The loss is a mean, so a sample's own gradient is its share times the number of samples (or of positions, if
+        # the outputs have some).
         count = len(y) if line.local.matrix is None and line.local.noise is None else rows_of(logits)
         credit = _credit(twin, line.local, count * error, logits, y, count * at_points[number], out)
         local = (out * credit).sum() / count
@@ -51,7 +51,7 @@ def local_gradients(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
 def _credit(
     net: BlockNetwork, local: LocalSignal, error: Tensor, logits: Tensor, y: Any, gradient: Tensor, out: Tensor
 ) -> Tensor:
-    """Returns what a part's output is to be multiplied by, per sample."""
+    """Returns what a part's output is multiplied by in its local loss, per sample."""
     if local.noise is not None:
         signal = local.noise(error)
     elif local.matrix is None:

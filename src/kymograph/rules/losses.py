@@ -62,7 +62,7 @@ def rows_of(outputs: Tensor) -> int:
 
 
 def target_of(outputs: Tensor, y: Any) -> Tensor:
-    """Returns what the outputs should be: one-hot vectors of class indices, or targets of the outputs' own shape."""
+    """Returns the target outputs: one-hot vectors of class indices, or targets of the outputs' own shape."""
     if isinstance(y, Tensor) and not y.is_floating_point() and y.shape == outputs.shape[:-1]:
         return torch.zeros_like(outputs).scatter_(-1, y.unsqueeze(-1), 1.0)
     if isinstance(y, Tensor) and y.shape == outputs.shape:
@@ -73,5 +73,5 @@ def target_of(outputs: Tensor, y: Any) -> Tensor:
 
 
 def usual_loss(net: nn.Module) -> Loss | None:
-    """Returns the loss that ``net`` is trained with unless another is named; None if there is no such."""
+    """Returns the default loss of ``net``; None if it has none."""
     return cross_entropy if isinstance(net, BlockNetwork) else None

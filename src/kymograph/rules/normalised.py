@@ -17,7 +17,7 @@ PART = {
 
 
 RMS_EPSILON = 1e-6
-"""The script adds this to the RMS that it divides by."""
+"""Added to the RMS before dividing by it, as in the script."""
 
 
 def unit_rms(credit: Float[Tensor, "batch width"]) -> Float[Tensor, "batch width"]:
@@ -50,7 +50,7 @@ class NormalisedBackprop(BlockRule):
         return Credit(losses.detach(), logits.detach(), tuple(signals[1:]))
 
     def plan(self) -> list[PlanLine]:
-        """Only the read-out is exact."""
+        """Returns the plan: only the read-out is exact."""
         scaled = f"{EXACT}, divided per sample by its RMS"
         local = LocalSignal(normalised=True)
         return [

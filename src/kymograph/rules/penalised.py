@@ -1,4 +1,4 @@
-"""Penalised DFA (arXiv:2606.21126): DFA with credit of unit size, and a penalty on the size of each block's output."""
+"""Penalised DFA (arXiv:2606.21126): DFA with normalised credit, and a penalty on the size of each block's output."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ PART = {
 def build(
     net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.01, shared_embed: bool = False
 ) -> DirectFeedback:
-    """Returns DFA with a penalty, which is a switch of it."""
+    """Returns DFA with these options."""
     return build_direct(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)

@@ -1,8 +1,8 @@
-"""Proof that a learning rule is active: its gradients, part by part, next to what its plan says and to autograd's.
+"""Proves that a learning rule is active: compares its gradients, part by part, with its plan and with autograd's.
 
-A rule that is backpropagation in disguise trains well and proves nothing. So every line of a rule's plan is put to the
-test, by the very code that trains: each part's gradient is worked out a second time, in the way that the rule itself
-declares (`Rule.derivation`), and given its true feedback (`Rule.true_feedback`) the rule must be backpropagation.
+A rule that is backpropagation in disguise trains well and proves nothing. So every line of a rule's plan is tested
+on the code that trains: each part's gradient is derived a second time, in the way that the rule declares
+(`Rule.derivation`), and with its true feedback (`Rule.true_feedback`) the rule must be backpropagation.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kymograph.shapes import Float
 from kymograph.streams import forked_generators
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-6}
-"""Gradients are taken for equal if their difference is at most this share of the length."""
+"""The largest relative difference at which gradients count as equal."""
 APART = 1e-3
-"""And for different if it is at least this."""
+"""The smallest relative difference at which they count as different."""
 
 
 @dataclass(frozen=True)
 class PartProof:
-    """A part's line of the plan, and its gradient next to what that says and next to autograd's, each as one vector."""
+    """A part's line of the plan, and its gradient, the planned one and autograd's, each as one vector."""
 
     line: PlanLine
     found: Float[Tensor, " parameters"]
@@ -48,12 +48,12 @@ class PartProof:
 
     @property
     def apart(self) -> float:
-        """The same from autograd's."""
+        """The relative difference from autograd's."""
         return relative_difference(self.found, self.autograd)
 
     @property
     def zero(self) -> bool:
-        """Whether every number of the gradient is exactly zero."""
+        """Whether every entry of the gradient is exactly zero."""
         return not bool(self.found.any())
 
     @property
@@ -74,7 +74,7 @@ class PartProof:
 def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
     """Returns the proof of every part that has parameters, on one batch; rule and network are left as they are.
 
-    Convert rule and network to float64 first: rounding would hide what is wrong.
+    Convert rule and network to float64 first: rounding would hide errors.
     """
     exact, found, own = (_from_one_state(work, rule, x, y) for work in (autograd, gradients, _derived))
     proofs = []
@@ -86,7 +86,7 @@ def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
 
 
 def autograd(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
-    """Returns the gradient of the loss by part, each as one vector, from autograd and nothing else."""
+    """Returns the gradient of the loss by part, each as one vector, from autograd alone."""
     twin = copy.deepcopy(rule)
     _lay_out(twin.net)
     twin.net.zero_grad()
@@ -104,7 +104,7 @@ def gradients(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Identity:
-    """Something that must be true of a rule as a whole."""
+    """A statement that must be true of a rule as a whole."""
 
     what: str
     difference: float
@@ -117,7 +117,7 @@ class Identity:
 
 
 def identities(rule: Rule, x: Any, y: Any) -> Iterator[Identity]:
-    """Yields what the rule itself declares: with its true feedback it is autograd's; and its plan survives a step."""
+    """Yields what must hold: with its true feedback the rule is autograd's, and its plan still holds after a step."""
     limit = CLOSE[next(own.dtype for own in rule.net.parameters() if own.is_floating_point())]
     true = rule.true_feedback(x, y)
     if true is not None:
@@ -145,7 +145,7 @@ def after_a_step(rule: Rule, x: Any, y: Any) -> Rule:
 
 
 def with_true_chain(draw: torch.Generator, samples: int = 64, device: str = "cpu") -> float:
-    """Returns how far DFA is from autograd if every B is the true chain to the logits, on linear blocks."""
+    """Returns DFA's relative difference from autograd if every B is the true chain to the logits, on linear blocks."""
     x, y = torch.randn(samples, 20, generator=draw).double(), torch.randint(0, 10, (samples,), generator=draw)
     net, chain = linear_network(draw)
     x, y, rule = x.to(device), y.to(device), DirectFeedback(net.to(device), chain, normalise=False).to(device)
@@ -158,7 +158,7 @@ def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
 
     The first block starts as the identity, so that the matrix it shares with the embed is right for both.
     """
-    with torch.random.fork_rng(devices=[]):  # torch's own first weights come from the global generator
+    with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
         blocks, head = [nn.Linear(16, 16) for _ in range(4)], nn.Linear(16, 10)
         net = CutModule(nn.Linear(20, 16), blocks, nn.Identity(), head).double()
     with torch.no_grad():
@@ -172,7 +172,7 @@ def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
 
 
 def relative_difference(found: Float[Tensor, " n"], expected: Float[Tensor, " n"]) -> float:
-    """Returns ||found - expected|| / ||expected||; if nothing is expected, 0 for nothing and infinity otherwise."""
+    """Returns ||found - expected|| / ||expected||; if ``expected`` is 0, 0 or infinity."""
     size, apart = (float(torch.linalg.vector_norm(one)) for one in (expected, found - expected))
     if size == 0.0:
         return 0.0 if apart == 0.0 else float("inf")
@@ -180,7 +180,7 @@ def relative_difference(found: Float[Tensor, " n"], expected: Float[Tensor, " n"
 
 
 def _plan(rule: Rule, x: Any, y: Any) -> list[PlanLine]:
-    """Returns the plan; a rule that reads it from a forward pass has had one with this very batch."""
+    """Returns the plan after a pass on this batch, for rules that read their plan from a forward pass."""
     twin = copy.deepcopy(rule)
     with forked_generators(rule.net.parameters()):
         twin.backward(x, y)
@@ -194,13 +194,13 @@ def _derived(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
 def _from_one_state(
     work: Callable[[Rule, Any, Any], dict[str, Tensor]], rule: Rule, x: Any, y: Any
 ) -> dict[str, Tensor]:
-    """Returns what ``work`` gives from the state that torch's generators are in, and keeps: dropout drops the same."""
+    """Returns the result of ``work`` and restores torch's generators, so that dropout always drops the same units."""
     with forked_generators(rule.net.parameters()):
         return work(rule, x, y)
 
 
 def _lay_out(net: nn.Module) -> None:
-    """Lays the parameters of a copied network in one row, as they lie in training: copying has scattered them."""
+    """Puts the parameters of a copied network in one row, as in training: copying has scattered them."""
     if isinstance(net, BlockNetwork):
         FlatNetwork(net)
 

@@ -1,4 +1,4 @@
-"""The baseline of random credit: every block gets fresh noise of the size that DFA's credit has."""
+"""The random-credit baseline: every block gets fresh noise of the same size as DFA's credit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kymograph.shapes import Float
 PART = {
     "name": "random-credit",
     "order": 16,
-    "about": "every block gets noise, drawn anew for every update, of the size of its sample's error",
+    "about": "every block gets noise of the size of its sample's error, redrawn for every update",
     "acts_on": "blocks",
 }
 
 
 class RandomCredit(BlockRule):
-    """Credit ||e|| / sqrt(classes) times normal noise: DFA with matrices drawn anew for every sample and update."""
+    """Credit ||e|| / sqrt(classes) times normal noise: DFA with matrices redrawn for every sample and update."""
 
     title = "random-credit"
     follows = True
@@ -63,11 +63,11 @@ class RandomCredit(BlockRule):
         self.stream.advance()
 
     def plan(self) -> list[PlanLine]:
-        """Only the read-out is exact; the graph is cut at every block's input."""
+        """Returns the plan: only the read-out is exact, and the graph is cut at every block's input."""
         lines = []
         for point, part in enumerate(["embed", *self.block_names()]):
             local = LocalSignal(noise=lambda error, point=point: self.noise(error, point))  # type: ignore[misc]
-            lines.append(PlanLine(part, "noise of its error's size, drawn anew for every update", "other", local))
+            lines.append(PlanLine(part, "noise of its error's size, redrawn for every update", "other", local))
         return [*lines, PlanLine("readout", EXACT, "exact")]
 
 

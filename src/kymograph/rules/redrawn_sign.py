@@ -1,4 +1,4 @@
-"""Batch-wise random sign-concordant feedback, brSF: B = |R| sign(W), R drawn anew for every update."""
+"""Batch-wise random sign-concordant feedback, brSF: B = |R| sign(W), R redrawn for every update."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kymograph.rules.sign_rule import SignRule
 PART = {
     "name": "brsf",
     "order": 8,
-    "about": "sign symmetry: the signs of the weights, with magnitudes drawn anew for every update",
+    "about": "sign symmetry: the signs of the weights, with magnitudes redrawn for every update",
     "acts_on": "layers",
 }
 
 
 class RedrawnSign(SignRule):
-    """brSF: magnitudes |R| with R normal, of the size of the first weights."""
+    """brSF: magnitudes |R| with R normal, at the scale of the initial weights."""
 
-    title, sizes = "brsf", "magnitudes drawn anew for every update"
+    title, sizes = "brsf", "magnitudes redrawn for every update"
     follows = True
 
     def __init__(self, net: nn.Module, setup: Setup) -> None:
@@ -27,7 +27,7 @@ class RedrawnSign(SignRule):
         self.stream = UpdateStream(setup, self.title)
 
     def magnitude_of(self, name: str, weight: Tensor) -> Tensor:
-        """Returns |R| of this update; it is drawn only for weights that the signal comes back through."""
+        """Returns |R| of this update; drawn only for weights that the signal comes back through."""
         return self.stream.normal(name, weight).abs_().mul_(self.scales[name])
 
     def after_update(self, step: int) -> None:

@@ -29,7 +29,7 @@ class Shallow(BlockRule):
         return Credit(losses.detach(), logits.detach())
 
     def plan(self) -> list[PlanLine]:
-        """Only the read-out learns."""
+        """Returns the plan: only the read-out learns."""
         still = [PlanLine(part, "nothing", "nothing") for part in ("embed", *self.block_names())]
         return [*still, PlanLine("readout", EXACT, "exact")]
 

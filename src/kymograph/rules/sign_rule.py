@@ -1,4 +1,4 @@
-"""Sign-concordant feedback (Liao, Leibo and Poggio, 2016, arXiv:1510.05067): B has the signs of W, and other sizes."""
+"""Sign-concordant feedback (Liao, Leibo and Poggio, 2016, arXiv:1510.05067): B has the signs of W only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kymograph.rules.layers.weights import NamedTensors, same_layout
 
 
 class SignRule(LayerRule):
-    """A rule with B = M * sign(W), W as it is now. A subclass says what the magnitudes M are."""
+    """A rule with B = M * sign(W) for the current W. A subclass defines the magnitudes M."""
 
     given: NamedTensors
-    """Magnitudes that take the place of the rule's own, by weight: what the proof sets to |W|."""
+    """Magnitudes that replace the rule's own, by weight; the proof sets them to |W|."""
     scales: NamedTensors
     """The root mean square of each weight before training."""
 
@@ -28,7 +28,7 @@ class SignRule(LayerRule):
 
     @abstractmethod
     def magnitude_of(self, name: str, weight: Tensor) -> Tensor:
-        """Returns the magnitudes of the feedback for a weight: of its shape, or a single number."""
+        """Returns the magnitudes of the feedback for a weight, in its shape or as a single number."""
 
     @torch.no_grad()
     def feedback_of(self, name: str) -> Tensor:
@@ -38,7 +38,7 @@ class SignRule(LayerRule):
         return weight.sign().mul_(magnitude)
 
     def feedback_tensors(self) -> dict[str, Tensor]:
-        """Returns B of every weight, as it is now."""
+        """Returns the current B of every weight."""
         return {name: self.feedback_of(name) for name in self.weights()}
 
     @torch.no_grad()
@@ -48,8 +48,8 @@ class SignRule(LayerRule):
             self.given[name] = same_layout(weight.abs(), weight)
 
     def carriers(self, names: list[str]) -> str:
-        """Says in words what stands for the weights called ``names``."""
+        """Describes what replaces the weights called ``names``."""
         return super().carriers(names).replace("B of", "the signs of", 1) + f" with {self.sizes}"
 
     sizes: str
-    """What the magnitudes are, in words."""
+    """The magnitudes, in words."""

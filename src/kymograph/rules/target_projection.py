@@ -1,7 +1,7 @@
 """Direct random target projection, DRTP (Frenkel, Lefebvre and Bol, 2021, arXiv:1909.01311).
 
 Every block gets its target through a fixed random matrix, a_l = B_l onehot(y), before the outputs are known. The
-read-out is exact. Under the cross-entropy onehot(y) is where the error is negative, so the signal keeps only that.
+read-out is exact. Under cross-entropy, onehot(y) marks where the error is negative, and the signal keeps only that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TargetProjection(DirectFeedback):
         return target_of(outputs.detach(), y)
 
     def message_of(self, error: Tensor) -> Tensor:
-        """Returns the targets that errors of a cross-entropy have: they are negative at the target alone."""
+        """Returns the targets from cross-entropy errors, which are negative only at the target."""
         return (error < 0).to(error.dtype)
 
     def true_feedback(self, x: Tensor, y: Tensor) -> TrueFeedback | None:

@@ -1,4 +1,4 @@
-"""Uniform sign-concordant feedback, uSF: B = s sign(W), s the size of the first weights."""
+"""Uniform sign-concordant feedback, uSF: B = s sign(W), s the root mean square of the initial weights."""
 
 from __future__ import annotations
 

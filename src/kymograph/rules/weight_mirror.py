@@ -1,7 +1,7 @@
 """The weight mirror (Akrout et al., 2019, arXiv:1904.05391): B learns W from how each layer responds to noise.
 
-After every update, white noise x is put into each layer on its own; the responses y = W x are correlated with it:
-E[y x^T] = W. B moves a little towards that estimate, B <- B + eta (y x^T - B), so its decay keeps its size. The noise
+After every update, white noise x is fed to each layer separately, and the responses y = W x are correlated with it:
+E[y x^T] = W. B moves a little towards that estimate, B <- B + eta (y x^T - B), so its decay bounds its size. The noise
 is fresh for every layer: noise that has passed through a layer is no longer white.
 """
 
@@ -28,7 +28,7 @@ class WeightMirror(HeldFeedback):
     """FA whose B is learned from noise.
 
     Args:
-        eta: how far B moves towards an estimate. The angle that is left between B and W has a squared tangent of about
+        eta: how far B moves towards an estimate. The remaining angle between B and W has a squared tangent of about
             eta * inputs / (2 * samples).
         samples: how many noise vectors each layer gets after an update.
     """
@@ -53,10 +53,10 @@ class WeightMirror(HeldFeedback):
 
     @torch.no_grad()
     def after_update(self, step: int) -> None:
-        """Moves every B towards the correlation of its layer's responses with the noise that was put in."""
+        """Moves every B towards the correlation of its layer's responses with the noise that was fed in."""
         self.following.note_update()
         for name, weight in self.carrying_weights().items():
-            rows = weight.detach().flatten(1)  # of a kernel: all that one output reads, or one input writes
+            rows = weight.detach().flatten(1)  # of a kernel: all weights of one output or, if transposed, of one input
             noise = self.stream.normal(name, weight, self.samples, rows.shape[1])
             estimate = (rows @ noise.t()) @ noise / self.samples
             self.feedback[name].lerp_(estimate.view(weight.shape), self.eta)
@@ -64,6 +64,6 @@ class WeightMirror(HeldFeedback):
 
 
 def build(net: nn.Module, setup: Setup, *, eta: float = 0.01, samples: int = 32) -> WeightMirror:
-    """Returns the rule with its first feedback drawn for every weight."""
+    """Returns the rule with initial feedback drawn for every weight."""
     first = drawn_like(net, setup, WeightMirror.title)
     return WeightMirror(net, setup, first, LAW, eta=eta, samples=samples)

@@ -1,1 +1,1 @@
-"""What is stored of a run and how many runs are read back; nothing here needs torch."""
+"""Storing runs and reading them back; apart from resume states and probes, nothing here needs torch."""

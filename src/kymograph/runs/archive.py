@@ -1,7 +1,7 @@
 """A directory of runs, read once: what ended, what is damaged, what was planned, and what the studies declare.
 
-Judge, report, figures and export start from here, so that no two of them disagree about what is there, and no file is
-read or hashed twice.
+Judge, report, figures and export all start from an `Archive`, so that they agree on what is there and no file is read
+or hashed twice.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from kymograph.runs.stored import StoredRun
 
 @dataclass(frozen=True)
 class Damaged:
-    """A run whose record cannot be read; study, arm and seed are those that its directory is named after."""
+    """A run whose record cannot be read; study, arm and seed come from its directory's name, or from the plan."""
 
     study: str
     arm: str
     seed: int
     id: str
     reason: str
-    """Why, with the run's directory named as it lies among others."""
+    """What is wrong, naming the run's directory without its path."""
     config: Mapping[str, Any] | None = None
     """Its settings; None if they are lost."""
     error: str = ""
-    """Why, with the path of the file."""
+    """What is wrong, with the full path of the file."""
 
     @property
     def failure(self) -> str:
-        """Why the run does not count, as a verdict says it."""
+        """Why the run does not count, as worded in a verdict."""
         return self.reason
 
 
@@ -50,21 +50,21 @@ class Archive:
 
     root: Path
     store: Store
-    """Every ended run whose record can be read, in the order of study, arm (as declared) and seed."""
+    """Every ended run whose record can be read, sorted by study, arm (as declared) and seed."""
     damaged: Sequence[Damaged]
     planned: Sequence[RunSpec]
     declarations: Mapping[str, Declaration]
-    """What the studies declare, by name; nothing for directories from before there were declarations."""
+    """The studies' declarations, by name; empty for directories that predate declarations."""
     log: Log = field(default_factory=Log)
-    """What was registered, planned, abandoned and declared, in order; empty for directories from before the log."""
+    """What was registered, planned, abandoned and declared, in order; empty for directories that predate the log."""
     only: str | None = None
-    """The one study whose runs are kept here; None: all."""
+    """The one study to which the archive is restricted; None: all studies."""
     unreadable: Sequence[str] = ()
-    """A sentence for every directory inside that may hold runs and is left out: it cannot be read, or holds copies."""
+    """One sentence per subdirectory that is left out because it cannot be read or holds copies."""
 
     @staticmethod
     def open(root: str | Path) -> Archive:
-        """Reads the directory; the runs' series and summaries are read, and their checksums checked, when asked for."""
+        """Reads the directory; series and summaries are read, and their checksums checked, on first access."""
         path = Path(root)
         history = Log.read(path)
         planned = {run.id: run for run in planned_runs(path, History(history if is_output(path) else log_of(path)))}
@@ -93,9 +93,9 @@ class Archive:
         )
 
     def checked(self, series: bool = True) -> Archive:
-        """Returns the archive with every record read to its last byte; what does not match its checksum is damaged.
+        """Returns the archive with every record read in full; runs that do not match their checksums become damaged.
 
-        ``series``: whether the series are read too, which most of a directory is.
+        ``series``: whether to read the series too, which make up most of a directory.
         """
         whole: list[StoredRun] = []
         damaged = list(self.damaged)
@@ -110,13 +110,13 @@ class Archive:
 
     @property
     def studies(self) -> list[str]:
-        """Every study that has a run here, planned, ended or damaged."""
+        """Every study with a planned, ended or damaged run here."""
         runs = (*self.store, *self.damaged, *self.planned)
         return list(dict.fromkeys(run.study for run in runs))
 
 
 def damaged_run(directory: Path, error: KymographError) -> Damaged:
-    """Returns the damaged run that lies in ``directory``, named after where it lies."""
+    """Returns the damaged run in ``directory``, with study, arm, seed and id parsed from its path."""
     arm, _, rest = directory.name.rpartition("-s")
     seed, _, run_id = rest.partition("-")
     reason = str(error).replace(str(directory), directory.name)
@@ -125,6 +125,6 @@ def damaged_run(directory: Path, error: KymographError) -> Damaged:
 
 
 def _as_planned(run: Damaged, planned: Mapping[str, RunSpec]) -> Damaged:
-    """Returns the damaged run with what the plan knows of it: a directory's name may be an abbreviation."""
+    """Returns the damaged run as the plan describes it: a directory's name does not always give study and arm."""
     spec = planned.get(run.id)
     return run if spec is None else replace(run, study=spec.study, arm=spec.arm, seed=spec.seed, config=spec.settings)

@@ -1,4 +1,4 @@
-"""The settings of every arm of a study, kept as what all arms share and what each has of its own."""
+"""The settings of every arm of a study, stored as shared values and each arm's deviations from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kymograph.runs.files import plain
 
 @dataclass(frozen=True)
 class ArmSettings:
-    """Resolved settings by arm; most settings are the same in all arms, so they are kept once."""
+    """Resolved settings by arm; values that most arms share are stored once."""
 
     shared: Mapping[str, Any] = field(default_factory=dict)
     arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @staticmethod
     def pack(by_arm: Mapping[str, Mapping[str, Any]]) -> ArmSettings:
-        """Returns the settings of every arm with the most common value of each as the shared one."""
+        """Packs settings by arm, taking the most common value of each setting as the shared one."""
         if not by_arm:
             return ArmSettings()
         configs = {arm: plain(dict(settings)) for arm, settings in by_arm.items()}
@@ -33,16 +33,16 @@ class ArmSettings:
         return ArmSettings(shared, own)
 
     def of(self, arm: str) -> dict[str, Any]:
-        """Returns an arm's settings; nothing for an arm that is not known."""
+        """Returns an arm's settings; empty for an unknown arm."""
         return {**self.shared, **self.arms[arm]} if arm in self.arms else {}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the settings as JSON can hold them."""
+        """Returns the settings as a JSON-compatible dictionary."""
         return {"shared": dict(self.shared), "arms": {arm: dict(own) for arm, own in self.arms.items()}}
 
     @staticmethod
     def from_json(content: Any) -> ArmSettings:
-        """Returns the settings that `to_json` described; raises ValueError if it described none."""
+        """Rebuilds the settings from the output of `to_json`; raises ValueError if it is invalid."""
         try:
             shared, arms = content["shared"], content["arms"]
         except (KeyError, TypeError) as error:

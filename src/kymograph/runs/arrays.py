@@ -22,7 +22,7 @@ class LabelledArray:
     """
 
     name: str
-    values: np.ndarray  # (arm, seed, step[, site]), less the axes that `sel` has fixed
+    values: np.ndarray  # (arm, seed, step[, site]), without the axes that `sel` has fixed
     axes: tuple[str, ...]
     labels: Mapping[str, tuple]
 
@@ -35,7 +35,7 @@ class LabelledArray:
         return np.array(self.values, dtype=dtype, copy=True if copy else None)
 
     def sel(self, **chosen: Any) -> LabelledArray:
-        """Returns the part at the named labels, e.g. ``sel(arm="plain", seed=42)``; those axes are gone."""
+        """Returns the part at the named labels, e.g. ``sel(arm="plain", seed=42)``; those axes are dropped."""
         array = self
         for axis, label in chosen.items():
             if axis not in array.axes:
@@ -53,7 +53,7 @@ class LabelledArray:
         return array
 
     def to_pandas(self) -> Any:
-        """Returns a long table: a column per axis, and the values in a column of the quantity's name."""
+        """Returns a long table: a column per axis, and a column of values named after the quantity."""
         pandas = import_pandas()
         column = self.name if self.name not in self.axes else "value"
         grids = np.indices(self.shape).reshape(len(self.axes), self.values.size)  # (axes, values)

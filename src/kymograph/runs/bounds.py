@@ -1,4 +1,4 @@
-"""Ranges that a quantity cannot leave: as its study declares, or as its name and its values say."""
+"""Ranges that a quantity cannot leave, declared by its study or inferred from its name and values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _USUAL: Mapping[frozenset[str], tuple[float, float]] = {
     frozenset({"accuracy", "acc", "probability", "prob", "fraction", "share", "p"}): (0.0, 1.0),
     frozenset({"cosine", "cos", "correlation"}): (-1.0, 1.0),
 }
-"""By a word in the quantity's name."""
+"""Usual ranges, by words in a quantity's name."""
 
 
 def bounds_of(
     name: str, values: np.ndarray | Iterable[Any], declared: Mapping[str, tuple[float, float]] | None = None
 ) -> tuple[float, float] | None:
-    """Returns the range that the quantity called ``name`` cannot leave; None if there is none, or if it did.
+    """Returns the range that the quantity ``name`` cannot leave; None if there is none, or if ``values`` leave it.
 
     >>> bounds_of("test_accuracy", [0.5, 0.9]), bounds_of("test_accuracy", [50.0, 90.0]), bounds_of("loss", [0.5])
     ((0.0, 1.0), None, None)

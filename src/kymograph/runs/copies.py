@@ -1,4 +1,4 @@
-"""Backup copies of runs inside a directory of runs: they are the same runs, and count once."""
+"""Backup copies of runs inside a directory of runs, so that no run counts twice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ID = re.compile("[0-9a-f]{16}")
 def without_copies(runs: Sequence[StoredRun], damaged: Iterable[Path]) -> tuple[list[StoredRun], set[Path]]:
     """Returns the runs without copies of others, and the directories of all copies, damaged ones included.
 
-    Of several records of one run the one counts that is where its study stores it, even if it is damaged; if none is,
-    the first. A directory whose name holds the id of a run and more, such as ``plain-s42-ID.bak``, is a copy of it.
+    Among several records of one run, the one at the path where its study stores it counts, even if it is damaged;
+    otherwise the first. A directory whose name continues after a run's id, such as ``plain-s42-ID.bak``, is a copy.
     """
     kept: dict[str, StoredRun] = {}
     for run in sorted(runs, key=_is_elsewhere):  # stable
@@ -31,16 +31,17 @@ def without_copies(runs: Sequence[StoredRun], damaged: Iterable[Path]) -> tuple[
         if any(i in homes for i in ids) and not (ids and directory.name.endswith(ids[-1])):
             copies.add(directory)
         elif ids and ids[-1] in kept and _is_elsewhere(kept[ids[-1]]):
-            del kept[ids[-1]]  # the record itself is damaged, and a copy does not speak for it
+            del kept[ids[-1]]  # the record itself is damaged, and a copy must not replace it
     copies |= {run.directory for run in runs if kept.get(run.id) is not run}
     return [run for run in runs if kept.get(run.id) is run], copies
 
 
 def copies_text(copies: Iterable[Path], root: Path) -> list[str]:
-    """Returns a sentence for every directory that holds copies."""
+    """Returns one sentence per directory that holds copies."""
     places = Counter(path.parent.name if path.parent != root else root.name for path in copies)
     return [
-        f"{place} holds {counted(count, 'copy', 'copies')} of runs, which count once" for place, count in places.items()
+        f"{place} holds {counted(count, 'copy', 'copies')} of runs, which count only once"
+        for place, count in places.items()
     ]
 
 

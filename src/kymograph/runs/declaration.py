@@ -1,7 +1,7 @@
 """What a study says about itself, as data stored with its runs (``STUDY/study.json``).
 
-Report, live page, judge and export read this and nothing else about a study: they know no study by name, and a study
-whose code is not here is shown, judged and exported like any other.
+Report, live page, judge and export know nothing else about a study: none refers to a study by name, and a study whose
+code is not installed is shown, judged and exported like any other.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from kymograph.runs.tuned import Tuned, rules_from_json
 
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
-"""The forms in which a series that has a value per layer is usually shown."""
+"""The default forms for a series with a value per layer."""
 MOST_UNDECLARED = 40
-"""The most series shown of a study that declares none."""
+"""The most series shown for a study that declares none."""
 SECONDARY = ("null_", "p_")
-"""Prefixes of series that need not be shown of a study that declares none: draws of a null, and p-values."""
+"""Prefixes of series that are not shown for a study that declares none: draws of a null, and p-values."""
 COLOURS = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
-"""What an arm's colour may be called (Okabe and Ito, 2008)."""
+"""The colours that an arm may have (Okabe and Ito, 2008)."""
 DASHES = ("solid", "dashed", "dotted", "dash-dot", "short", "long")
-"""What the dashes of an arm's line may be called."""
+"""The dash patterns that an arm's line may have."""
 LAST = 1000
-"""The place of a study that declares none among others: after those that do."""
+"""The order of a study that declares none, which puts it after those that do."""
 
 
 @dataclass(frozen=True)
 class Arm:
     """One condition of a study.
 
-    ``treatment`` is what the arm is about, and the user cannot override it; ``preset`` is a setting it comes
-    with, which the user's own value replaces.
+    ``treatment`` holds the settings that the arm is about, which the user cannot override; ``preset`` holds settings
+    that come with the arm, which the user may override.
 
         Arm("adam", "Adam instead of SGD", treatment={"optimizer": "adam"}, preset={"lr": 1e-3}, default=True)
     """
@@ -56,7 +56,7 @@ class Arm:
     colour: str = ""
     """One of `COLOURS`, in every figure and report; empty: the next free one. Studies share a colour by naming it."""
     dash: str = ""
-    """One of `DASHES`; empty: the first that no arm of this colour has."""
+    """One of `DASHES`; empty: the first that no other arm of this colour has."""
     baseline: bool = False
     """Whether the arm is drawn in every panel, so that the others can be compared with it."""
 
@@ -68,7 +68,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class SeriesDisplay:
-    """How one series is shown: what it is called, on what scale, and in which forms.
+    """How one series is shown: its title, scale and forms.
 
         SeriesDisplay("loss", "Training loss", "cross-entropy", log=True)
         SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), facts={"sites": "block"})
@@ -77,18 +77,18 @@ class SeriesDisplay:
     Args:
         series: the name under which it is logged.
         title: the heading of its charts.
-        unit: the label of the axis, or of the colours, that its values are on.
-        log: whether that is logarithmic. None: curves and profiles if all values are positive and span more than a
-            factor of 50; colours if all are positive, or if there are zeros among values that span as much.
-        bin_by: what a bin of a long series keeps: its ``mean``, or its largest value (``max``) where peaks matter.
-        site: the one site to draw as curves, of a series that has a value per site (per layer, say).
-        forms: the kinds of chart: ``curves`` over training (of a series with sites, at ``site``); of a series with a
-            value per site ``kymograph``, sites against training time with values as colours, and ``profile``, the last
-            values against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A
-            user's package can add others (`kymograph.report.panels`).
-        facts: what one form needs beyond this: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
+        unit: the label of the value axis or colour bar.
+        log: whether that scale is logarithmic. None: for curves and profiles if all values are positive and span more
+            than a factor of 50; for colours if all are positive, or if there are zeros among values that span as much.
+        bin_by: how a long series is binned: by the ``mean`` of each bin, or by its ``max`` where peaks matter.
+        site: the one site to draw as curves, for a series with a value per site (e.g. per layer).
+        forms: the kinds of chart: ``curves`` over training (at ``site``, for a series with sites); for a series with
+            sites, ``kymograph``, sites against training time with values as colours, and ``profile``, the last values
+            against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A user's
+            package can add others (`kymograph.report.panels`).
+        facts: options of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
             ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
-            summary numbers that sum the series up, so that claims about them are linked to its charts; for ``nulls``
+            summary numbers that describe the series, so that claims about them are linked to its charts; for ``nulls``
             the summary number that was ``observed`` and the series of draws as ``nulls``, ``{"null_fresh": "fresh
             matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``, ``observed_label`` and
             ``remark``, which `kymograph.report.panels.nulls` describes.
@@ -112,34 +112,34 @@ class Declaration:
     question: str = ""
     version: int = 0
     source: str | None = None
-    """The hash of a user-defined study's code; None for a built-in study, whose version stands for it."""
+    """The hash of a user-defined study's code; None for a built-in study, which has only a version."""
     arms: tuple[Arm, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
-    """Summary numbers that sum a run up, with what to call them."""
+    """Headline numbers: keys of the summary, with their labels."""
     series: tuple[SeriesDisplay, ...] = ()
     time: str = "training step"
-    """What the series run over."""
+    """The label of the axis that the series run over."""
     qualifying: tuple[str, ...] = ()
     """Settings without which a verdict on the study's runs could be misread, e.g. the data."""
     order: int = LAST
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Further tables of summary numbers: by title, the numbers with what to call them."""
+    """Further tables of summary numbers: by title, keys of the summary with their labels."""
     methods: str = ""
     """Sentences on how the runs are made, for the methods section of a report, e.g. where random numbers come from."""
     defaults: ArmSettings = field(default_factory=ArmSettings)
-    """Every arm's settings when the user chooses none."""
+    """Every arm's default settings."""
     script: ArmSettings = field(default_factory=ArmSettings)
-    """Every arm's settings as the research script had them; nothing if there is no script."""
+    """Every arm's settings in the research script; empty if there is no script."""
     bookkeeping: tuple[str, ...] = ()
-    """Settings that say what is kept of a run, and change nothing about its training."""
+    """Settings that control what is stored of a run and do not affect its training."""
     part_sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The current sources of runs with users' own parts: the parts that each includes, with their hashes."""
+    """The current sources of runs with users' own parts: for each source, its parts with their hashes."""
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
-    """How the arms that are tuned are tuned, by name."""
+    """The tuning rule of each tuned arm, by name."""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Summary numbers and series that cannot leave a range, e.g. ``{"accuracy": (0, 1)}``; intervals stay inside."""
+    """Ranges that summary numbers and series cannot leave, e.g. ``{"accuracy": (0, 1)}``; intervals stay inside."""
     stored: bool = field(default=False, compare=False)
-    """Whether it was read from beside the runs, and so says which code made the current ones."""
+    """Whether it was read from disk with the runs, and so identifies the code that made the current ones."""
 
     @property
     def declared_fields(self) -> dict[str, frozenset[str]]:
@@ -152,15 +152,15 @@ class Declaration:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What the arms are called in figures and reports."""
+        """The arms' labels in figures and reports, by name."""
         return {arm.name: arm.label or arm.name for arm in self.arms}
 
     def label(self, arm: str) -> str:
-        """Returns what one arm is called; an arm that is not declared keeps its name."""
+        """Returns an arm's label; an undeclared arm keeps its name."""
         return self.labels.get(arm, arm)
 
     def with_looks_of(self, arms: Iterable[Arm]) -> Declaration:
-        """Returns the declaration with labels, colours and panels of ``arms`` where an arm of that name is declared."""
+        """Returns the declaration with the labels, colours and panels of those ``arms`` that it declares, by name."""
         looks = {
             arm.name: {name: getattr(arm, name) for name in ("label", "colour", "dash", "baseline", "panel")}
             for arm in arms
@@ -172,7 +172,7 @@ class Declaration:
     ) -> Declaration:
         """Returns the declaration with the sources of a sweep whose runs have users' own parts.
 
-        Those that were declared ``before`` stay current unless the study or one of their parts was edited.
+        Sources declared ``before`` stay current unless the study or one of their parts was edited.
         """
         now = {part: digest for parts in sources.values() for part, digest in parts.items()}
         same = before is not None and (before.version, before.source) == (self.version, self.source)
@@ -185,7 +185,7 @@ class Declaration:
         return replace(self, part_sources={**kept, **sources})
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the declaration as JSON can hold it."""
+        """Returns the declaration as a JSON-compatible dictionary."""
         content = {name: value for name, value in asdict(self).items() if name != "stored"}
         content |= {"defaults": self.defaults.to_json(), "script": self.script.to_json()}
         if not self.part_sources:
@@ -198,7 +198,7 @@ class Declaration:
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Declaration:
-        """Returns the declaration that `to_json` described; raises ValueError if it is none."""
+        """Rebuilds the declaration from the output of `to_json`; raises ValueError if it is invalid."""
         try:
             fields = {
                 name: content[name] for name in Declaration.__dataclass_fields__ if name in content and name != "stored"
@@ -228,7 +228,7 @@ class Declaration:
         if not all(isinstance(arm.treatment, dict) and isinstance(arm.preset, dict) for arm in found.arms):
             raise ValueError("an arm's treatment and preset must be objects")
         if found.source is not None and not isinstance(found.source, str):
-            raise ValueError("source must be a text")
+            raise ValueError("source must be a string")
         sources = found.part_sources
         if not isinstance(sources, dict) or not all(isinstance(parts, dict) for parts in sources.values()):
             raise ValueError("part_sources must be an object of objects")
@@ -240,18 +240,18 @@ def _pairs(content: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
 
 
 def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Returns a copy of ``content``; raises TypeError if one of ``names`` is there and not a text."""
+    """Returns a copy of ``content``; raises TypeError if one of ``names`` is present and not a string."""
     for name in names:
         if name in content and not isinstance(content[name], str):
-            raise TypeError(f"{name} must be a text")
+            raise TypeError(f"{name} must be a string")
     return dict(content)
 
 
 def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
-    """Returns how a study's series are shown: those it declares and has; for a study that declares none, all.
+    """Returns how to show the series that a study declares and has; if it declares none, how to show those it has.
 
     Args:
-        declaration: the study's.
+        declaration: the study's declaration.
         present: the names of the series that some run has.
         sited: the names of those with a value per site.
     """
@@ -274,9 +274,9 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
 def write_declaration(
     directory: Path, declaration: Declaration, part_sources: Mapping[str, Mapping[str, str]] | None = None
 ) -> None:
-    """Stores the declaration in a study's directory, in place of what was there, if it differs.
+    """Writes the declaration to a study's directory, replacing the previous one if it differs.
 
-    ``part_sources`` are added to those that were declared before, which are read while nobody else writes.
+    ``part_sources`` are added to those declared before, which are read under the same lock.
     """
     path = directory / FILE
     with one_at_a_time(directory):
@@ -296,11 +296,11 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def read_declaration(directory: Path) -> Declaration | None:
-    """Returns the declaration in a study's directory; None if there is none, as in directories from before it."""
+    """Returns the declaration in a study's directory; None if there is none, as in directories that predate it."""
     path = directory / FILE
     if not path.exists():
         return None
-    remedy = "restore it from a copy, or rename it and run the study again, which writes it anew"
+    remedy = "restore it from a copy, or rename it and run the study again to rewrite it"
     try:
         return replace(Declaration.from_json(read_json(path, remedy=remedy)), stored=True)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Stored runs for other programs. A format is one module of `runs.formats`, with ``write(store, path)``."""
+"""Exports stored runs for other programs. A format is one module of `runs.formats` with ``write(store, path)``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def export(store: Store, to: str, output: str | Path) -> Path:
 
     Args:
         store: the runs.
-        to: ``json``, ``csv`` or ``parquet`` (a file; of the latter two, the summaries go to a file ``NAME-summary``
-            next to it), ``csv-summary`` (the summaries alone), ``tensorboard`` (a directory of
+        to: ``json``, ``csv`` or ``parquet`` (a file; the latter two also write the summaries to a file
+            ``NAME-summary`` next to it), ``csv-summary`` (the summaries alone), ``tensorboard`` (a directory of
             event files), ``mlflow`` (an SQLite database), or another registered format.
-        output: the file or directory to write. Writing again replaces what these runs wrote before.
+        output: the file or directory to write. Exporting again replaces earlier exports of these runs.
     """
     known = FORMATS.names()
     if to not in known:
         raise KymographError(f"cannot export to {to!r}{did_you_mean(to, known)}")
     path = Path(output)
     if not path.parent.is_dir():
-        raise KymographError(f"there is no directory {path.parent}; make it first")
+        raise KymographError(f"there is no directory {path.parent}; create it first")
     FORMATS.load(to)(store, path)
     return path

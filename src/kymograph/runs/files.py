@@ -1,4 +1,4 @@
-"""Files on disk: written whole or not at all, read with their checksums, changed by one process at a time."""
+"""Files on disk: written atomically, verified by checksum when read, changed by one process at a time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kymograph.foreign.files import MAX_DOCUMENT, AnyPath, read_bytes
 from kymograph.runs.processes import Process, silence, sweep_once, temporary_name
 
 SCHEMA = 1
-"""The layout of every file of ours; a file with a higher number was written by a newer program."""
+"""The layout version of every file that is written; a higher number means a newer version of kymograph wrote it."""
 _numbers = itertools.count()
 
 
 def plain(value: Any) -> Any:
-    """Returns ``value`` as strict JSON can hold it: NaN is null (missing), infinities are named strings."""
+    """Returns ``value`` in strict JSON types: NaN becomes null (missing), infinities become strings."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str) and not value.isascii():
-        return value.encode("utf-8", "backslashreplace").decode()  # a file's name can hold halves of characters
+        return value.encode("utf-8", "backslashreplace").decode()  # file names can contain lone surrogates
     if isinstance(value, float):
         if math.isnan(value):
             return None
@@ -45,9 +45,9 @@ def plain(value: Any) -> Any:
 
 
 def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
-    """Writes ``content`` to ``path`` by rename, so that the file is either as it was or whole.
+    """Writes ``content`` to ``path`` by rename, so that the file is either unchanged or complete.
 
-    ``durably`` waits until it is on the disk.
+    ``durably``: whether to wait until it is on the disk.
     """
     temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
     sweep_once(path.parent)
@@ -68,7 +68,7 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Creates ``path`` and its parents, or says in one sentence why that cannot be."""
+    """Creates ``path`` and its parents; raises a KymographError if that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -79,9 +79,9 @@ def make_directory(path: Path) -> None:
 
 
 def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
-    """Reads a JSON object of ours, checking its checksum where ``facts`` gives one, and its schema number.
+    """Reads a JSON object from a record, checking its schema number and, if ``facts`` are given, its checksum.
 
-    ``remedy`` is what to do about a damaged file; default: delete the run that the file belongs to.
+    ``remedy`` is the advice for a damaged file; default: delete the run that the file belongs to.
     """
     advice = remedy or f"delete {os.path.dirname(path)} to compute the run again"
     content = read_bytes(path, MAX_DOCUMENT, follow=False, facts=facts, remedy=advice)
@@ -97,7 +97,7 @@ def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str
 
 
 def check_schema(schema: int, path: AnyPath) -> None:
-    """Raises if ``path`` was written by a newer program than this one."""
+    """Raises if ``path`` was written by a newer version of kymograph."""
     if schema > SCHEMA:
         raise KymographError(
             f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
@@ -106,10 +106,10 @@ def check_schema(schema: int, path: AnyPath) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(directory: Path) -> Iterator[None]:
-    """Lets one process at a time, on any host, change a file in ``directory``.
+    """Holds a lock that lets one process at a time, on any host, change a file in ``directory``.
 
-    The lock is a symbolic link that names its owner: making one is atomic on network file systems too, where advisory
-    locks may do nothing. A lock whose owner is gone is taken away.
+    The lock is a symbolic link that names its owner: creating one is atomic even on network file systems, where
+    advisory locks may do nothing. A lock whose owner is gone is removed.
     """
     lock, mine = directory / ".lock", Process.this().mark
     while True:
@@ -118,7 +118,7 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
         except FileExistsError:
             _take_away(lock)
             time.sleep(0.01)
-        except OSError:  # no symbolic links here: two sweeps started in the same instant are left to luck
+        except OSError:  # no symbolic links on this file system: go on without a lock
             yield
             return
         else:
@@ -130,7 +130,7 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
 
 
 def _take_away(lock: Path) -> None:
-    """Removes a lock whose owner is gone; by rename, so that of several who find it only one does."""
+    """Removes a lock whose owner is gone, by rename, so that only one of several competing processes succeeds."""
     with contextlib.suppress(OSError):
         holder = os.readlink(lock)
         owner = Process.of_mark(holder)
@@ -140,5 +140,5 @@ def _take_away(lock: Path) -> None:
         os.rename(lock, aside)
         taken = os.readlink(aside)
         aside.unlink()
-        if taken != holder:  # somebody else was faster, and this is the lock of whoever came next
+        if taken != holder:  # another process was faster, and this is its successor's lock
             os.symlink(taken, lock)

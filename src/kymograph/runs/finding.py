@@ -1,4 +1,4 @@
-"""Where the ended runs of a directory are, found with as few questions to the file system as can be."""
+"""Finds the ended runs of a directory with as few file-system calls as possible."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kymograph.runs.typed_record import STATUS
 
 @dataclass(frozen=True)
 class FoundRuns:
-    """The directories of ended runs, and what could not be looked into."""
+    """The directories of ended runs, and what could not be read."""
 
     directories: list[Path]
     unreadable: list[str]
-    """A sentence for every directory that may hold runs and cannot be read, or lies outside."""
+    """One sentence per directory that may hold runs but cannot be read or lies outside."""
 
 
 def find_runs(root: Path) -> FoundRuns:
-    """Returns the directory of every ended run below ``root``, whole or damaged, in order.
+    """Returns the directory of every ended run below ``root``, whole or damaged, sorted.
 
     Runs are STUDY/RUN below an output directory, RUN below a study's own directory, or the directory itself. A
-    symbolic link is followed if it leads to a place below ``root``.
+    symbolic link is followed only if it leads below ``root``.
     """
     if not is_directory(root):
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
@@ -47,7 +47,7 @@ def find_runs(root: Path) -> FoundRuns:
 
 
 def has_ended(directory: str) -> bool:
-    """Says whether a run's directory says how the run ended; raises OSError if nobody may look."""
+    """Returns whether a run's directory has a status file; raises OSError if it cannot be accessed."""
     try:
         os.lstat(f"{directory}/{STATUS}")
     except (FileNotFoundError, NotADirectoryError):
@@ -56,14 +56,14 @@ def has_ended(directory: str) -> bool:
 
 
 def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list[str]:
-    """Returns the directories in one; a hidden one is a record being written, or left behind by a kill."""
+    """Returns the names of the visible subdirectories; a hidden one is a record being written, or left by a kill."""
     found = []
     for entry in entries(f"{root}{inside}"):
         if entry.name.startswith(".") or not is_directory_entry(entry):
             continue
         if entry.is_symlink() and not real_path(entry.path).is_relative_to(real_path(root)):
             place = f"{inside}/{entry.name}".lstrip("/")
-            unreadable.append(f"{place} is a link to a place outside of {root}, which is not followed")
+            unreadable.append(f"{place} is a symbolic link that leads outside {root} and is not followed")
         else:
             found.append(entry.name)
     return found

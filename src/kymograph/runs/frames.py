@@ -1,4 +1,4 @@
-"""Stored runs as pandas tables: every value in a row, or every run in a row; the packages that tables need."""
+"""Stored runs as pandas tables, with one row per value or one row per run; imports of the optional packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kymograph.runs.stored import StoredRun
 def series_frame(runs: Sequence[StoredRun]) -> Any:
     """Returns a long table of finished runs: one row per run, series, step and site.
 
-    Of the settings it has those in which the runs differ; all of them are in `summary_frame`.
+    Only settings in which the runs differ are columns; `summary_frame` has all of them.
     """
     pandas = import_pandas()
     settings = differing_settings(runs)
@@ -41,7 +41,7 @@ def summary_frame(runs: Sequence[StoredRun]) -> Any:
 
 
 def import_pandas() -> Any:
-    """Returns pandas; raises a sentence that names the extra if it is not installed."""
+    """Returns pandas; raises a KymographError naming the extra if it is not installed."""
     try:
         import pandas
     except ImportError:
@@ -50,7 +50,7 @@ def import_pandas() -> Any:
 
 
 def import_xarray() -> Any:
-    """Returns xarray; raises a sentence that names the extra if it is not installed."""
+    """Returns xarray; raises a KymographError naming the extra if it is not installed."""
     try:
         import xarray  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

@@ -19,14 +19,14 @@ class HeadlineNumber:
     """One summary number over the runs of an arm: each run's value, their mean, and its 95 % Student's t interval."""
 
     values: tuple[float | None, ...]
-    """One per run, in the order given; None where a run has none or it is not finite."""
+    """One per run, in the order given; None where missing or not finite."""
     mean: float
     """NaN if no run has a value."""
     low: float
     high: float
-    """The interval's ends; NaN below two values."""
+    """The interval's ends; NaN for fewer than two values."""
     true: int | None = None
-    """How many values are true, of a number that is a truth value in every run that has it."""
+    """How many values are true, if all of them are Booleans; else None."""
 
     @property
     def n(self) -> int:
@@ -35,7 +35,7 @@ class HeadlineNumber:
 
     @property
     def missing(self) -> int:
-        """How many runs have none."""
+        """How many runs have no value."""
         return len(self.values) - self.n
 
     @property
@@ -58,9 +58,9 @@ def arm_headlines(
     keys: Iterable[str],
     bounds: Mapping[str, tuple[float, float]] | None = None,
 ) -> ArmHeadlines:
-    """Returns the numbers called ``keys`` over the ``summaries`` of an arm's finished runs.
+    """Computes the headline numbers ``keys`` over the ``summaries`` of an arm's finished runs.
 
-    ``bounds`` are those that the study declares; `bounds_of` adds the usual ones.
+    ``bounds`` are those declared by the study; `bounds_of` adds the usual ones.
 
     >>> arm = arm_headlines([{"loss": 1.0}, {"loss": 3.0}, {"finite": False}], ["loss"])
     >>> arm.numbers["loss"].mean, arm.numbers["loss"].missing, arm.diverged
@@ -74,9 +74,9 @@ def arm_headlines(
 def headline_number(
     values: Iterable[Any], interval: bool = True, bounds: tuple[float, float] | None = None
 ) -> HeadlineNumber:
-    """Returns one summary number over runs from its stored values; what is not a finite number counts as missing.
+    """Computes the mean and interval of one summary number over runs; values that are not finite count as missing.
 
-    Without ``interval`` its ends are NaN, and nothing loads scipy. With ``bounds`` the ends stay within them.
+    Without ``interval`` its ends are NaN and scipy is not loaded. With ``bounds`` the ends stay within them.
 
     >>> headline_number([0.5, 0.5, None])
     HeadlineNumber(values=(0.5, 0.5, None), mean=0.5, low=0.5, high=0.5, true=None)
@@ -95,10 +95,10 @@ def headline_number(
 
 
 def count_diverged(summaries: Iterable[Mapping[str, Any]]) -> int:
-    """Returns how many runs say of themselves that their numbers did not stay finite."""
+    """Returns how many runs diverged, i.e. have ``finite`` False in their summary."""
     return sum(summary.get("finite") is False for summary in summaries)
 
 
 def is_number(value: Any) -> bool:
-    """Returns whether a stored value is a number that a float can hold, truth values included."""
+    """Returns whether a stored value is a finite number within a float's range; Booleans are."""
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max

@@ -1,8 +1,8 @@
-"""What a log says about runs: which were planned, which were abandoned, and how the studies declared themselves.
+"""What a log says about runs: which were planned, abandoned or replaced, and what the studies declared.
 
-Entries of kind ``sweep`` hold every run that a sweep set out to make, so that a plan that was deleted or shortened is
-noticed and its runs stay missed. Entries of kind ``abandoned`` name runs that somebody gave up, and why; those of kind
-``replaced`` name finished runs that were recorded anew.
+Entries of kind ``sweep`` list every run that a sweep planned, so that runs of a deleted or shortened plan still count
+as missing. Entries of kind ``abandoned`` name runs that were given up, and why; entries of kind ``replaced`` name
+finished runs that were recorded again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SWEEP, ABANDONED, REPLACED = "sweep", "abandoned", "replaced"
 
 
 def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
-    """Adds the runs of a sweep, and what their study declares, to the log, unless all of that is logged already."""
+    """Logs the runs of a sweep and their study's declaration, unless both are logged already."""
     history = Log.read(root)
     known = {run.id for run in logged_runs(history)}
     fresh = [spec for spec in specs if spec.id not in known]
@@ -38,7 +38,7 @@ def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
     for spec in fresh:
         key = (spec.arm, spec.settings_text, spec.source)
         if key not in groups:
-            own = {} if spec.source == first.source else {"source": spec.source}  # only some arms have users' parts
+            own = {} if spec.source == first.source else {"source": spec.source}  # only some arms use users' own parts
             groups[key] = {"arm": spec.arm, "config": spec.settings, "seeds": [], **own}
         groups[key]["seeds"].append(spec.seed)
     content = {"study": study, "version": first.version, "source": first.source, "declaration": declared,
@@ -47,7 +47,7 @@ def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
 
 
 def logged_runs(history: Log) -> list[RunSpec]:
-    """Returns every run that a logged sweep set out to make, in the order of the log."""
+    """Returns every run that a logged sweep planned, in the order of the log."""
     found: dict[str, RunSpec] = {}
     for entry in history.of_kind(SWEEP):
         for spec in _runs_of(entry.content):
@@ -56,34 +56,34 @@ def logged_runs(history: Log) -> list[RunSpec]:
 
 
 def occasion(spec: RunSpec) -> tuple[str, str, int, str]:
-    """Returns what a run is a replication of, whatever code computes it: study, arm, seed and settings."""
+    """Returns what identifies a run regardless of the code that computes it: study, arm, seed and settings."""
     return spec.study, spec.arm, spec.seed, spec.settings_text
 
 
 class History:
-    """What a log says about runs, each answer worked out once."""
+    """What a log says about runs; every answer is cached."""
 
     def __init__(self, history: Log) -> None:
         self.log = history
 
     @functools.cached_property
     def planned(self) -> dict[str, RunSpec]:
-        """Every run that a logged sweep set out to make, by its id."""
+        """Every run that a logged sweep planned, by id."""
         return {run.id: run for run in logged_runs(self.log)}
 
     @functools.cached_property
     def abandoned(self) -> dict[str, str]:
-        """The reason for which each abandoned run was given up, by its id."""
+        """The reason why each abandoned run was given up, by run id."""
         return abandoned_runs(self.log)
 
     @functools.cached_property
     def replaced(self) -> dict[str, int]:
-        """How often each run was recorded anew, by its id."""
+        """How often each run was recorded again, by id."""
         return Counter(str(entry.content.get("run")) for entry in self.log.of_kind(REPLACED))
 
     @functools.cached_property
     def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
-        """The entries of all sweeps that planned a run, by its `occasion`."""
+        """The hashes of the log entries of all sweeps that planned a run, by its `occasion`."""
         found: dict[tuple[str, str, int, str], list[str]] = {}
         for entry in self.log.of_kind(SWEEP):
             for spec in _runs_of(entry.content):
@@ -92,7 +92,7 @@ class History:
 
 
 def logged_declarations(history: Log, study: str) -> set[str | None]:
-    """Returns the digests of what a study was logged to declare."""
+    """Returns the digests of a study's logged declarations."""
     found = [entry.content for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
     return {content.get("declaration") for content in found if isinstance(content.get("declaration"), str | None)}
 
@@ -106,7 +106,7 @@ def declaration_digest(directory: Path) -> str | None:
 
 
 def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
-    """Writes into the log that ``runs`` were given up, and why; returns how many were not given up before."""
+    """Logs that ``runs`` were abandoned, and why; returns how many were not abandoned before."""
     if not any(character.isalnum() for character in reason):
         raise KymographError("say why the runs are abandoned, e.g. --reason 'the machine was needed elsewhere'")
     before = abandoned_runs(Log.read(root))
@@ -117,12 +117,12 @@ def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
 
 
 def log_replaced(root: Path, spec: RunSpec) -> None:
-    """Writes into the log that a finished run is about to be recorded anew."""
+    """Logs that a finished run is about to be recorded again."""
     log.append(root, REPLACED, {"run": spec.id, "study": spec.study, "arm": spec.arm, "seed": spec.seed})
 
 
 def abandoned_runs(history: Log) -> dict[str, str]:
-    """Returns the reason for which each abandoned run was given up, by its id."""
+    """Returns the reason why each abandoned run was given up, by run id."""
     return {
         str(run): str(entry.content.get("reason", ""))
         for entry in history.of_kind(ABANDONED)
@@ -131,18 +131,18 @@ def abandoned_runs(history: Log) -> dict[str, str]:
 
 
 def sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
-    """Returns the runs of a logged sweep; raises ValueError if it is not of the types that a sweep has."""
+    """Returns the runs of a logged sweep; raises ValueError if its content is invalid."""
     groups = content.get("runs")
     if not isinstance(groups, list) or not isinstance(content.get("study"), str):
         raise ValueError("it lists no runs of a study")
     if not isinstance(content.get("declaration"), str | None):
-        raise ValueError("its declaration is no digest")
+        raise ValueError("its declaration is not a digest")
     try:
         found: list[RunSpec] = []
         for group in groups:
             seeds = group["seeds"]
             if not isinstance(seeds, list) or not all(type(seed) is int and abs(seed) <= MAX_SEED for seed in seeds):
-                raise ValueError("a seed is no whole number of 64 bits")
+                raise ValueError("a seed is not a 64-bit integer")
             found += RunSpec.from_identity({"source": content["source"], **content, **group, "seed": 0}).at_seeds(seeds)
         return found
     except (KeyError, TypeError, AttributeError):
@@ -152,7 +152,7 @@ def sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
 
 
 def check_content(entry: Entry) -> None:
-    """Raises ValueError if an entry about runs does not say what its kind says."""
+    """Raises ValueError if an entry about runs lacks the content that its kind requires."""
     content = entry.content
     if entry.kind == SWEEP:
         sweep_runs(content)
@@ -165,7 +165,7 @@ def check_content(entry: Entry) -> None:
 
 
 def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
-    """Returns the runs of a logged sweep; none if it cannot be read, which is a problem of the log."""
+    """Returns the runs of a logged sweep; none if it is invalid, which is reported as a problem of the log."""
     try:
         return sweep_runs(content)
     except ValueError:
@@ -173,6 +173,6 @@ def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
 
 
 def _listed(content: Mapping[str, Any], name: str) -> list[Any]:
-    """Returns a list that an entry holds; what is no list holds nothing."""
+    """Returns the list ``name`` of an entry; empty if it is not a list."""
     found = content.get(name)
     return found if isinstance(found, list) else []

@@ -1,12 +1,12 @@
 """The log of a directory of runs: what was registered, planned, abandoned and declared, and in which order.
 
-``OUT/log/`` holds one file per writing process, a JSON entry per line, which only ever grows. Every entry names its
-parents, the entries that nothing followed when it was written, and its hash covers them: the entries of many processes
-and hosts form one graph, without a lock, and none can be changed without changing all that follow. Order in the graph
-is evidence of order in time; the clock is only noted.
+``OUT/log/`` holds one append-only file (a segment) per writing process, with one JSON entry per line. Every entry names
+its parents, the heads of the log when it was written, and its hash covers them. So the entries of many processes and
+hosts form one graph without a lock, and none can be changed without changing all that follow. Order in the graph is
+evidence of order in time; clock times are only informative.
 
-A run stores the heads of the log when it starts. What is among their ancestors came before the run, and what is not
-did not, wherever its files were in between.
+A run stores the heads of the log when it starts. These and their ancestors came before the run, and no other entry did,
+wherever the files have been since.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kymograph.runs.spec import canonical_json
 
 DIRECTORY = "log"
 SHORT = 16
-"""How many hex digits of a hash people are shown."""
+"""How many hex digits of a hash users are shown."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,21 @@ class Entry:
         }
 
     def line(self) -> bytes:
-        """Returns the entry as its line of a segment."""
+        """Returns the entry as a line of a segment."""
         return (json.dumps({**self._covered(), "hash": self.hash}, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 @dataclass(frozen=True)
 class Log:
-    """Every entry of a directory's log, in an order in which parents come first."""
+    """Every entry of a directory's log, sorted so that parents come first."""
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     problems: Sequence[str] = ()
-    """What is wrong with it: entries that were edited, cut off, or refer to entries that are gone."""
+    """What is wrong with it: entries that were edited, cut off, or refer to missing entries."""
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The entries that nothing follows, sorted; empty if there is no entry."""
+        """The hashes of the entries that no other entry follows, sorted; empty if the log is empty."""
         followed = {parent for entry in self.entries.values() for parent in entry.parents}
         return tuple(sorted(set(self.entries) - followed))
 
@@ -87,7 +87,7 @@ class Log:
         return [entry for entry in self.entries.values() if entry.kind == kind]
 
     def up_to(self, heads: Iterable[str]) -> set[str]:
-        """Returns ``heads`` and all their ancestors, as far as they are here."""
+        """Returns ``heads`` and all their ancestors, as far as they are in this log."""
         found: set[str] = set()
         waiting = [head for head in heads if head in self.entries]
         while waiting:
@@ -99,7 +99,7 @@ class Log:
 
     @staticmethod
     def read(root: Path) -> Log:
-        """Reads the log of the runs below ``root``, empty if there is none; what is wrong with it is only noted."""
+        """Reads the log of the runs below ``root``, empty if there is none; problems are collected, not raised."""
         found: dict[str, Entry] = {}
         problems: list[str] = []
         for path in sorted((root / DIRECTORY).glob("*.jsonl")):
@@ -114,10 +114,10 @@ class Log:
 
 
 def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
-    """Adds an entry that follows all that are in the log now; returns it.
+    """Appends an entry whose parents are the current heads of the log; returns it.
 
-    The process's own segment is replaced by a longer one, so that nobody, on any host, reads half an entry, and a kill
-    leaves none.
+    The process's segment is replaced by a longer one in one step, so that no reader on any host sees half an entry, and
+    a kill leaves none.
     """
     directory = root / DIRECTORY
     make_directory(directory)
@@ -136,12 +136,12 @@ _appending = threading.Lock()
 
 @functools.cache
 def _process_mark(process: int) -> str:
-    """Returns what distinguishes this process from any other, should its host count processes in another way."""
+    """Returns a random suffix for this process's segment, in case its mark is not unique."""
     return uuid.uuid4().hex[:8]
 
 
 def _segment(path: Path) -> tuple[list[Entry], list[str]]:
-    """Returns the entries of one file and what is wrong with the others."""
+    """Returns the valid entries of one segment, and a sentence about each problem in it."""
     try:
         content = _read(path)
     except KymographError as error:
@@ -165,7 +165,7 @@ def _read(path: Path) -> bytes:
     except KymographError as error:
         if not str(error).endswith(os.strerror(errno.ESTALE)):
             raise
-        return read_bytes(path, MAX_TABLE, follow=False)  # replaced by its writer, on another host, meanwhile
+        return read_bytes(path, MAX_TABLE, follow=False)  # its writer, on another host, has just replaced it
 
 
 def _entry(line: bytes) -> Entry | None:
@@ -180,7 +180,7 @@ def _entry(line: bytes) -> Entry | None:
 
 
 def _sorted(entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Returns the entries with parents first; those that came at the same time, by their hash."""
+    """Returns the entries with parents first; concurrent ones are sorted by hash."""
     left = {name: {parent for parent in entry.parents if parent in entries} for name, entry in entries.items()}
     children: dict[str, list[str]] = {}
     for name, parents in left.items():

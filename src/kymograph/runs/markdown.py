@@ -1,4 +1,4 @@
-"""Tables in Markdown."""
+"""Markdown tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""Returns a table in Markdown; pipes are escaped, and a line break in a cell is a space.
+    r"""Returns a Markdown table; pipes are escaped, and a line break in a cell becomes a space.
 
     >>> print(markdown_table(["a", "b"], [["1|2", "3\n4"]]), end="")
     | a | b |

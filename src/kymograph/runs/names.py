@@ -1,4 +1,4 @@
-"""Runs by name: study, arm, seed and whatever settings tell apart those that share them.
+"""Runs by name: study, arm and seed, plus the settings that tell apart runs which share these.
 
 depth/residual/s42            the arm `residual` of `depth` at seed 42
 depth/residual/s42,lr=0.03    the same, where it was run at several learning rates
@@ -34,7 +34,7 @@ class NamedRun:
     id: str
     settings: Mapping[str, Any]
     status: str
-    """``finished``, ``failed``, ``missing`` (planned, and not ended), ``superseded`` (finished, by earlier code),
+    """``finished``, ``failed``, ``missing`` (planned but not ended), ``superseded`` (finished by earlier code),
     ``abandoned`` or ``damaged``."""
     code: str = ""
     """The version or source of the study's code that made it."""
@@ -43,21 +43,21 @@ class NamedRun:
     stored: StoredRun | None = None
     directory: Path | None = None
     apart: str = ""
-    """The settings that tell it apart from runs of the same arm and seed, e.g. ``,lr=0.03``."""
+    """The settings that tell it apart from other runs of its arm and seed, e.g. ``,lr=0.03``."""
 
     @property
     def short_name(self) -> str:
-        """The name among the runs of its study."""
+        """The run's name within its study."""
         return f"{self.arm}/s{self.seed}{self.apart}"
 
     @property
     def name(self) -> str:
-        """The name among all runs of a directory."""
+        """The run's name within the directory."""
         return f"{self.study}/{self.short_name}"
 
 
 def named_runs(archive: Archive) -> list[NamedRun]:
-    """Returns every run of a directory with its name, in the order of study, arm, seed and settings."""
+    """Returns every run of a directory with its name, sorted by study, arm, seed and settings."""
     abandoned = History(archive.log).abandoned
     codes = current_code([*(run.spec for run in archive.store), *archive.planned], archive.declarations)
     found = {run.id: _stored(run, codes[run.study].made(run.spec)) for run in archive.store}
@@ -69,10 +69,10 @@ def named_runs(archive: Archive) -> list[NamedRun]:
 
 
 def match(runs: Sequence[NamedRun], name: str) -> list[NamedRun]:
-    """Returns the runs that a name means: a whole name, one without study or settings, a pattern, or an id.
+    """Returns the runs that ``name`` refers to: a full name, one without study or settings, a pattern, or an id.
 
     match(runs, "depth/residual/s42")    by study, arm and seed
-    match(runs, "residual/s42,lr=0.03")  as the table of one study has it
+    match(runs, "residual/s42,lr=0.03")  as in the table of one study
     match(runs, "plain/*")               every seed of an arm
     match(runs, "3f9c2a")                the start of an id
     """
@@ -87,7 +87,7 @@ def match(runs: Sequence[NamedRun], name: str) -> list[NamedRun]:
 
 
 def _nearest(name: str, runs: Sequence[NamedRun]) -> str:
-    """Returns a hint at the nearest name; not the list of all names, which may be thousands."""
+    """Returns a hint at the nearest name, or at how to list all names, which may be thousands."""
     known = {text for run in runs for text in (run.name, run.short_name, run.short_name.removesuffix(run.apart))}
     hint = did_you_mean(name, known)
     return hint if hint.startswith("; did") else "; list them with `kymograph runs DIR`"
@@ -118,7 +118,7 @@ def _code(spec: RunSpec) -> str:
 
 
 def _told_apart(runs: Sequence[NamedRun]) -> list[NamedRun]:
-    """Returns the runs, each with the settings in which runs of its arm and seed differ; else with its code."""
+    """Returns the runs, each with the settings in which runs of its arm and seed differ, and its code if needed."""
     groups: dict[tuple[str, str, int], list[NamedRun]] = {}
     for run in runs:
         groups.setdefault((run.study, run.arm, run.seed), []).append(run)

@@ -1,4 +1,4 @@
-"""Tables as notebooks show them."""
+"""HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def html_table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
-    """Returns an HTML table of escaped cells, as notebooks show it."""
+    """Returns an HTML table with escaped cells."""
     head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in header)
     body = "".join(
         "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"

@@ -1,4 +1,4 @@
-"""What a reader of many runs should know: the notes that they carry, and numbers that do not depend on the seed."""
+"""What a reader of many runs should know: their notes, and whether the seed had any effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kymograph.runs.stored import StoredRun
 
 
 def collected_notes(runs: Sequence[StoredRun]) -> list[str]:
-    """Returns every note that some run carries, each once, with how many runs carry it."""
+    """Returns every distinct note of the runs, with how many runs carry it."""
     carried: dict[str, int] = {}
     for run in runs:
         for note in dict.fromkeys(run.notes):
@@ -23,10 +23,10 @@ def _share(count: int, total: int) -> str:
 
 
 def same_in_all_seeds(runs: Iterable[StoredRun], headlines: Iterable[str] = ()) -> str | None:
-    """Returns a sentence about the first arm whose finished runs are the same in all seeds; None if there is none.
+    """Returns a warning about the first arm whose finished runs are identical across seeds; None if there is none.
 
-    They are the same if every number of the summary and of the series is: a seed that changes nothing is most likely
-    not used. A single constant number, such as a count of parameters, says nothing.
+    Runs are identical if every number in their summaries and series is: the seed is then most likely not used. A single
+    constant number, such as a parameter count, is no evidence.
     """
     groups: dict[tuple[str, str, str], list[StoredRun]] = {}
     for run in runs:
@@ -37,7 +37,7 @@ def same_in_all_seeds(runs: Iterable[StoredRun], headlines: Iterable[str] = ()) 
         return None
     first = found[0][0]
     others = len({run.arm for group in found for run in group} - {first.arm})
-    more = f", and so it is in {others} more arm{'s' if others > 1 else ''}" if others else ""
+    more = f", and likewise in {others} more arm{'s' if others > 1 else ''}" if others else ""
     return (
         f"{_number(first, headlines)} in all {len(found[0])} seeds of {first.arm}{more}: the run does not seem to use "
         "its seed (run.seeded, run.generator or run.seed)"

@@ -1,9 +1,9 @@
-"""Which runs were ever asked for: those that the log's sweeps set out to make.
+"""Which runs were ever planned: those listed by the sweeps in the log.
 
 Every sweep is logged before its first run starts, so that a planned seed that is missing can be distinguished from one
-that nobody asked for. Directories from before the log have a ``STUDY/plan.json`` instead, and others have both: the
-plan is then what either lists. Nothing writes such a file any more, because keeping it in step with the log took a lock
-that not every shared file system has.
+that was never planned. Directories that predate the log have a ``STUDY/plan.json`` instead, and some have both: the
+plan is then the union. Such files are no longer written, because keeping them in step with the log took a lock that not
+every shared file system supports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_plan(root: Path) -> list[RunSpec]:
 
 
 def planned_runs(root: Path, history: History) -> list[RunSpec]:
-    """Returns every run ever planned below ``root``: those that plan files list, then those of the log."""
+    """Returns every run ever planned below ``root``: those in plan files, then those in the log."""
     listed = [run for path in sorted([*root.glob(PLAN), *root.glob(f"*/{PLAN}")]) for run in read_plan_file(path)]
     own = None if is_output(root) else real_path(root).name
     logged = (
@@ -40,12 +40,12 @@ def planned_runs(root: Path, history: History) -> list[RunSpec]:
 
 
 def is_output(root: Path) -> bool:
-    """Says whether ``root`` is an output directory, and not a study's own directory inside one that has a log."""
+    """Returns whether ``root`` is an output directory, not a study's own directory inside one that has a log."""
     return (root / log.DIRECTORY).is_dir() or not (real_path(root).parent / log.DIRECTORY).is_dir()
 
 
 def log_of(root: Path) -> Log:
-    """Returns the log that speaks for ``root``; that of a study's own directory is beside it."""
+    """Returns the log that covers ``root``; for a study's own directory, the one next to it."""
     return Log.read(root if is_output(root) else real_path(root).parent)
 
 
@@ -63,10 +63,10 @@ def read_plan_file(path: Path) -> list[RunSpec]:
 
 
 def _remedy(path: Path) -> str:
-    """Returns what to do about a damaged plan; deleting it would lose what only it says."""
+    """Returns what to do about a damaged plan; deleting it would lose runs that only it lists."""
     if (real_path(path).parent.parent / log.DIRECTORY).is_dir():
-        return "restore it from a copy, or rename it: the log has what was planned since there is one"
-    return "restore it from a copy, since nothing else says what was planned"
+        return "restore it from a copy, or rename it: the log lists what was planned since it began"
+    return "restore it from a copy, since it is the only list of what was planned"
 
 
 def _entry(entry: Mapping[str, Any]) -> RunSpec:
@@ -76,5 +76,5 @@ def _entry(entry: Mapping[str, Any]) -> RunSpec:
     except KymographError as error:
         raise ValueError(str(error)) from None
     if type(run.seed) is not int or run.id != entry["id"]:
-        raise ValueError("not the run that its id names")
+        raise ValueError("its id does not match the run")
     return run

@@ -1,4 +1,4 @@
-"""A probe whose readings are series, as records hold them."""
+"""A probe that returns its readings as series of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Probe(ModuleProbe):
     """
 
     def series(self) -> dict[str, RunSeries]:
-        """Returns each quantity over the measured steps, with the layers as its sites; none that no layer has."""
+        """Returns each quantity that some layer has, over the measured steps, with the layers as its sites."""
         return {
             name: RunSeries(one.step, one.value, one.sites) for name, one in self.columns().items() if one.sites != ()
         }

@@ -1,8 +1,8 @@
-"""Which process wrote a file, and whether that process is still there, on whatever host of a shared file system.
+"""Which process wrote a file, and whether it is still running, on any host of a shared file system.
 
-A number alone does not name a process: another host, or another container on this one, has the same number, and so
-will a later process. A process is named by its host, its process table, its number and when it was started. A table
-can be asked only from where it is in use; of a process in any other one, nothing but the age of its files can tell.
+A PID alone does not identify a process: another host, or another container on this one, uses the same PIDs, and so will
+a later process. A process is identified by its host, its process table, its PID and its start time. Only processes in
+this process's own table can be queried; for any other, the age of its files is the only evidence.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 from kymograph.foreign.files import entries
 
 SILENCE = 60.0
-"""Seconds without a sign of life after which a process that cannot be asked counts as gone."""
+"""Seconds without a sign of life after which a process that cannot be queried counts as gone."""
 ABANDONED = 24 * 3600.0
-"""Seconds after which what such a process left half-written may be removed; nobody needs the space in a hurry."""
+"""Seconds after which half-written files of such a process may be removed; the space is not needed in a hurry."""
 _UNKNOWN = "x"
 _CLOCK_KEEPS = 60.0
 _MARK = re.compile(r"([A-Za-z0-9_-]+)-([0-9a-f]{8})-([0-9]+)-([0-9]+|x)")
@@ -32,55 +32,55 @@ _MARK = re.compile(r"([A-Za-z0-9_-]+)-([0-9a-f]{8})-([0-9]+)-([0-9]+|x)")
 
 @dataclass(frozen=True)
 class Process:
-    """A process: its host, the process table it is listed in, its number there, and when it was started."""
+    """A process: its host, the process table it is listed in, its PID there, and its start time."""
 
     host: str
     table: str
-    """Eight hex digits of the boot and the PID namespace: containers on one host have tables of their own."""
+    """Eight hex digits of a hash of boot and PID namespace: every container on a host has its own table."""
     pid: int
     born: str
-    """When it was started, as Linux counts it; ``x`` where the system does not say."""
+    """Its start time, as Linux counts it; ``x`` where unknown."""
 
     @staticmethod
     def this() -> Process:
-        """Returns the process that asks."""
+        """Returns the current process."""
         return _process(os.getpid())
 
     @property
     def mark(self) -> str:
-        """What the names of its files end in; no other process has the same."""
+        """The suffix of its files' names, unique to the process."""
         return f"{self.host}-{self.table}-{self.pid}-{self.born}"
 
     @staticmethod
     def of_mark(text: str) -> Process | None:
-        """Returns the process that ``text`` is the mark of; None if it is none."""
+        """Returns the process with the mark ``text``; None if it is not a mark."""
         found = _MARK.fullmatch(text)
         return None if found is None else Process(found[1], found[2], int(found[3]), found[4])
 
     def is_alive(self, silent: float, patience: float = SILENCE) -> bool:
-        """Says whether the process is still there; one that cannot be asked is, until it is ``silent`` too long."""
+        """Returns whether the process is running; one that cannot be queried is, until it is ``silent`` too long."""
         if (self.host, self.table) != (_host(), _table()):
             return silent < patience
         return in_table(self.pid) and (self.born == _UNKNOWN or born(self.pid) == self.born)
 
 
 def in_table(pid: int) -> bool:
-    """Says whether this host's process table lists a process of this number."""
+    """Returns whether this host's process table lists a process ``pid``."""
     if pid < 1:
-        return False  # 0 and below would ask after process groups
+        return False  # 0 and below would address process groups
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        pass  # it is there, and belongs to somebody else
+        pass  # it exists and belongs to another user
     return True
 
 
 def born(pid: int) -> str | None:
-    """Returns when process ``pid`` was started, as Linux counts it; None if it has ended or the system does not say."""
+    """Returns the start time of process ``pid``, as Linux counts it; None if it has ended or this is unknown."""
     try:
-        # The name, which may hold anything, stands in brackets; the state follows, and the start 19 fields later.
+        # The name, which may contain anything, is in brackets; the state follows, and 19 fields later the start time.
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         return None if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
@@ -88,9 +88,9 @@ def born(pid: int) -> str | None:
 
 
 def silence(path: Path, now: float | None = None) -> float:
-    """Returns the seconds since ``path`` was written, by the file system's own clock: hosts disagree about the time.
+    """Returns the seconds since ``path`` was written, by the file system's own clock: hosts' clocks disagree.
 
-    ``now`` is the time on this host's clock; default: what it says. Raises OSError if there is no such file.
+    ``now`` is a time on this host's clock; default: the current time. Raises OSError if there is no such file.
     """
     written = path.lstat().st_mtime
     here = time.time() if now is None else now
@@ -101,9 +101,9 @@ _offsets: dict[Path, tuple[float, float]] = {}
 
 
 def clock_offset(directory: Path) -> float:
-    """Returns by how many seconds the clock of ``directory``'s file system is ahead of this host's; kept for a minute.
+    """Returns how many seconds the clock of ``directory``'s file system is ahead of this host's; cached for a minute.
 
-    Where nothing may be written the clocks are taken to agree.
+    If ``directory`` is not writable, the clocks are assumed to agree.
     """
     known = _offsets.get(directory)
     if known is not None and abs(time.monotonic() - known[0]) < _CLOCK_KEEPS:
@@ -111,29 +111,29 @@ def clock_offset(directory: Path) -> float:
     offset = 0.0
     with contextlib.suppress(OSError):
         before = time.time()
-        with tempfile.TemporaryFile(dir=directory) as file:  # it has no name, where the system can do that
+        with tempfile.TemporaryFile(dir=directory) as file:  # unnamed, where the system supports that
             offset = os.fstat(file.fileno()).st_mtime - before
     if abs(offset) < 1.0:
-        offset = 0.0  # what the call took, and how coarsely files are dated
+        offset = 0.0  # within the duration of the call and the resolution of file times
     _offsets[directory] = (time.monotonic(), offset)
     return offset
 
 
 def temporary_name(directory: Path, name: str, kind: str) -> Path:
-    """Returns a hidden name for what this process is about to put into ``directory``; it ends in our mark."""
+    """Returns a hidden path in ``directory`` for this process to write to; it ends in the process's mark."""
     return directory / f".{name}.{kind}.{Process.this().mark}"
 
 
 def owner(path: Path) -> Process | None:
-    """Returns the process that `temporary_name` named ``path`` for; None if it is no such name."""
+    """Returns the process whose `temporary_name` is ``path``; None if it is not such a name."""
     name = path.name
     return Process.of_mark(name.rsplit(".", 1)[1]) if name.startswith(".") and "." in name[1:] else None
 
 
 def sweep_up(directory: Path) -> None:
-    """Removes what processes of this user that are gone left half-written in ``directory``.
+    """Removes half-written files that dead processes of this user left in ``directory``.
 
-    Of a process that cannot be asked, only what is a day old: it may be at work on another host.
+    Files of a process that cannot be queried are kept for a day: it may be at work on another host.
     """
     mine = os.geteuid() if hasattr(os, "geteuid") else None
     with contextlib.suppress(OSError):
@@ -149,7 +149,7 @@ def sweep_up(directory: Path) -> None:
 
 
 def sweep_once(directory: Path) -> None:
-    """Sweeps ``directory`` up the first time that this process asks for it."""
+    """Calls `sweep_up` for ``directory``, once per process."""
     _swept(os.getpid(), os.path.abspath(directory))
 
 
@@ -161,7 +161,7 @@ def _swept(process: int, directory: str) -> None:
 def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
     """Returns a new directory for temporary files that only this user can read; use it in a ``with`` statement.
 
-    Its name ends in our mark, so that what a killed process left is swept up by the next one.
+    Its name ends in the process's mark, so that the next process cleans up after a killed one.
     """
     sweep_once(Path(tempfile.gettempdir()))
     return tempfile.TemporaryDirectory(
@@ -170,17 +170,17 @@ def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Says whether ``path`` is half-written, and by a process that will not finish it."""
+    """Returns whether ``path`` is half-written by a process that will not finish it."""
     process = owner(path)
     if process is not None:
         return not process.is_alive(silence(path), ABANDONED)
-    # Names from before there were marks end in a bare number, and nothing says of which host.
+    # Names that predate marks end in a bare PID, of an unknown host.
     return bool(re.fullmatch(r"\..*\.(new|old)\.[0-9]+", path.name)) and silence(path) > ABANDONED
 
 
 @functools.cache
 def _process(pid: int) -> Process:
-    return Process(_host(), _table(), pid, born(pid) or _UNKNOWN)  # by number, since a forked process is another one
+    return Process(_host(), _table(), pid, born(pid) or _UNKNOWN)  # cached by PID, as a fork is another process
 
 
 @functools.cache
@@ -190,7 +190,7 @@ def _host() -> str:
 
 @functools.cache
 def _table() -> str:
-    """Returns what distinguishes this process table from that of another boot, host or container."""
+    """Returns a hash that distinguishes this process table from that of another boot, host or container."""
     parts = [platform.node()]
     for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text(), lambda: os.readlink("/proc/self/ns/pid")):
         with contextlib.suppress(OSError):

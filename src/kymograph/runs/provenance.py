@@ -23,7 +23,7 @@ def code_hash() -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Returns the versions of Python and of the packages that make numbers."""
+    """Returns the versions of Python and of the packages that affect numbers."""
     found = {"python": platform.python_version()}
     for name in ("kymograph", "torch", "numpy"):
         try:
@@ -48,7 +48,7 @@ def hardware() -> dict[str, str]:
 
 
 def accelerator(device: str) -> dict[str, object]:
-    """Returns the name of an accelerator, its software, and the settings of torch that change its arithmetic.
+    """Returns an accelerator's name, its software versions, and the torch settings that affect its arithmetic.
 
     Empty for the CPU, and in a process that has not loaded torch, which computes nothing on an accelerator.
     """
@@ -73,15 +73,15 @@ def accelerator(device: str) -> dict[str, object]:
 
 
 def _allows_tf32(backend: Any) -> bool:
-    """Says whether products in float32 may be rounded to TF32, which has the 10 bits of float16's mantissa."""
+    """Returns whether float32 products may be rounded to TF32, whose mantissa has only 10 bits, like float16's."""
     try:
         return bool(backend.allow_tf32)
-    except RuntimeError:  # it was set by its newer name, after which torch refuses to answer to this one
+    except RuntimeError:  # it was set by its newer name, after which torch refuses to read this one
         return str(backend.fp32_precision) == "tf32"
 
 
 def provenance(device: str, threads: int) -> dict[str, object]:
-    """Returns everything about this process that may matter to a number it computes."""
+    """Returns everything about this process that may affect a number it computes."""
     found: dict[str, object] = {
         "versions": versions(),
         "hardware": hardware(),

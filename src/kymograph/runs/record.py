@@ -1,8 +1,8 @@
 """One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``.
 
-The directory is written under a hidden name and renamed when it is whole, so that a kill leaves either the record or
-none, and two processes that compute the same run cannot mix theirs. A run is finished only if ``status.json`` says so;
-that file holds the size and SHA-256 of every other, so that a cut-off or edited record is noticed and named.
+The directory is written under a hidden name and renamed when complete, so that a kill leaves either a whole record or
+none, and two processes that compute the same run cannot mix their files. A run is finished only if ``status.json`` says
+so. That file holds the size and SHA-256 of every other file, so that a truncated or edited record is detected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kymograph.runs.typed_record import RunSeries as RunSeries
 
 @dataclass(frozen=True)
 class RunResult:
-    """What computing a run gives: its series by name and its summary, one number (or None: missing) per key.
+    """The result of a run: its series by name, and its summary with one number (or None: missing) per key.
 
     >>> RunResult({"loss": RunSeries(step, loss)}, {"final_loss": loss[-1], "steps_to_half": None})
     """
@@ -54,12 +54,12 @@ PackedRecord = Mapping[str, bytes]
 
 
 def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
-    """Stores a finished run below ``root``, in place of what was there."""
+    """Stores a finished run below ``root``, replacing any earlier record."""
     store_record(root, spec, pack_record(spec, result, provenance), seconds)
 
 
 def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
-    """Returns the files of a finished run; raises if the result holds what cannot be stored."""
+    """Returns the files of a finished run; raises if the result cannot be stored."""
     facts = {**provenance, **({"notes": list(result.notes)} if result.notes else {})}
     contents = {
         CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(facts)}),
@@ -69,23 +69,23 @@ def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any])
     if result.checkpoint is not None:
         contents[CHECKPOINT] = result.checkpoint
     for name, content in contents.items():
-        if len(content) > MAX_TENSORS:  # nobody would read it
+        if len(content) > MAX_TENSORS:  # readers reject larger files
             raise KymographError(
-                f"the {name} of a run would have {len(content):,} bytes, and at most {MAX_TENSORS:,} are stored; "
+                f"the {name} of a run would have {len(content):,} bytes, more than the limit of {MAX_TENSORS:,}; "
                 "log less often, or fewer quantities"
             )
     return contents
 
 
 def store_record(root: Path, spec: RunSpec, record: PackedRecord, seconds: float) -> None:
-    """Writes the files of a finished run below ``root``, in place of what was there."""
+    """Writes the files of a finished run below ``root``, replacing any earlier record."""
     _write(root, spec, record, RunStatus("finished", seconds=round(seconds, 3)))
 
 
 def write_failure(
     root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any], traceback: str | None = None
 ) -> None:
-    """Stores that a run failed, why, and where in the code; running again tries it again. A finished run stays."""
+    """Records that a run failed, with reason and traceback, unless it is finished; the next sweep tries it again."""
     if is_finished(root, spec):
         return
     contents = {
@@ -97,7 +97,7 @@ def write_failure(
 
 
 def is_finished(root: Path, spec: RunSpec) -> bool:
-    """Says whether the run is stored whole; raises if its record is damaged or newer than this program."""
+    """Returns whether the run is stored completely; raises if its record is damaged or from a newer version."""
     directory = f"{root}/{spec.directory}"
     if not os.path.exists(f"{directory}/{STATUS}"):
         return False
@@ -109,7 +109,7 @@ def is_finished(root: Path, spec: RunSpec) -> bool:
 
 
 def _pack(series: Mapping[str, RunSeries]) -> bytes:
-    """Returns the series as safetensors bytes; series taken at the same steps share one array of steps."""
+    """Returns the series as safetensors bytes; series measured at the same steps share one array of steps."""
     from safetensors.numpy import save
 
     arrays: dict[str, np.ndarray] = {}
@@ -117,7 +117,7 @@ def _pack(series: Mapping[str, RunSeries]) -> bytes:
     layout: dict[str, Any] = {}
     for name, entry in series.items():
         if entry.value.dtype not in DTYPES.values():
-            raise KymographError(f"the series {name!r} has numbers of type {entry.value.dtype}, which are not stored")
+            raise KymographError(f"the series {name!r} has values of type {entry.value.dtype}, which cannot be stored")
         step = np.ascontiguousarray(entry.step, dtype=np.int32)
         grid = grids.setdefault(step.tobytes(), str(len(grids)))
         arrays[f"step/{grid}"] = step
@@ -131,7 +131,7 @@ def _json_bytes(value: Any) -> bytes:
 
 
 def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: RunStatus) -> None:
-    """Writes the files under a hidden name, then puts the directory in its place by rename."""
+    """Writes the files under a hidden name, then renames the directory into place."""
     directory = root / spec.directory
     make_directory(directory.parent)
     files = {
@@ -149,7 +149,7 @@ def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: Run
     }
     fresh, old = (temporary_name(directory.parent, spec.id, kind) for kind in ("new", "old"))
     try:
-        shutil.rmtree(fresh, ignore_errors=True)  # an earlier try of ours that was interrupted
+        shutil.rmtree(fresh, ignore_errors=True)  # an earlier attempt of this process that was interrupted
         fresh.mkdir()
         for name, content in {**contents, STATUS: _json_bytes(facts)}.items():
             (fresh / name).write_bytes(content)

@@ -1,7 +1,7 @@
-"""The state of an unfinished run on disk: written whole or not at all, and read only if it is the same run's.
+"""The resume state of an unfinished run: written atomically, and used only by the same run and code.
 
-A file ends with the SHA-256 of all that comes before. One that is damaged, or was written for another run or by other
-code, is not used: the run starts over, which costs time and changes no number.
+A file ends with the SHA-256 of everything before it. A file that is damaged, or was written for another run or by other
+code, is ignored: the run starts over, which costs time but changes no number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIGEST = 64
 
 
 def write_state(path: Path, state: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Writes a nested state with facts that say whose it is, in place of what was there."""
+    """Writes a nested state with facts that identify its run, replacing any earlier state."""
     tensors, shape = flatten(dict(state))
     known = {"schema": SCHEMA, "facts": _with_code(facts), "shape": shape}
     header = json.dumps(known, sort_keys=True, allow_nan=False)
@@ -36,7 +36,7 @@ def write_state(path: Path, state: Mapping[str, Any], facts: Mapping[str, Any]) 
 
 
 def _with_code(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the facts with the hash of this package's code: other code would go on with other numbers."""
+    """Returns the facts with the hash of this package's code: other code might continue with other numbers."""
     return {**facts, "package": code_hash()}
 
 
@@ -51,9 +51,9 @@ def read_state(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Any] | N
             return None, "its state on disk is damaged"
         stored = tensor_header(content).facts
         if stored["schema"] != SCHEMA:
-            return None, "its state on disk is another version's"
+            return None, "its state on disk has another format version"
         if stored["facts"] != json.loads(json.dumps(_with_code(facts))):
-            return None, "its state on disk is of other code or another run"
+            return None, "its state on disk belongs to other code or another run"
         return unflatten(stored["shape"], load(content)), ""
     except (KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
         return None, "its state on disk cannot be read"

@@ -1,7 +1,6 @@
-"""Stored runs as rows of a table: what names a run, every setting, every summary number.
+"""Stored runs as rows of a table: identity, settings and summary numbers.
 
-All formats that are tables have these columns under these names, so that runs with two learning rates can be told apart
-in each of them.
+All tabular formats share these column names, so that runs with different learning rates can be told apart in each.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Any
 from kymograph.runs.stored import StoredRun
 
 FIXED = ("study", "arm", "seed", "id", "status", "series", "step", "site", "value")
-"""Columns that a setting cannot take: one that is called so is in the column ``setting/NAME``."""
-_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}  # how JSON holds them
+"""Reserved column names; a setting with such a name is in the column ``setting/NAME``."""
+_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}  # as stored in JSON
 
 
 def setting_columns(runs: Iterable[StoredRun]) -> dict[str, str]:
-    """Returns the column of every setting that some run has, by the setting's name."""
+    """Returns the column name of every setting that some run has, by setting."""
     names = dict.fromkeys(name for run in runs for name in run.config)
     return {name: f"setting/{name}" if name in FIXED else name for name in names}
 
 
 def differing_settings(runs: Sequence[StoredRun]) -> dict[str, str]:
-    """Returns the columns of those settings in which the runs differ, by the setting's name."""
+    """Returns the column names of the settings in which the runs differ, by setting."""
     found = setting_columns(runs)
     return {
         name: column
@@ -35,14 +34,14 @@ def differing_settings(runs: Sequence[StoredRun]) -> dict[str, str]:
 
 
 def setting_cells(run: StoredRun, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Returns a run's settings by column; one that it lacks is None, and a list is a JSON text."""
+    """Returns a run's settings by column; missing ones are None, and lists are JSON strings."""
     return {column: _cell(run.config.get(name)) for name, column in columns.items()}
 
 
 def summary_rows(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """Returns one row per run, all with the same columns: identity, status, settings and summary numbers.
 
-    A summary number that is called like a setting is in the column ``summary/NAME``. What a run lacks is None.
+    A summary number whose name is taken is in the column ``summary/NAME``. Missing values are None.
     """
     settings = setting_columns(runs)
     taken = {*FIXED, *settings.values()}
@@ -58,7 +57,7 @@ def summary_rows(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
 
 
 def as_number(value: Any) -> Any:
-    """Returns an infinity that JSON holds as a text as the number; anything else as it is."""
+    """Returns an infinity that is stored as a string as a float; any other value unchanged."""
     return _INFINITE.get(value, value) if isinstance(value, str) else value
 
 

@@ -17,13 +17,13 @@ from kymograph.streams import MAX_SEED
 Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
 MAX_NAME = 1000
-"""The most characters of the name of a study or an arm."""
+"""The most characters in the name of a study or an arm."""
 LATER: Mapping[str, Any] = {"later": True}
-"""The metadata of a setting that a study was given after it had runs."""
+"""The metadata of a setting that was added to a study after it had runs."""
 
 
 def canonical_json(value: Any) -> str:
-    """Returns the one JSON text of ``value``: sorted keys, no spaces, shortest floats, no NaN."""
+    """Returns the canonical JSON of ``value``: sorted keys, no spaces, shortest floats, no NaN."""
     return _CANONICAL.encode(value)
 
 
@@ -38,8 +38,8 @@ def digest(value: Any, length: int = 16) -> str:
 def settings_of(config: Any) -> dict[str, Any]:
     """Returns a study's configuration as a dictionary.
 
-    A setting that a study was given later (metadata `LATER`) is left out while it has its default, so that runs from
-    before it stay what they are.
+    A setting that was added later (metadata `LATER`) is left out while it has its default value, so that earlier runs
+    keep their ids.
     """
     found = dataclasses.asdict(config)
     for field in dataclasses.fields(config):
@@ -60,7 +60,7 @@ def _quoted(text: str) -> str:
 
 @functools.lru_cache(maxsize=4096, typed=True)
 def _code(study: str, version: int, source: str | None) -> str:
-    """Returns the end of the canonical JSON of an identity, which all runs of one state of a study's code share."""
+    """Returns the end of an identity's canonical JSON, which all runs of the same code share."""
     code = {} if source is None else {"source": source}
     return "," + canonical_json({**code, "study": study, "version": version})[1:]
 
@@ -81,7 +81,7 @@ class RunSpec(Generic[Config]):
     seed: int
     config: Config
     version: int
-    """The study's number, raised whenever its numbers change, so that old results are not taken for new ones."""
+    """The study's version, raised whenever its numbers change, so that old results are not taken for new ones."""
     source: str | None = None
     """The hash of a user-defined study's code; None for a built-in study."""
 
@@ -97,12 +97,12 @@ class RunSpec(Generic[Config]):
 
     @functools.cached_property
     def settings_text(self) -> str:
-        """The configuration as one text, which runs with the same settings share."""
+        """The configuration as canonical JSON, equal for runs with the same settings."""
         return canonical_json(self._settings)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the id is the hash of."""
+        """The dictionary of which the id is a hash."""
         code = {} if self.source is None else {"source": self.source}
         return {
             "study": self.study,
@@ -115,7 +115,7 @@ class RunSpec(Generic[Config]):
 
     @functools.cached_property
     def id(self) -> str:
-        """Sixteen hex digits that name this run and no other."""
+        """Sixteen hex digits that identify this run."""
         return hashlib.sha256(canonical_json(self.seed).join(self._around_seed).encode()).hexdigest()[:16]
 
     @functools.cached_property
@@ -131,7 +131,7 @@ class RunSpec(Generic[Config]):
         return f"{slug(self.study)}/{slug(self.arm)}-s{self.seed}-{self.id}"
 
     def at_seeds(self, seeds: Iterable[int]) -> list[RunSpec[Config]]:
-        """Returns this run at other seeds; what does not depend on the seed is worked out once."""
+        """Returns this run at other seeds; what does not depend on the seed is computed once."""
         shared = {name: getattr(self, name) for name in ("_settings", "settings_text", "_around_seed")}
         found = [RunSpec(self.study, self.arm, seed, self.config, self.version, self.source) for seed in seeds]
         for spec in found:
@@ -140,7 +140,7 @@ class RunSpec(Generic[Config]):
 
     @staticmethod
     def from_identity(identity: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
-        """Builds a spec from a stored identity; raises if a key is missing, of the wrong type, or no name."""
+        """Builds a spec from a stored identity; raises if a key is missing or invalid."""
         try:
             spec = RunSpec(
                 study=identity["study"],

@@ -42,7 +42,7 @@ class Store:
 
     @staticmethod
     def open(root: str | Path) -> Store:
-        """Reads every ended run below ``root``, in the order of study, arm (as declared) and seed."""
+        """Reads every ended run below ``root``, sorted by study, arm (as declared) and seed."""
         path = Path(root)
         found = find_runs(path)
         if found.unreadable:
@@ -121,11 +121,11 @@ class Store:
 
     @functools.cached_property
     def declarations(self) -> Mapping[str, Declaration]:
-        """What the studies declare with these runs, by name."""
+        """The declarations stored with these runs, by study."""
         return {} if self.root is None else read_declarations(self.root)
 
     def current(self) -> Store:
-        """Returns the runs of each study's current code; superseded ones are other experiments of the same name."""
+        """Returns the runs of each study's current code, without superseded ones."""
         return self._current
 
     @functools.cached_property
@@ -134,7 +134,7 @@ class Store:
         return self._filter(lambda run: codes[run.study].made(run.spec))
 
     def where(self, **fields: Any) -> Store:
-        """Returns the runs with these settings, e.g. ``where(lr=0.1)``; ``version`` and ``source`` are the code's."""
+        """Returns the runs with these settings, e.g. ``where(lr=0.1)``; ``version`` and ``source`` select by code."""
         known = {"version", "source", *(name for run in self.runs for name in run.config)}
         for name in fields:
             if name not in known:
@@ -155,7 +155,7 @@ class Store:
         arms = tuple(dict.fromkeys(arm for arm, _ in found))
         seeds = tuple(dict.fromkeys(seed for _, seed in found))
         row_of, column_of = _positions(arms), _positions(seeds)
-        # Nearly all runs were measured at the same steps and sites: what follows from those is worked out once.
+        # Nearly all runs share their steps and sites, so indices are computed once per distinct set.
         grids = {series.step.tobytes(): series.step for series in found.values()}
         steps = np.unique(np.concatenate(list(grids.values())))
         labels_of = dict.fromkeys(series.sites for series in found.values())
@@ -226,12 +226,12 @@ class Store:
         return self._of([run for run in self.runs if keep(run)])
 
     def _of(self, runs: Sequence[StoredRun]) -> Store:
-        """Returns the store of ``runs``: this one, with what it has worked out, if they are all of it in its order."""
+        """Returns a store of ``runs``: this one, with its caches, if they are all of its runs in the same order."""
         same = len(runs) == len(self.runs) and all(map(operator.is_, runs, self.runs))
         return self if same else Store(runs, self.root)
 
     def _grid(self) -> dict[tuple[str, int], StoredRun]:
-        """Returns the finished runs by (arm, seed); raises where two of them would share a place."""
+        """Returns the finished runs by (arm, seed); raises if two of them share both."""
         grid: dict[tuple[str, int], StoredRun] = {}
         for run in self.finished:
             other = grid.setdefault((run.arm, run.seed), run)
@@ -265,9 +265,9 @@ def _setting(run: StoredRun, name: str) -> Any:
 
 
 def in_order(runs: Iterable[StoredRun], declarations: Mapping[str, Declaration]) -> list[StoredRun]:
-    """Returns the runs by study, arm and seed; arms are in the order in which they are declared or were recorded.
+    """Returns the runs sorted by study, arm and seed; arms are in declared order, undeclared ones last and by name.
 
-    Figures, report and tables all take their order from here, and so the colour of an arm.
+    Figures, report and tables all take the order of arms, and hence their colours, from here.
     """
     position = {
         (study, arm.name): index
@@ -282,11 +282,11 @@ def in_order(runs: Iterable[StoredRun], declarations: Mapping[str, Declaration])
 
 
 def read_declarations(root: Path) -> dict[str, Declaration]:
-    """Returns what the studies below ``root``, an output directory or a study's own, declare, by name."""
+    """Returns the declarations of the studies below ``root``, an output directory or a study's own, by name."""
     found: dict[str, Declaration] = {}
     for path in sorted([*root.glob(DECLARATION), *root.glob(f"*/{DECLARATION}")]):
         declaration = read_declaration(path.parent)
-        # A copy of a study's directory, under another name, says nothing about the study itself.
+        # A copy of a study's directory under another name does not override the study's own declaration.
         if declaration is not None and (path.parent.name == slug(declaration.name) or declaration.name not in found):
             found[declaration.name] = declaration
     return found

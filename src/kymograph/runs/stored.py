@@ -17,17 +17,17 @@ from kymograph.runs.typed_record import RunSeries
 
 
 class StoredRun:
-    """One run read from its directory; series and summary are read, and their checksums checked, when asked for.
+    """One run read from its directory; series and summary are read, and their checksums checked, on first access.
 
     >>> run = store[0]
     >>> run.arm, run.seed, run.config["lr"], run.summary["accuracy"], run.series["loss"].value
     """
 
     def __init__(self, directory: Path, planned: RunSpec | None = None) -> None:
-        """Reads how the run ended and what was run; ``planned`` is what was, if the log has said so already."""
+        """Reads the run's status and identity; ``planned`` is its identity, if it is already known from the log."""
         self.directory = directory
         self._path = path = str(directory)
-        self._arrays: bytes | None = None  # checked, and not looked into yet
+        self._arrays: bytes | None = None  # verified, not yet unpacked
         self._status = typed_record.read_status(path)
         self.spec = typed_record.read_identity(path, self._config) if planned is None else planned
         if not path.endswith(self.spec.id):
@@ -84,18 +84,18 @@ class StoredRun:
 
     @property
     def log_heads(self) -> tuple[str, ...] | None:
-        """The heads of the log when the run started; None for runs from before the log."""
+        """The heads of the log when the run started; None for runs that predate the log."""
         heads = self.provenance.get("log")
         return None if heads is None else tuple(heads)
 
     @property
     def failure(self) -> str:
-        """Why the run does not count, as a verdict says it."""
+        """Why the run does not count, as worded in a verdict."""
         return f"it failed: {self.reason}"
 
     @property
     def traceback(self) -> str | None:
-        """Where in the code the run failed; None if it finished, or if its process died without a word."""
+        """The traceback of a failed run; None if the run finished, or if its process died without one."""
         if typed_record.TRACEBACK not in self._status.files:
             return None
         content = typed_record.read_file(self._path, typed_record.TRACEBACK, self._status, MAX_DOCUMENT)
@@ -118,16 +118,16 @@ class StoredRun:
 
     @property
     def series_digest(self) -> str | None:
-        """The hash of all series, which runs with the same numbers share; None for a failed run."""
+        """The hash of all series, equal for runs with the same numbers; None for a failed run."""
         return self._status.files.get(typed_record.ARRAYS, {}).get("sha256")
 
     def check(self, keep: bool = True, series: bool = True) -> None:
-        """Reads configuration, summary and series to the last byte; raises unless they match their checksums.
+        """Reads configuration, summary and series in full; raises unless they match their checksums.
 
-        Of a failed run, that is the configuration and the traceback.
+        For a failed run, reads the configuration and the traceback.
 
-        ``keep``: whether the bytes of the series, which may be megabytes, are kept until somebody asks for numbers.
-        ``series``: whether they are read at all.
+        ``keep``: whether to keep the bytes of the series, which may be megabytes, until the series are accessed.
+        ``series``: whether to read the series at all.
         """
         _ = self._config
         if self.status == "finished":
@@ -140,7 +140,7 @@ class StoredRun:
             _ = self.traceback
 
     def check_network(self) -> None:
-        """Reads the trained network that the run kept, if any; raises unless it matches its checksum."""
+        """Reads the run's stored network, if any; raises unless it matches its checksum."""
         if typed_record.CHECKPOINT in self._status.files:
             typed_record.read_file(self._path, typed_record.CHECKPOINT, self._status)
 
@@ -150,7 +150,7 @@ class StoredRun:
         return self._status.written
 
     def check_sizes(self) -> None:
-        """Raises unless the files of a finished run are as long as its status says."""
+        """Raises unless the files of a finished run have the sizes that its status states."""
         if self.status == "finished":
             typed_record.check_sizes(self._path, self._status)
 

@@ -1,4 +1,4 @@
-"""Which runs belong to a study's current code, and which were superseded by an edit or a new version of it."""
+"""Which runs belong to a study's current code, and which were superseded by an edit or a new version."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from kymograph.runs.spec import RunSpec
 
 @dataclass(frozen=True)
 class CurrentCode:
-    """The version of a study, and the source of a user-defined one, whose runs count."""
+    """The version of a study, and the sources of a user-defined one, whose runs count."""
 
     version: int
     sources: frozenset[str | None] | None
-    """None: the runs of every source count, for nobody declared which is the current one."""
+    """None: runs of every source count, because no current source is declared."""
 
     def made(self, spec: RunSpec) -> bool:
-        """Says whether this code, and no earlier one, made the run."""
+        """Returns whether this code, not an earlier one, made the run."""
         return spec.version == self.version and (self.sources is None or spec.source in self.sources)
 
 
 def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaration]) -> dict[str, CurrentCode]:
-    """Returns the current code of every study among ``specs``: what it declared with its last sweep.
+    """Returns the current code of every study among ``specs``, as declared by its last sweep.
 
-    Where nothing was stored of that, as in directories from before there were declarations, it is the newest version.
+    Without a stored declaration, as in directories that predate declarations, it is the newest version.
     """
     versions: dict[str, int] = {}
     for spec in specs:
@@ -41,5 +41,5 @@ def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaratio
 
 
 def code_text(spec: RunSpec) -> str:
-    """Returns which code made a run, in words."""
+    """Returns the code that made a run, in words."""
     return f"version {spec.version}" if spec.source is None else f"source {spec.source}"

@@ -1,7 +1,7 @@
-"""How an arm is tuned: a setting, its declared values, and by which number the best is chosen on separate seeds.
+"""How an arm is tuned: a setting, its declared values, and the number by which the best is chosen on separate seeds.
 
-The runs among which a value is chosen are stored as those of a study of their own, ``STUDY.tuning``, so that none of
-them can be taken for a run that a verdict, a figure or a table of the study itself rests on.
+The tuning runs are stored as a separate study, ``STUDY.tuning``, so that none of them can enter a verdict, a figure or
+a table of the study itself.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ class Tuned:
     setting: str
     """The setting that is chosen, e.g. ``lr``."""
     grid: Sequence[Any]
-    """Its values; of numbers at least three, since the best must not lie at an edge."""
+    """Its values; at least three if they are numbers, since the best must not lie at an edge."""
     by: str
-    """The summary number that the value is chosen by, as its mean over the tuning seeds."""
+    """The summary number by whose mean over the tuning seeds the value is chosen."""
     best: str
     """``lowest`` or ``highest``."""
     seeds: int | Sequence[int] = 3
-    """How many tuning seeds of the fixed list, or which."""
+    """How many seeds of the fixed tuning list, or a list of seeds."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", tuple(self.grid))
         if self.best not in (LOWEST, HIGHEST):
             raise KymographError(
-                f"{self.setting} is tuned for the {LOWEST} or the {HIGHEST} {self.by}, not {self.best!r}"
+                f"{self.setting} must be tuned for the {LOWEST} or the {HIGHEST} {self.by}, not {self.best!r}"
             )
         if len({repr(plain(value)) for value in self.grid}) < max(len(self.grid), 2):
-            raise KymographError(f"{self.setting} is tuned over different values, e.g. (0.3, 0.1, 0.03)")
+            raise KymographError(f"{self.setting} must be tuned over distinct values, e.g. (0.3, 0.1, 0.03)")
         if self.numeric and len(self.grid) < 3:
             raise KymographError(
-                f"{self.setting} needs a grid of at least three numbers: a best value at its edge decides nothing"
+                f"{self.setting} needs a grid of at least three numbers, since a best value at an edge decides nothing"
             )
         if isinstance(self.seeds, int):
             if self.seeds < 1:
-                raise KymographError(f"{self.setting} is tuned on at least one seed, not {self.seeds}")
+                raise KymographError(f"{self.setting} must be tuned on at least one seed, not {self.seeds}")
             return
         object.__setattr__(self, "seeds", tuple(self.seeds))
         wrong = [seed for seed in self.seeds if type(seed) is not int or not 0 <= seed <= MAX_SEED]
         if wrong or not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise KymographError(f"{self.setting} is tuned on different whole numbers as seeds, from 0 to {MAX_SEED}")
+            raise KymographError(f"{self.setting} needs distinct whole numbers from 0 to {MAX_SEED} as tuning seeds")
 
     @property
     def numeric(self) -> bool:
@@ -70,7 +70,7 @@ class Tuned:
         return fixed_tuning_seeds(self.seeds) if isinstance(self.seeds, int) else tuple(self.seeds)
 
     def edge(self, value: Any) -> str:
-        """Returns ``smallest`` or ``largest`` if the value lies at an edge of the grid; names have no edges."""
+        """Returns ``smallest`` or ``largest`` if the value is at an edge of a grid of numbers, else an empty string."""
         if not self.numeric:
             return ""
         return "smallest" if value == min(self.grid) else "largest" if value == max(self.grid) else ""
@@ -84,24 +84,24 @@ class Tuned:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the rule as a declaration and a registration keep it."""
+        """Returns the rule as stored in declarations and registrations."""
         return plain({"setting": self.setting, "grid": list(self.grid), "by": self.by, "best": self.best,
                       "seeds": list(self.tuning_seeds)})  # fmt: skip
 
     @staticmethod
     def from_json(content: Any) -> Tuned:
-        """Returns the rule that `to_json` described; raises ValueError if it described none."""
+        """Rebuilds the rule from the output of `to_json`; raises ValueError if it is invalid."""
         try:
             return Tuned(str(content["setting"]), tuple(content["grid"]), str(content["by"]), content["best"],
                          tuple(content["seeds"]))  # fmt: skip
         except (KeyError, TypeError, KymographError) as error:
-            raise ValueError(f"a rule of tuning cannot be read: {error}") from None
+            raise ValueError(f"a tuning rule cannot be read: {error}") from None
 
 
 def rules_from_json(content: Any) -> dict[str, Tuned]:
-    """Returns the rule of every tuned arm; raises ValueError if one is none."""
+    """Returns the rule of every tuned arm; raises ValueError if one is invalid."""
     if not isinstance(content, Mapping):
-        raise ValueError("rules of tuning must be an object")
+        raise ValueError("tuning rules must be an object")
     return {str(arm): Tuned.from_json(rule) for arm, rule in content.items()}
 
 
@@ -111,5 +111,5 @@ def tuning_study(study: str) -> str:
 
 
 def tuned_study(name: str) -> str | None:
-    """Returns the study that tuning runs of this name belong to; None if the name is not one of tuning runs."""
+    """Returns the study whose tuning runs are stored under ``name``; None if that is not a name for tuning runs."""
     return name.removesuffix(SUFFIX) if name.endswith(SUFFIX) and name != SUFFIX else None

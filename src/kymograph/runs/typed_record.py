@@ -1,7 +1,7 @@
-"""From the files of a run to typed values: whatever a record says is checked here, and nowhere else.
+"""Reads the files of a run into typed values; records are validated here and nowhere else.
 
-A record can be damaged, or forged with checksums that fit. One whose values are not of the types that everything else
-relies on raises one sentence, so that whoever reads a directory can name the run and leave it out.
+A record can be damaged, or forged with matching checksums. If its values do not have the types that the rest of the
+program relies on, a KymographError is raised, so that readers of a directory can name the run and leave it out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kymograph.runs.spec import RunSpec
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
 CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
 NEEDED = {"finished": (CONFIG, ARRAYS, SUMMARY), "failed": (CONFIG,)}
-"""The files that a run must have, by how it ended."""
+"""The files that a run must have, by status."""
 DTYPES: Mapping[str, np.dtype] = {
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
@@ -33,7 +33,7 @@ DTYPES: Mapping[str, np.dtype] = {
     "U8": np.dtype(np.uint8),
     "BOOL": np.dtype(np.bool_),
 }
-"""The types of numbers that series are stored in, by their names in the file."""
+"""The dtypes in which series are stored, by their names in the file."""
 _FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -70,7 +70,7 @@ class RunStatus:
 
 
 def again(directory: AnyPath) -> str:
-    """Returns what to do about a damaged record."""
+    """Returns the advice for a damaged record."""
     return f"delete {directory} to compute the run again"
 
 
@@ -83,7 +83,7 @@ def read_status(directory: AnyPath) -> RunStatus:
     if not isinstance(status, str) or status not in NEEDED or not isinstance(files, dict):
         raise KymographError(f"{path} is not a status file; {again(directory)}")
     if not files.keys() <= _FILES or not all(map(_is_checksum, files.values())):
-        raise KymographError(f"{path} names foreign files, or lacks checksums; {again(directory)}")
+        raise KymographError(f"{path} names unknown files, or lacks checksums; {again(directory)}")
     missing = [name for name in NEEDED[status] if name not in files]
     if missing:
         raise KymographError(f"{path} has no checksum of {missing[0]}; {again(directory)}")
@@ -93,7 +93,7 @@ def read_status(directory: AnyPath) -> RunStatus:
 
 
 def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX_TENSORS) -> bytes:
-    """Reads one file of a run, checking its size and its checksum; a run that never had it says so."""
+    """Reads one file of a run, checking its size and checksum; raises if the run was stored without it."""
     if name not in status.files:
         raise KymographError(f"{directory} was stored without {name}")
     path = f"{directory}/{name}"
@@ -103,7 +103,7 @@ def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX
 
 
 def check_sizes(directory: AnyPath, status: RunStatus) -> None:
-    """Raises unless every file that the status of a run names is there, and as long as it says."""
+    """Raises unless every file named in a run's status exists and has the stated size."""
     for name, facts in status.files.items():
         path = f"{directory}/{name}"
         try:
@@ -115,7 +115,7 @@ def check_sizes(directory: AnyPath, status: RunStatus) -> None:
 
 
 def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
-    """Reads the summary of a finished run: one number, text or truth value, or None for missing, per key."""
+    """Reads the summary of a finished run: one number, string or Boolean, or None for missing, per key."""
     path = f"{directory}/{SUMMARY}"
     found = read_json(path, status.files[SUMMARY]).get("summary")
     if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
@@ -142,7 +142,7 @@ def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
 
 
 def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
-    """Returns the run that a configuration describes; raises unless it is the one that its id names."""
+    """Returns the run that a configuration describes; raises unless it matches the stored id and directory."""
     try:
         spec = RunSpec.from_identity(config)
         own = spec.id
@@ -154,14 +154,14 @@ def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapp
 
 
 def check_arrays(content: bytes, path: AnyPath) -> None:
-    """Raises unless ``content``, the bytes of an ``arrays.safetensors``, holds series as `unpack_arrays` takes them."""
+    """Raises unless ``content``, the bytes of an ``arrays.safetensors``, is valid for `unpack_arrays`."""
     _layout(content, path)
 
 
 def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
     """Returns every series in the bytes of an ``arrays.safetensors``; ``path`` is named if they are damaged.
 
-    The numbers are not copied: the arrays cannot be written to.
+    The arrays are read-only views of ``content``.
     """
     header, series = _layout(content, path)
 
@@ -183,11 +183,11 @@ def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
 
 
 def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, Any]]:
-    """Returns the header of a file of series, and which steps and sites each of them has, all of it checked."""
+    """Returns the validated header of a file of series, and the steps and sites of each series."""
     try:
         header = tensor_header(content)
         if not isinstance(header.facts, dict) or type(header.facts.get("schema")) is not int:
-            raise ValueError("no file of ours")
+            raise ValueError("not an arrays file")
         check_schema(header.facts["schema"], path)
         series = header.facts["series"]
         for name, entry in series.items():
@@ -195,7 +195,7 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
             sites = entry["sites"]
             expected = step.shape if sites is None else (*step.shape, len(sites))
             if len(step.shape) != 1 or step.dtype not in ("I32", "I64") or value.dtype not in DTYPES:
-                raise ValueError("steps that are no numbers")
+                raise ValueError("steps that are not integers, or values of an unknown type")
             if value.shape != expected or not (sites is None or _are_names(sites)):
                 raise ValueError("a series that does not fit its labels")
         return header, series
@@ -208,7 +208,7 @@ _PROVENANCE: Mapping[str, type] = {
     "versions": dict, "hardware": dict, "notes": list, "log": list, "stack": dict, "threads": int, "device": str,
     "code": str,
 }  # fmt: skip
-"""What readers look into, and its type; everything else in a provenance is only shown."""
+"""The fields of a provenance that are used, with their types; all others are only shown."""
 
 
 def _are_names(sites: Any) -> bool:

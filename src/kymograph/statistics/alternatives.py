@@ -1,4 +1,4 @@
-"""The alternatives that a test can have."""
+"""The alternative hypotheses that a test can have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ ALTERNATIVES: tuple[Alternative, ...] = ("greater", "less", "two-sided")
 
 
 def check_alternative(alternative: str) -> None:
-    """Raises ValueError for an alternative that no test here has."""
+    """Raises ValueError for an unknown alternative."""
     if alternative not in ALTERNATIVES:
         raise ValueError(f"a test has no alternative {alternative!r}; choose from {', '.join(ALTERNATIVES)}")

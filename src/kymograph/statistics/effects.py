@@ -1,4 +1,4 @@
-"""Sizes of effects: standardised mean, interquartile mean, how often one side is larger, what pairing gained."""
+"""Effect sizes: standardised mean, interquartile mean, how often one side is larger, what pairing gained."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kymograph.statistics.samples import Sample, finite, moments, vector_of
 
 
 def hedges_g(values: Sample) -> float:
-    """Returns Hedges' g_z: the mean in standard deviations of the differences, freed of its small-sample bias.
+    """Returns Hedges' g_z: the mean in standard deviations of the differences, corrected for small-sample bias.
 
     The correction is the exact J(m) = Gamma(m/2) / (sqrt(m/2) Gamma((m-1)/2)) with m = n - 1. NaN below three seeds,
-    where the expectation that it corrects does not exist, and where all values are equal but not zero.
+    where the expectation to be corrected does not exist, and where all values are equal but not zero.
 
     >>> round(hedges_g([1.0, 2.0, 3.0]), 3)
     1.128
@@ -45,28 +45,28 @@ def iqm(values: Sample) -> float:
 def superiority(left: Sample, right: Sample, level: float = 0.95) -> tuple[float, float, float]:
     """Returns the share of seeds in which left exceeds right, with Wilson's interval; a tie counts one half.
 
-    ``left`` and ``right`` are paired: entry i of both belongs to the same seed. NaN for no seed.
+    ``left`` and ``right`` are paired: entry i of both belongs to the same seed. NaN without seeds.
 
     >>> superiority([2.0, 3.0], [1.0, 3.0])[0]
     0.75
     """
     n = len(finite(left))
     if n != len(finite(right)):
-        raise ValueError(f"paired values have one entry per seed on both sides, not {n} and {len(finite(right))}")
+        raise ValueError(f"paired values must have one entry per seed on both sides, not {n} and {len(finite(right))}")
     if n == 0:
         return math.nan, math.nan, math.nan
     won = float((np.greater(left, right) + 0.5 * np.equal(left, right)).sum())
     share = won / n
     low, high = wilson_interval(won, n, level)
-    # At a share of 0 or 1 the interval's end is the share; rounding must not put it outside.
+    # At a share of 0 or 1 the interval's end is the share; rounding must not exclude it.
     return share, min(share, low), max(share, high)
 
 
 def auc(larger: Shaped[np.ndarray, " n"], smaller: Shaped[np.ndarray, " m"]) -> float:
     """Returns the area under the ROC curve: the share of all n m pairs in which ``larger`` is larger, ties one half.
 
-    Only the order of the values counts, so infinite ones are as good as any; NaN ranks above all numbers, as numpy
-    sorts it. NaN if one side is empty.
+    Only the order of the values counts, so infinite ones are allowed; NaN ranks above all numbers, as in numpy's sort.
+    Returns NaN if one side is empty.
 
     >>> auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
@@ -90,8 +90,9 @@ def probability_of_improvement(left: Sample, right: Sample) -> float:
 def pairing_gain(left: Sample, right: Sample) -> float:
     """Returns how many times wider the 95 % interval of the difference of means would be without pairing.
 
-    Welch's interval over Student's of the paired differences: 2 means that pairing halved it, 1 that it gained nothing,
-    less than 1 that it cost. Infinite if the differences do not vary but the sides do; NaN if nothing varies.
+    The width of Welch's interval over that of Student's for the paired differences: 2 means that pairing halved it, 1
+    that it gained nothing, less than 1 that it widened it. Infinite if the differences do not vary but the sides do;
+    NaN if nothing varies.
 
     >>> round(pairing_gain([1.0, 2.0, 3.0], [0.0, 1.1, 2.1]), 1)
     16.2

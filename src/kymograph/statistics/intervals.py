@@ -1,4 +1,4 @@
-"""Confidence intervals: Student's and Welch's of means, two of a proportion, the bootstrap's, and the normal one."""
+"""Confidence intervals: Student's and Welch's for means, two for a proportion, the bootstrap's, and the normal one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kymograph.shapes import Float, Int, Shaped
 from kymograph.statistics.samples import Sample, finite, moments
 
 LEAST_FOR_BOOTSTRAP = 10
-"""Below this a bootstrap interval of a mean covers well under its level."""
+"""With fewer seeds, a bootstrap interval of a mean covers it well below the nominal level."""
 ROUNDED_NORMAL_QUANTILE = 1.96
 """The normal 97.5 % point to three digits, as textbooks print it."""
 
@@ -31,7 +31,7 @@ def t_quantile(degrees: float | Int[np.ndarray, "*shape"], level: float = 0.95) 
 def t_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
     """Returns Student's interval of the mean; a point if all values are equal, (NaN, NaN) below two seeds.
 
-    The interval of level 1 - 2 alpha belongs to equivalence at alpha: it lies within the margin if and only if
+    The interval of level 1 - 2 alpha corresponds to equivalence at alpha: it lies within the margin if and only if
     ``tost_p`` is below alpha.
 
     >>> low, high = t_interval([1.0, 2.0, 3.0])
@@ -79,16 +79,16 @@ def mean_interval(
 ) -> tuple[Float[np.ndarray, " x"], Float[np.ndarray, " x"], Float[np.ndarray, " x"]]:
     """Returns the mean over seeds of ``values`` (seeds, x) and its Student's t interval (low, high), each (x,).
 
-    A value that is not finite is left out where it occurs, so that n may differ from x to x; the interval is NaN where
-    fewer than two seeds have a value, the mean where none has. With ``log``, all three are taken on the logarithm and
-    brought back: the mean is geometric, and values that are not positive are left out. The ends stay within ``bounds``,
-    which a quantity such as an accuracy cannot leave: what is cut off cannot be the mean, so coverage is kept.
+    Values that are not finite are left out, so n may differ from one x to the next. The interval is NaN where fewer
+    than two seeds have a value, the mean where none has. With ``log``, all three are computed on logarithms and
+    transformed back: the mean is geometric, and values that are not positive are left out. The ends are clipped to
+    ``bounds``, e.g. those of an accuracy: the mean cannot lie outside, so coverage is unaffected.
 
     >>> mean, low, high = mean_interval(np.array([[1.0, 1.0], [3.0, np.nan]]))
     >>> mean.tolist(), low.round(1).tolist()
     ([2.0, 1.0], [-10.7, nan])
     """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # the largest numbers have an infinite interval
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # intervals of huge numbers may be infinite
         table = np.log(values.astype(np.float64)) if log else values.astype(np.float64)
         table = np.where(np.isfinite(table), table, np.nan)
         n = np.sum(~np.isnan(table), axis=0)
@@ -139,7 +139,7 @@ def binomial_upper_bound(successes: int, trials: int, level: float = 0.95) -> fl
 
 
 def normal_interval(estimate: float, standard_error: float) -> tuple[float, float]:
-    """Returns the 95 % interval of an estimate over so many samples that its law is normal, by the rounded quantile.
+    """Returns the 95 % interval of a normally distributed estimate, with the rounded quantile.
 
     >>> normal_interval(0.5, 0.1)
     (0.304, 0.696)
@@ -151,7 +151,7 @@ def normal_interval(estimate: float, standard_error: float) -> tuple[float, floa
 def bca_interval(values: Sample, level: float = 0.95, draws: int = 9999, seed: int = 0) -> tuple[float, float] | None:
     """Returns the bootstrap's bias-corrected and accelerated interval of the mean.
 
-    None below ten seeds, where it covers too little, and where it is not defined, as when all values are equal.
+    None below ten seeds, where its coverage is too low, and where it is undefined, as when all values are equal.
     """
     from scipy import stats
 

@@ -1,10 +1,10 @@
-"""Both tests on many samples at once, and Holm's correction in many families: what simulations are made of.
+"""Both tests on many samples at once, and Holm's correction in many families, for simulations.
 
-Turning over the signs of a subset of seeds keeps the sum at least as large as it was exactly if the subset's sum is not
-positive; so the one-sided sign-flip p-value that the mean exceeds ``against`` is the share of subsets whose mean does
-not (Hartigan, 1969), the empty one counted among them. Up to 12 seeds all subsets are in one table, off which the
-p-value against any number is read. Up to 20 seeds, as far as the test is exact, every subset is one of the first half
-of the seeds joined with one of the second. Above, subsets are drawn.
+Flipping the signs of a subset of seeds leaves the sum at least as large if and only if the subset's sum is not
+positive. So the one-sided sign-flip p-value that the mean exceeds ``against`` is the share of subsets whose mean does
+not exceed it (Hartigan, 1969), the empty subset included. Up to 12 seeds, all subsets are in one table, from which the
+p-value against any number is read. Up to 20 seeds, the limit of the exact test, every subset is the union of a subset
+of the first half of the seeds and one of the second. Above that, subsets are drawn.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kymograph.statistics import sign_flips
 from kymograph.statistics.monte_carlo import drawn_p
 
 EXACT_UP_TO = 12
-"""The largest number of seeds all of whose subsets are in one table; up to it simulations cost next to nothing."""
+"""The largest number of seeds whose subsets are all in one table; up to it, simulations cost next to nothing."""
 SUBSETS = 8_191
-"""How many subsets are drawn of more than 20 seeds."""
+"""How many subsets are drawn for more than 20 seeds."""
 _TIE = 1e-12
 """Means closer than this, relative to the largest size, are ties."""
 
@@ -40,10 +40,10 @@ class ManySamples:
     def __init__(self, values: Shaped[np.ndarray, "samples n"]) -> None:
         table = np.asarray(values, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] < 2:
-            raise ValueError("many samples are a table with one row per sample and two or more seeds")
+            raise ValueError("many samples must be a table with one row per sample and two or more seeds")
         self.n = table.shape[1]
         self._mean, self._sd = table.mean(axis=1), table.std(axis=1, ddof=1)
-        self._sd[(table == table[:, :1]).all(axis=1)] = 0.0  # where rounding of the mean would leave a trace
+        self._sd[(table == table[:, :1]).all(axis=1)] = 0.0  # rounding of the mean would leave a tiny deviation
         self._values = table
 
     def p(self, against: float, alternative: Literal["greater", "less"]) -> Float[np.ndarray, " samples"]:
@@ -66,12 +66,12 @@ class ManySamples:
             return self._counted_p(against, alternative)
         means, slack = self._subset_means
         reached = means <= against + slack if alternative == "greater" else means >= against - slack
-        # The empty subset is not in the table: it is the one that is always counted.
+        # The empty subset is not in the table: `drawn_p` always counts it.
         return drawn_p(np.count_nonzero(reached, axis=1), means.shape[1])
 
     @functools.cached_property
     def _subset_means(self) -> tuple[np.ndarray, np.ndarray]:
-        """The means of every sample's subsets, (samples, subsets), and how close to a number is a tie, (samples, 1)."""
+        """The means of every sample's subsets, (samples, subsets), and the tolerance for ties, (samples, 1)."""
         if self.n > EXACT_UP_TO:
             subsets = _drawn_subsets(self.n)
             sums, sizes = self._values @ subsets.T, subsets.sum(axis=1)
@@ -86,7 +86,7 @@ class ManySamples:
             return np.full(len(self._values), 1 / 2**self.n if ruled_out else 1.0)
         toward = np.sort(self._values - against if alternative == "greater" else against - self._values, axis=1)
         slack = _TIE * np.abs(toward).sum(axis=1)
-        # A subset with a number that all negative ones together do not outweigh has a positive sum.
+        # A subset with a number that outweighs all negative ones together has a positive sum.
         sizes = (toward <= (slack - np.minimum(toward, 0.0).sum(axis=1))[:, None]).sum(axis=1)
         counts = np.empty(len(toward))
         for size in np.unique(sizes):
@@ -98,17 +98,17 @@ class ManySamples:
 def _count_subsets(values: np.ndarray, most: np.ndarray) -> np.ndarray:
     """Counts, in every sample (samples, k), the subsets whose sum is at most the sample's ``most`` (samples,).
 
-    Every subset is one of the first half of the numbers joined with one of the second; with the second half's sums
-    sorted, each of the first half's needs one search.
+    Every subset is the union of a subset of the first half of the numbers and one of the second; with the second half's
+    sums sorted, each sum of the first half needs one search.
     """
     half = values.shape[1] // 2
-    limits = np.sort(most[:, None] - _subset_sums(values[:, :half]), axis=1)  # in order, searches are faster
+    limits = np.sort(most[:, None] - _subset_sums(values[:, :half]), axis=1)  # searches are faster in order
     sums = np.sort(_subset_sums(values[:, half:]), axis=1)
     return np.array([np.searchsorted(*pair, "right").sum() for pair in zip(sums, limits, strict=True)])
 
 
 def _subset_sums(values: np.ndarray) -> np.ndarray:
-    """Returns the sums of all subsets of every sample (samples, k), (samples, 2^k), that of the empty one first."""
+    """Returns the sums (samples, 2^k) of all subsets of every sample (samples, k), the empty subset first."""
     sums = np.zeros((len(values), 1))
     for number in values.T:
         sums = np.concatenate([sums, sums + number[:, None]], axis=1)

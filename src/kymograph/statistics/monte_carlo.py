@@ -11,7 +11,7 @@ import numpy as np
 from kymograph.shapes import Float, Int, Shaped
 
 Draws: TypeAlias = Shaped[np.ndarray, " draws"] | Sequence[float]
-"""What a null gave, by draw."""
+"""The values of a null, one per draw."""
 
 
 def monte_carlo_p(observed: float, null: Draws, alternative: Literal["greater", "less"] = "greater") -> float:

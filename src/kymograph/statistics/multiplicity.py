@@ -1,4 +1,4 @@
-"""Corrections for asking many questions at once."""
+"""Corrections for multiple testing."""
 
 from __future__ import annotations
 

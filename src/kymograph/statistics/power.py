@@ -1,7 +1,7 @@
-"""Power of both tests, and the seeds that it takes.
+"""Power of both tests, and the seeds needed for it.
 
-Formulas give the power of the t test. That of both tests together is lower, the more so the fewer the seeds: it is
-simulated on normal differences while all patterns of signs can be counted, and costs no more than one seed above.
+Formulas give the power of the t test. That of both tests together is lower, especially with few seeds: up to 12 seeds
+it is simulated on normal differences, and above that the sign-flip test costs at most one more seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kymograph.statistics.samples import Sample, moments, vector_of
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 
 MOST_SEEDS = 1000
-"""More seeds than this are reported as none."""
+"""If more seeds than this are needed, the answer is None."""
 WORLDS = 2000
 _STRATA = 2000
 
@@ -28,8 +28,8 @@ def seeds_needed(
 ) -> int | None:
     """Returns the fewest seeds, at least six, with which the two-sided t test at ``alpha`` has ``power``.
 
-    The effect is taken to be the one seen, (mean - against)/sd, which is itself uncertain: this is a plan, not a
-    promise. None if it takes more than ``most``, or if the values are fewer than two or all equal.
+    The effect is assumed to be the observed one, (mean - against)/sd, which is itself uncertain: this is a plan, not a
+    promise. None if it takes more than ``most``, or if there are fewer than two values or all are equal.
 
     >>> seeds_needed([0.0, 1.0, 2.0])
     10
@@ -92,8 +92,8 @@ def t_power(effect: float, n: int, alpha: float = 0.05) -> float:
 def tost_power(effect: float, margin: float, n: int, alpha: float = 0.05) -> float:
     """Returns the power of two one-sided t tests at ``alpha`` to put the mean of n normal differences within a margin.
 
-    ``effect`` and ``margin`` are in standard deviations. The chance that the mean falls between the two bounds, given
-    the standard deviation of the sample, averaged over equally likely strata of the latter.
+    ``effect`` and ``margin`` are in standard deviations. The power is the probability that the mean falls between the
+    two bounds given the sample's standard deviation, averaged over equally likely strata of the latter.
 
     >>> round(tost_power(0.0, 1.0, 10), 2)
     0.8
@@ -108,7 +108,7 @@ def tost_power(effect: float, margin: float, n: int, alpha: float = 0.05) -> flo
 
 
 def fewest_seeds(power_at: Callable[[int], float], power: float, most: int = MOST_SEEDS) -> int | None:
-    """Returns the fewest seeds, at least six, with which a power that rises with them is reached; None above ``most``.
+    """Returns the fewest seeds, at least six, at which the rising ``power_at`` reaches ``power``; None above ``most``.
 
     >>> fewest_seeds(lambda seeds: seeds / 100, 0.8)
     80
@@ -131,7 +131,7 @@ def fewest_seeds(power_at: Callable[[int], float], power: float, most: int = MOS
 def normal_samples(n: int, worlds: int = WORLDS) -> ManySamples:
     """Returns the samples of n standard normal differences that every simulation of power shares.
 
-    Larger samples continue smaller ones, so that power rises smoothly with n.
+    Larger samples extend smaller ones, so that power rises smoothly with n.
     """
     return ManySamples(np.random.default_rng([0, worlds]).standard_normal((n, worlds)).T)
 
@@ -149,6 +149,6 @@ def _confirmed(start: int | None, simulated: Callable[[int], float], power: floa
 def _bounded(effect: float) -> float:
     """Returns an effect in standard deviations, at most 10.
 
-    Beyond that six seeds have a power of 1, to rounding; larger effects only strain the series for it.
+    Beyond that, six seeds have a power of 1 to rounding, and larger effects only strain the numerical series.
     """
     return min(effect, 10.0)

@@ -1,7 +1,7 @@
 """Samples: one number per seed, and their mean and standard deviation.
 
-A sample is the vector of differences left - right (or of log ratios) with one entry per seed: whatever varies inside a
-seed was reduced to one number before. Values must be finite; a ``ValueError`` says otherwise, because a seed without a
+A sample is the vector of differences left - right (or of log ratios) with one entry per seed: whatever varies within a
+seed was reduced to one number before. Values that are not finite raise a ``ValueError``, because a seed without a
 number is for the judge to report, not for a formula to drop. No statistic depends on the order of the seeds.
 """
 
@@ -35,7 +35,7 @@ def vector_of(values: Sample) -> Float[np.ndarray, " seeds"]:
     """Returns ``values`` as a float64 vector, in the order given; raises ValueError if it has other axes."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
-        raise ValueError(f"a sample has one number per seed, not {vector.ndim} axes; reduce each seed to one first")
+        raise ValueError(f"a sample has one number per seed, not {vector.ndim} axes; reduce each seed to one number")
     return vector
 
 
@@ -43,7 +43,7 @@ def moments(values: Sample) -> tuple[float, float, int]:
     """Returns mean, standard deviation (n - 1) and n; the deviation is exactly 0 where all values are equal.
 
     Sums are exact (fsum) and taken on values scaled by a power of two, so that neither tiny gradients nor huge norms
-    lose their variance when squared. The mean is NaN of no value, the deviation of fewer than two.
+    lose their variance when squared. The mean of no values is NaN, and so is the deviation of fewer than two.
 
     >>> moments([1.0, 2.0, 3.0])
     (2.0, 1.0, 3)

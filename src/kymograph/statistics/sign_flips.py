@@ -1,8 +1,8 @@
 """The sign-flip test: exact over seeds, without assuming a shape for the differences.
 
-If the two arms do not differ, each seed's difference is as likely to have come out with the opposite sign. The
-statistic is the sum of the differences; its null law is that over all 2^n patterns of signs, which is why n seeds
-cannot give less than 2/2^n two-sided.
+If the two arms do not differ, each seed's difference could as well have had the opposite sign. The statistic is the
+sum of the differences. Its null distribution is that over all 2^n patterns of signs, so n seeds cannot give a two-sided
+p-value below 2/2^n.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIE = 1e-12
 _ENTRIES = 2**20
 """How many numbers a block of patterns may hold."""
 _WORTHWHILE = 2**24
-"""Up to how many numbers (patterns times columns) a map is enumerated even where drawing would be cheaper."""
+"""Maps of up to this many numbers (patterns times columns) are enumerated even where drawing would be cheaper."""
 
 
 def smallest_p(n: int, alternative: Alternative = "two-sided") -> float:
@@ -48,7 +48,7 @@ def sign_flip_p(
 ) -> float:
     """Returns the p-value of the sign-flip test that the differences are symmetric about ``against``.
 
-    Exact to 20 seeds; above, (1 + b)/(1 + m) from m = ``draws`` patterns (Phipson and Smyth, 2010). Never zero. Ties
+    Exact up to 20 seeds; above, (1 + b)/(1 + m) from m = ``draws`` patterns (Phipson and Smyth, 2010). Never zero. Ties
     count against the claim, so differences that are all exactly zero give 1.
 
     >>> sign_flip_p([1.0, 2.0, 3.0], alternative="greater")
@@ -80,19 +80,19 @@ def max_t(
 
     ``values`` (seeds, m) holds one difference per seed and position of the map. A seed's sign is flipped at all
     positions at once, which keeps their correlation; a position's adjusted p-value is the share of patterns whose
-    largest |t| anywhere reaches that position's (Westfall and Young, 1993, single step). All patterns are counted while
-    they are few: always if they are no more than ``draws``, and to 20 seeds if patterns times positions stay below
-    2^24. Otherwise (1 + b)/(1 + draws).
+    largest |t| anywhere reaches that position's (Westfall and Young, 1993, single step). Up to 20 seeds, all
+    patterns are counted if they are no more than ``draws``, or if patterns times positions do not exceed 2^24.
+    Otherwise the p-value is (1 + b)/(1 + draws).
 
-    A column with a NaN stays NaN and takes no part. Columns without variance are no special case: a constant one has an
-    infinite t, which only the patterns of equal signs reach, and one of zeros has p = 1.
+    A column with a NaN stays NaN and takes no part. Columns without variance need no special case: a constant one has
+    an infinite t, which only the patterns of equal signs reach, and one of zeros has p = 1.
 
     >>> max_t([[1.0, 0.1], [1.0, -0.1], [1.0, 0.1]])
     array([0.5, 1. ])
     """
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2:
-        raise ValueError(f"a map has the axes (seeds, positions), not {matrix.ndim} of them")
+        raise ValueError(f"a map has the axes (seeds, positions), not {matrix.ndim} axes")
     if np.isinf(matrix).any():
         raise ValueError("statistics over seeds need finite values; put NaN where a seed has no number at a position")
     adjusted = np.full(matrix.shape[1], np.nan)
@@ -101,7 +101,7 @@ def max_t(
         return adjusted
     n, m = len(matrix), int(known.sum())
     # A column's sum of squares is the same under every pattern, so |t| = r sqrt((n-1)/(n-r^2)) rises with
-    # r = |sum|/sqrt(sum of squares), by the same law in every column: the largest |t| is that of the largest r.
+    # r = |sum|/sqrt(sum of squares), by the same function in every column: the largest |t| belongs to the largest r.
     # Rows are sorted, so that Monte Carlo does not depend on the order of the seeds either.
     columns = _scaled(matrix[:, known])
     columns = columns[np.lexsort(columns.T[::-1])]
@@ -118,7 +118,7 @@ def max_t(
 
 
 def _scaled(values: np.ndarray) -> np.ndarray:
-    """Returns every column (or the vector) over a power of two near its largest size, so that no sum overflows."""
+    """Returns every column (or the vector) divided by a power of two near its largest value, so no sum overflows."""
     _, exponents = np.frexp(np.abs(values).max(axis=0, initial=0.0))
     return np.ldexp(values, -exponents)
 
@@ -126,8 +126,8 @@ def _scaled(values: np.ndarray) -> np.ndarray:
 def _count_at_least(differences: np.ndarray, threshold: float) -> int:
     """Counts the patterns of signs whose sum is at least ``threshold``, all 2^n of them, in 2^(n/2) memory.
 
-    Every sum is one of the first half of the seeds plus one of the second; with the second half's sums sorted, each of
-    the first half's needs one search.
+    Every sum is a sum over the first half of the seeds plus one over the second; with the second half's sums sorted,
+    each sum of the first half needs one search.
     """
     half = len(differences) // 2
     first, second = _signed_sums(differences[:half]), np.sort(_signed_sums(differences[half:]))
@@ -165,8 +165,8 @@ def _drawn_bits(n: int, draws: int, seed: int, rows: int) -> Iterator[np.ndarray
 def _drawn_sums(differences: np.ndarray, draws: int, seed: int) -> np.ndarray:
     """Returns the sums of the differences under random patterns of signs, (draws,).
 
-    A pattern is kept as one byte per eight seeds, and the sums over eight seeds are looked up. A claim takes half a
-    dozen tests of as many seeds, under the same patterns: with thousands of seeds drawing them is most of the work.
+    A pattern is stored as one byte per eight seeds, and the sums over eight seeds are looked up. The half a dozen tests
+    of a claim share their patterns, because with thousands of seeds drawing them is most of the work.
     """
     n = len(differences)
     sums = np.zeros(draws)
@@ -184,6 +184,6 @@ def _packed_patterns(n: int, draws: int, seed: int) -> np.ndarray:
 
 
 def _signed_sums_of_byte(differences: np.ndarray) -> np.ndarray:
-    """Returns the sums of up to eight differences under the signs that each byte stands for, (256,)."""
+    """Returns the sums of up to eight differences under the signs that each byte encodes, (256,)."""
     bits = np.arange(256)[:, None] >> np.arange(len(differences)) & 1
     return (1.0 - 2.0 * bits) @ differences

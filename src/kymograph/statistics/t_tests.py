@@ -11,10 +11,9 @@ from kymograph.statistics.samples import Sample, moments, vector_of
 def t_test(values: Sample, against: float = 0.0, alternative: Alternative = "two-sided") -> float:
     """Returns the p-value of Student's test that the mean is ``against``; NaN below two seeds.
 
-    If all values are equal the statistic is infinite or 0/0; the p-value is the limit of a shrinking variance: 0 where
-    the mean lies strictly beyond ``against`` in the alternative's direction, and 1 otherwise. That is no evidence of
-    unlimited strength, only all that a test on a variance can say without one; the sign-flip test, which must agree,
-    still gives no less than 1/2^n.
+    If all values are equal, the statistic is infinite or 0/0; the p-value is the limit of a shrinking variance: 0 where
+    the mean lies strictly beyond ``against`` in the alternative's direction, and 1 otherwise. A p-value of 0 is then
+    not evidence of unlimited strength: the sign-flip test, which must agree, still gives no less than 1/2^n.
 
     >>> round(t_test([1.0, 2.0, 3.0]), 4)
     0.0742
@@ -25,7 +24,7 @@ def t_test(values: Sample, against: float = 0.0, alternative: Alternative = "two
     mean, sd, n = moments(vector_of(values) - against)
     if n < 2:
         return math.nan
-    # The mean as evidence for the alternative: positive counts for it.
+    # Positive where the mean favours the alternative.
     toward = {"greater": mean, "less": -mean, "two-sided": abs(mean)}[alternative]
     if sd == 0:
         return 0.0 if toward > 0 else 1.0
@@ -40,6 +39,6 @@ def tost_p(values: Sample, margin: float) -> float:
     0.0017
     """
     if not margin >= 0:
-        raise ValueError(f"an equivalence margin is a size and cannot be {margin}")
+        raise ValueError(f"an equivalence margin must be at least 0, not {margin}")
     above, below = t_test(values, -margin, "greater"), t_test(values, margin, "less")
     return math.nan if math.isnan(above) else max(above, below)

@@ -1,7 +1,7 @@
 """Standard deviations of samples: their intervals, the ratio of two variances, and which of several is the largest.
 
-Everything here supposes that the values are normal, and depends on it far more than a t test does: with heavy tails
-the intervals are too short and the tests reject too often. Take logarithms of quantities that span scales first.
+Everything here assumes that the values are normal, and depends on it far more than a t test does: with heavy tails the
+intervals are too short and the tests reject too often. Take logarithms first if a quantity spans orders of magnitude.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def variance_ratio(
     right: Shaped[np.ndarray, " m"] | Sequence[float],
     level: float = 0.95,
 ) -> tuple[float, float, float]:
-    """Returns left's variance over right's and its F interval (ratio, low, high), the two samples being independent.
+    """Returns left's variance over right's and its F interval (ratio, low, high), for independent samples.
 
     NaN if a sample has fewer than two values or if right does not vary.
 
@@ -61,7 +61,7 @@ def larger_variance_p(
     """Returns the p-value of the one-sided F test that left's variance is no larger than right's.
 
     NaN if a sample has fewer than two values, or if one of them does not vary: equal values come from rounding, from a
-    ceiling or from a source that does nothing, and not from a normal law.
+    ceiling or from a source that has no effect, not from a normal distribution.
 
     >>> round(larger_variance_p([2.0, 4.0, 6.0], [1.0, 2.0, 3.0]), 3)
     0.2
@@ -75,12 +75,12 @@ def larger_variance_p(
 
 
 def largest_variance(samples: Sequence[Sample]) -> tuple[int, float]:
-    """Returns which sample has the largest standard deviation, and the p-value that its law has not.
+    """Returns the index of the sample with the largest standard deviation, and the p-value that it is not the largest.
 
     The largest must exceed every other one, so its p-value starts from the largest of its one-sided F tests. For
     independent samples of one size, at least three, that is the test against the runner-up, and twice it, the two-sided
-    test, is valid for any number of samples (Hung and Fithian, arXiv:1610.03944). Otherwise it is multiplied by how
-    many samples might have come out on top (Bonferroni). NaN if one of the tests is.
+    test, is valid for any number of samples (Hung and Fithian, arXiv:1610.03944). Otherwise it is multiplied by the
+    number of samples, any of which might have come out largest (Bonferroni). NaN if one of the tests is.
 
     >>> index, p = largest_variance([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 1.1, 1.2]])
     >>> index, round(p, 3)

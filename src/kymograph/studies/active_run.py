@@ -1,4 +1,4 @@
-"""A run as the user's own training loop sees it: its seed and device, what it logs, and how it survives a kill."""
+"""A run as seen by the user's own training loop: its seed and device, its logs, and how it resumes after a kill."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Item = TypeVar("Item")
 FIRST_SAVE = 1.0
 """Seconds of training before its state is first saved."""
 SAVING_SHARE = 0.02
-"""The share of the time that saving may take."""
+"""The largest share of the time that saving may take."""
 TICK_EVERY = 0.2
-"""Seconds between two reports of progress at the least."""
+"""The least number of seconds between two progress reports."""
 
 
 class Following(Protocol):
-    """Whoever follows the run, e.g. a progress bar."""
+    """A follower of the run, e.g. a progress bar."""
 
     def tick(self, steps: int) -> None:
-        """Notes that ``steps`` more steps are done."""
+        """Reports that ``steps`` more steps are done."""
         ...
 
     def say(self, text: str) -> None:
@@ -45,19 +45,19 @@ class Following(Protocol):
 
 
 class Resumable(Protocol):
-    """Something whose state can be taken and put back: a module, an optimizer, a scheduler, a scaler."""
+    """Anything whose state can be saved and restored: a module, an optimizer, a scheduler, a scaler."""
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns the state."""
         ...
 
     def load_state_dict(self, state: Any) -> Any:
-        """Puts the state back, in place."""
+        """Restores the state, in place."""
         ...
 
 
 class RunSummary(dict[str, Any]):
-    """The numbers that sum a run up, by name; called, it takes more of them."""
+    """The summary numbers of a run, by name; calling it adds more."""
 
     def __call__(self, **values: Any) -> None:
         """Adds or replaces numbers."""
@@ -65,7 +65,7 @@ class RunSummary(dict[str, Any]):
 
 
 class ActiveRun:
-    """One run of a study, from inside its training loop: what a study's function and ``with ky.record(...)`` are given.
+    """One run of a study, as given to a study's training function and by ``with ky.record(...)``.
 
         with run.seeded("init"):
             model = make_model().to(run.device)
@@ -76,8 +76,8 @@ class ActiveRun:
             ...
             run.log(loss=loss)
 
-    ``run.arm``, ``run.seed``, ``run.config`` (the settings, by name) and ``run.device`` say which run it is, and
-    ``run.step`` how far it is. ``run.notes`` is a list of sentences that are stored with the run and that reports show.
+    ``run.arm``, ``run.seed``, ``run.config`` (the settings, by name) and ``run.device`` identify the run, and
+    ``run.step`` is its current step. ``run.notes`` is a list of sentences stored with the run and shown in reports.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ActiveRun:
         directory: Path | None,
         identity: Mapping[str, Any],
     ) -> None:
-        """Prepares a run; what can be resumed lies in ``directory`` and must be of this ``identity``."""
+        """Prepares a run; a resume state in ``directory`` is used only if it has this ``identity``."""
         self.arm, self.seed, self.config = arm, seed, dict(config)
         self.device = torch.device(device)
         self.step = 0
@@ -106,7 +106,7 @@ class ActiveRun:
         self._logged_without_loop = 0
         self.notes: list[str] = []
         self.summary = RunSummary()
-        """The numbers that sum the run up: ``run.summary["loss"] = loss``, or ``run.summary(loss=loss)``."""
+        """The run's summary numbers: ``run.summary["loss"] = loss``, or ``run.summary(loss=loss)``."""
         self._saved_at = time.monotonic()
         self._save_after = FIRST_SAVE
         self._ticks, self._ticked_at = 0, time.monotonic()
@@ -114,27 +114,27 @@ class ActiveRun:
         if self._path is not None:
             self._state, why = read_state(self._path, identity)
             if self._state is not None and type(self._state.get("step")) is not int:
-                self._state, why = None, "its state on disk does not say how far it was"
+                self._state, why = None, "its state on disk has no step number"
             if why:
                 self.notes.append(f"the run started over, because {why}")
             if self._state is not None:
                 self._first = self._state["step"]
 
     def seeded(self, *names: str) -> contextlib.AbstractContextManager[None]:
-        """Sets the global generators of torch, numpy and Python for a ``with`` block, by the run's seed and a name.
+        """Seeds the global generators of torch, numpy and Python for a ``with`` block, from the run's seed and a name.
 
         Arms that use the same name at the same seed get the same numbers, whatever else they draw.
         """
         return global_randomness.seeded(self.seed, *(names or ("default",)))
 
     def generator(self, *names: str) -> torch.Generator:
-        """Returns a generator of its own for the stream of this name at the run's seed."""
+        """Returns a new generator for the stream of this name at the run's seed."""
         return streams.generator(self.seed, *names)
 
     def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
-        """Keeps numbers that were measured at this step: one each, or several by site, e.g. ``{"layer 1": 0.3}``.
+        """Records numbers measured at this step: one each, or several by site, e.g. ``{"layer 1": 0.3}``.
 
-        ``run.log(loss=loss)`` and ``run.log({"loss": loss})`` say the same.
+        ``run.log(loss=loss)`` and ``run.log({"loss": loss})`` are equivalent.
         """
         if values is not None and not isinstance(values, Mapping):
             raise KymographError("run.log takes numbers by name, e.g. run.log(loss=loss), and the step as step=...")
@@ -147,12 +147,12 @@ class ActiveRun:
         self._logged.log(step, {**(values or {}), **named})
 
     def say(self, text: str) -> None:
-        """Shows the run's progress in words, where runs are followed; default: the numbers that it last logged."""
+        """Shows a text wherever the run's progress is followed; default: the numbers it last logged."""
         self._speaks = True
         self._follower.say(text)
 
     def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
-        """Measures the network as it trains, every so many steps; the options are those of `kymograph.Probe`."""
+        """Measures the network every ``every`` steps of training; the options are those of `kymograph.Probe`."""
         from kymograph.runs.probe import Probe
 
         probe = Probe(model, optimizer, every=every, **options)
@@ -161,11 +161,11 @@ class ActiveRun:
         return probe
 
     def resumable(self, *, every: int | None = None, **objects: Resumable) -> None:
-        """Names what must survive a kill: its state is saved as training goes on, and put back when it starts again.
+        """Registers objects whose state is saved during training and restored when a killed run resumes.
 
         Args:
-            every: steps between two savings; default: as often as costs no more than 2 % of the time.
-            **objects: whatever has ``state_dict`` and ``load_state_dict``.
+            every: steps between two saves; default: as often as possible within 2 % of the time.
+            **objects: any objects with ``state_dict`` and ``load_state_dict``.
         """
         for name, one in objects.items():
             if not callable(getattr(one, "state_dict", None)) or not callable(getattr(one, "load_state_dict", None)):
@@ -178,16 +178,16 @@ class ActiveRun:
     @overload
     def steps(self, over: Iterable[Item]) -> Iterator[Item]: ...
     def steps(self, over: Any) -> Iterator[Any]:
-        """Yields the steps 0, 1, ... of a number of them, or the items of an iterable, and counts them.
+        """Yields the steps 0, 1, ... up to a number, or the items of an iterable, and counts them.
 
-        A run that was killed goes on after its last saved step; the items before it are passed over. So an iterable
-        must give the same items again, which it does if its random numbers come from the run.
+        A killed run resumes after its last saved step and skips the items before it. So an iterable must yield the same
+        items again, which it does if its random numbers come from the run.
         """
         if self._looping:
             raise KymographError("run.steps cannot be nested; count the outer loop, or the inner one")
         start, self._looping = self.step, True
         if not self._resumable:
-            self._first = 0  # nothing was named that could go on
+            self._first = 0  # nothing can be resumed
         try:
             for index, item in enumerate(range(over) if isinstance(over, int) else over, start=start):
                 if index < self._first:
@@ -217,7 +217,7 @@ class ActiveRun:
             self._tick(0, last=True)
 
     def end(self) -> dict[str, RunSeries]:
-        """Returns everything that was logged and measured, and removes what watched the network."""
+        """Returns everything that was logged and measured, and detaches the probes."""
         series = self._logged.series()
         for probe in self._probes:
             probe.detach()
@@ -226,7 +226,7 @@ class ActiveRun:
         return series
 
     def close(self) -> None:
-        """Removes what watched the network, if the run ended in an error."""
+        """Detaches the probes of a run that ended in an error."""
         for probe in self._probes:
             with contextlib.suppress(Exception):
                 probe.detach()
@@ -259,12 +259,12 @@ class ActiveRun:
         self._save_after = max(FIRST_SAVE, (self._saved_at - now) / SAVING_SHARE)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Puts back what was saved, right before the first step that was not."""
+        """Restores the saved state, right before the first step after it."""
         try:
             self._put_back(state)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise KymographError(
-                f"the state on disk does not fit what is resumable; delete {self._path} to start over"
+                f"the state on disk does not fit the resumable objects; delete {self._path} to start over"
             ) from error
 
     def _put_back(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The seam between a study and everything that runs, stores, draws or judges it."""
+"""The interface between a study and everything that runs, stores, draws or judges it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Config = TypeVar("Config")
 
 
 SEEDED = (
-    "Random numbers come from generators that are set by seed and purpose, so arms with the same seed share whatever "
-    "they can (initial weights, data, order of the batches) and comparisons are paired by seed."
+    "Random numbers come from generators that depend only on seed and purpose, so that arms with the same seed share "
+    "initial weights, data and the order of batches as far as possible, and comparisons are paired by seed."
 )
-"""What a study may say of its methods if all its random numbers come from `kymograph.streams`."""
+"""The methods text of a study whose random numbers all come from `kymograph.streams`."""
 
 
 class Study(ABC, Generic[Config]):
@@ -45,7 +45,7 @@ class Study(ABC, Generic[Config]):
 
     A study that is a package keeps its training in ``train.py`` (a function ``train``), its claims in ``claims.py`` (a
     function ``claims``) and its figures in ``figures.py``; they are imported when they are needed, so that declaring a
-    study costs no torch and no matplotlib. A study in one file overrides `train`, `claims` and `figures`.
+    study imports neither torch nor matplotlib. A study in one file overrides `train`, `claims` and `figures`.
 
         study = kymograph.load_study("depth")
         store = study.run(n_seeds=10)
@@ -55,21 +55,21 @@ class Study(ABC, Generic[Config]):
     name: ClassVar[str]
     question: ClassVar[str]
     version: ClassVar[int] = 1
-    """Raised whenever the numbers change, so that stored runs of an older version are not taken for new ones."""
+    """Raised whenever the numbers change, so that stored runs of an older version are not mistaken for new ones."""
     config_type: ClassVar[type]
     largest_stack: ClassVar[int] = 1
     """The most runs that train in one stack."""
     threads: int | None = None
     """How many torch threads a stack can use when it is computed in this process; None: all."""
     order: ClassVar[int] = LAST
-    """The study's place among others, in lists and reports."""
+    """The study's position among others, in lists and reports."""
 
     headlines: ClassVar[Mapping[str, str]] = {}
-    """The few summary numbers that sum a run up, with what to call them."""
+    """The key summary numbers of a run, with their labels."""
     series: ClassVar[Sequence[SeriesDisplay]] = ()
     """Which series a report shows, and how; default: all of them."""
     time: ClassVar[str] = "training step"
-    """What the series run over."""
+    """The label of the time axis of the series."""
     qualifying: ClassVar[Sequence[str]] = ()
     """The settings without which a verdict on the study's runs could be misread, e.g. the data."""
     script: ClassVar[Mapping[str, Any] | None] = None
@@ -77,24 +77,24 @@ class Study(ABC, Generic[Config]):
 
     A verdict is labelled ``script`` only if its runs have the script's settings."""
     bookkeeping: ClassVar[Sequence[str]] = ()
-    """Settings that say what is kept of a run, e.g. how often it is measured, and change nothing about its training."""
+    """Settings that affect what is recorded of a run, e.g. how often it is measured, but not its training."""
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """Further tables of summary numbers in a report: by title, the numbers with what to call them."""
+    """Further tables of summary numbers in a report: by title, the numbers with their labels."""
     methods: ClassVar[str] = ""
-    """Sentences on how the runs are made, for the methods section of a report, e.g. `SEEDED`."""
+    """How the runs are computed, in sentences for the methods section of a report, e.g. `SEEDED`."""
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Summary numbers and series that cannot leave a range, where their names do not say it, e.g. an accuracy in %."""
+    """Ranges of bounded summary numbers and series whose names do not imply them, e.g. an accuracy in %."""
     tune: ClassVar[Tuned | Mapping[str, Tuned] | None] = None
-    """How arms are tuned before they are evaluated: all of them in one way, or by name or pattern, the first that fits.
+    """How arms are tuned before evaluation: one rule for all, or rules by name or pattern; the first match applies.
 
     ``tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")``, or
     ``tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}``.
     """
     contrasts: ClassVar[Mapping[str, str]] = {}
-    """Arms that the page of numbers sets the others against: what to call the difference, and the end of the arm's
-    name; ``{"to BP": "bp"}`` compares ``mlp/dfa`` with ``mlp/bp``, by seed, in the first headline number."""
+    """Arms with which the page of numbers compares the others: the label of the difference, and the end of the arm's
+    name; ``{"to BP": "bp"}`` compares ``mlp/dfa`` with ``mlp/bp``, seed by seed, in the first headline number."""
     published: ClassVar[Sequence[PublishedValue]] = ()
-    """What a paper states of such runs, to be shown next to ours."""
+    """Values that a paper reports for such runs, shown next to ours."""
     drawings: ClassVar[Mapping[str, Drawing]] = {}
     """The study's figures by name: each a function in its ``figures.py``, and a line about it."""
 
@@ -121,21 +121,21 @@ class Study(ABC, Generic[Config]):
         """Trains all ``specs`` together as one stack of replicas; returns their results in that order."""
         home = self._home("train")
         if home is None:
-            raise KymographError(f"{self.name} does not say how it trains; define `train`")
+            raise KymographError(f"{self.name} does not define how its runs are trained; define `train`")
         return importlib.import_module(home).train(specs, work)
 
     def claims(self) -> Sequence[Claim]:
-        """Returns what is predicted of the runs, to be registered before they exist."""
+        """Returns the predictions about the runs, to be registered before they exist."""
         home = self._home("claims")
         made = () if home is None else importlib.import_module(home).claims()
-        return [claim for claim in made if claim.study == self.name]  # a base class's are about the base class's runs
+        return [claim for claim in made if claim.study == self.name]  # inherited claims are about the base class's runs
 
     def figures(self) -> Mapping[str, Callable[[Store], Figure]]:
         """Returns the functions that draw this study's figures from stored runs, by name."""
         return {name: drawing.bound_to(*self._drawing_homes()) for name, drawing in self.drawings.items()}
 
     def prepare(self, specs: Sequence[RunSpec[Config]], data_dir: Path | None) -> None:
-        """Raises, before anything is written, if something these runs need is not there."""
+        """Raises, before anything is written, if something that these runs need is missing."""
 
     def to_script(self, store: Store) -> Mapping[str, Any]:
         """Returns one seed's runs in the layout of the research script's own file."""
@@ -145,7 +145,7 @@ class Study(ABC, Generic[Config]):
         return importlib.import_module(home).to_script(store)
 
     def declaration(self) -> Declaration:
-        """Returns what the study says about itself, as it is stored with its runs."""
+        """Returns the study's declaration, as stored with its runs."""
         return Declaration(
             self.name,
             self.question,
@@ -167,7 +167,7 @@ class Study(ABC, Generic[Config]):
         )
 
     def tuning(self) -> dict[str, Tuned]:
-        """Returns the rules of the arms that are tuned, by name; raises if one of them makes no sense."""
+        """Returns the tuning rules by arm; raises if one of them is invalid."""
         rules = {"*": self.tune} if isinstance(self.tune, Tuned) else dict(self.tune or {})
         found: dict[str, Tuned] = {}
         for arm in self.arms() if rules else ():
@@ -176,7 +176,7 @@ class Study(ABC, Generic[Config]):
                 continue
             if rule.setting in arm.treatment:
                 raise KymographError(
-                    f"{self.name} tunes {rule.setting}, and the arm {arm.name!r} is about it; drop one"
+                    f"{self.name} tunes {rule.setting}, which the arm {arm.name!r} sets itself; drop one"
                 )
             for value in rule.grid:
                 build_config(self.config_type, {**arm.preset, rule.setting: value, **arm.treatment}, self.name)
@@ -184,7 +184,7 @@ class Study(ABC, Generic[Config]):
         return found
 
     def arm_settings(self, fields: Mapping[str, Any]) -> ArmSettings:
-        """Returns every arm's settings with ``fields`` set; an arm that is about one of them keeps its own value."""
+        """Returns every arm's settings with ``fields`` set; an arm whose treatment includes one keeps its own value."""
         found = {}
         for arm in self.arms():
             with contextlib.suppress(KymographError):  # settings that an arm's network does not allow
@@ -201,7 +201,7 @@ class Study(ABC, Generic[Config]):
     ) -> list[RunSpec[Config]]:
         """Returns the runs of the named arms (default: the default arms) at ``seeds``, with ``fields`` set.
 
-        ``of_arms`` are further settings of single arms, e.g. those that tuning chose.
+        ``of_arms`` gives additional settings of single arms, e.g. those that tuning chose.
         """
         fields, own = dict(fields or {}), of_arms or {}
         chosen = self.choose_arms(arms)
@@ -210,7 +210,7 @@ class Study(ABC, Generic[Config]):
         ]
 
     def choose_arms(self, names: Sequence[str] | None) -> list[Arm]:
-        """Returns the arms named, which may be patterns such as ``extreme/*``, in the study's order."""
+        """Returns the named arms in the study's order; names may be patterns such as ``extreme/*``."""
         known = {arm.name: arm for arm in self.arms()}
         if not names:
             return [arm for arm in known.values() if arm.default]
@@ -229,7 +229,7 @@ class Study(ABC, Generic[Config]):
             try:
                 config = self.config_type(**spec.settings)
             except TypeError as error:
-                raise KymographError(f"a run of {self.name} has settings that its code does not: {error}") from None
+                raise KymographError(f"a run of {self.name} has settings that its code lacks: {error}") from None
         if spec.source != self.source_with_parts(config):
             raise KymographError(f"the code of {self.name} changed while its runs were waiting; run the command again")
         return spec if config is spec.config else dataclasses.replace(spec, config=config)
@@ -237,13 +237,13 @@ class Study(ABC, Generic[Config]):
     def source_with_parts(self, config: Config) -> str | None:
         """Returns the hash of the study's code and of the user's parts that ``config`` names; None if all is built in.
 
-        A part is read from its file as it is now, and is loaded when the run is trained.
+        A part's file is hashed as it is now; the part is loaded when the run is trained.
         """
         hashes = part_hashes(self.parts(config))
         return self.source if not hashes else digest({"study": self.source, "parts": hashes})
 
     def part_sources(self, specs: Sequence[RunSpec[Config]]) -> dict[str, dict[str, str]]:
-        """Returns the sources of those runs that have users' own parts: the parts in each, with their hashes."""
+        """Returns the user-defined parts of the runs that have any, with their hashes, by the runs' source."""
         found = {spec.source: part_hashes(self.parts(spec.config)) for spec in specs}
         return {source: hashes for source, hashes in found.items() if source is not None and hashes}
 
@@ -251,8 +251,8 @@ class Study(ABC, Generic[Config]):
         for name in fields:
             if name in arm.treatment and fields[name] != arm.treatment[name]:
                 raise KymographError(
-                    f"{name} cannot be set: the arm {arm.name!r} is about it and has {arm.treatment[name]!r}; choose "
-                    "arms with --arms instead"
+                    f"{name} cannot be set: the arm {arm.name!r} fixes it at {arm.treatment[name]!r}; choose arms with "
+                    "--arms instead"
                 )
         config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
         return RunSpec(self.name, arm.name, seed, config, self.version, self.source_with_parts(config))
@@ -276,7 +276,7 @@ def _fits(arm: str, pattern: str) -> bool:
 
 
 def check_study(study: Study, what: str) -> None:
-    """Raises a sentence if a study lacks what every study declares; ``what`` is what to call it."""
+    """Raises if a study lacks a required attribute; ``what`` names the study in the message."""
     for name in ("name", "question"):
         if not isinstance(getattr(study, name, None), str) or not getattr(study, name):
             raise KymographError(f'{what} has no {name}; every study needs `{name} = "..."`')
@@ -285,4 +285,4 @@ def check_study(study: Study, what: str) -> None:
         raise KymographError(f"{what} has no config_type; every study needs one, a dataclass of its settings")
     check_settings(config_type, what)
     if study.name.endswith(SUFFIX):
-        raise KymographError(f"{what} cannot end in {SUFFIX!r}, under which the runs are stored that tune a study")
+        raise KymographError(f"the name of {what} cannot end in {SUFFIX!r}, which is reserved for tuning runs")

@@ -1,4 +1,4 @@
-"""A figure by reference: its name can be listed without loading what draws it."""
+"""A figure by reference, which can be listed without loading the code that draws it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Drawing:
     function: str
     about: str
     file_name: str = ""
-    """Empty: that of the figure."""
+    """Empty: the figure's name."""
     from_logs: str = ""
     """The function that draws it from logs of the research scripts, if there is one."""
     modules: tuple[str, ...] = ()
     """The modules that may define the functions; the first that does is used."""
 
     def bound_to(self, *modules: str) -> Drawing:
-        """Returns the drawing with the modules that may hold its functions."""
+        """Returns the drawing with the modules that may define its functions."""
         return replace(self, modules=modules)
 
     def __call__(self, store: Store, **options: Any) -> Figure:
@@ -44,7 +44,7 @@ class Drawing:
         return self._find(self.from_logs)(trajectories, **options)
 
     def takes(self, option: str) -> bool:
-        """Says whether both the figure's functions, that for runs and that for logs, have an option of that name."""
+        """Returns whether the figure's functions for runs and for logs all take an option of that name."""
         functions = [self._find(name) for name in (self.function, self.from_logs) if name]
         return all(option in inspect.signature(function).parameters for function in functions)
 

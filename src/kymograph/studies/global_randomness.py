@@ -1,7 +1,7 @@
-"""The global generators of torch, numpy and Python: set from a run's seed, and given back as they were.
+"""The global generators of torch, numpy and Python: seeded for each run, and restored afterwards.
 
-Code that a user brings draws from them: `nn` constructors, dropout, shuffling data loaders. Set per run, its numbers
-are the same whatever ran before.
+User code draws from them: `nn` constructors, dropout, shuffling data loaders. Seeded per run, its numbers are the same
+whatever ran before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kymograph.streams import stream_seed
 
 
 def get_state() -> dict[str, Any]:
-    """Returns the states of all global generators, as a resumable state can hold them."""
+    """Returns the states of all global generators, in a form that a resume state can hold."""
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     version, numbers, gauss = random.getstate()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
@@ -31,7 +31,7 @@ def get_state() -> dict[str, Any]:
 
 
 def set_state(state: dict[str, Any]) -> None:
-    """Puts the generators back into a state that `get_state` returned."""
+    """Restores a state that `get_state` returned."""
     torch.set_rng_state(state["torch"].to(torch.uint8))
     if state["cuda"]:
         torch.cuda.set_rng_state_all(list(state["cuda"]))
@@ -44,7 +44,7 @@ def set_state(state: dict[str, Any]) -> None:
 
 
 def set_seed(seed: int, *names: str) -> None:
-    """Sets all global generators from the stream called ``names`` under ``seed``."""
+    """Seeds all global generators from the stream called ``names`` at ``seed``."""
     mixed = stream_seed(seed, *names)
     torch.manual_seed(mixed)
     np.random.seed(mixed % 2**32)  # noqa: NPY002 - users' code draws from it
@@ -53,7 +53,7 @@ def set_seed(seed: int, *names: str) -> None:
 
 @contextlib.contextmanager
 def seeded(seed: int, *names: str) -> Iterator[None]:
-    """Sets all global generators for the length of a ``with`` block, and puts them back afterwards."""
+    """Seeds all global generators for a ``with`` block, and restores them afterwards."""
     before = get_state()
     set_seed(seed, *names)
     try:
@@ -63,7 +63,7 @@ def seeded(seed: int, *names: str) -> Iterator[None]:
 
 
 def same_state(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Says whether nothing was drawn from the generators of the CPU between two states."""
+    """Returns whether nothing was drawn from the CPU generators between two states."""
     return (
         torch.equal(one["torch"], other["torch"])
         and one["python"]["numbers"] == other["python"]["numbers"]

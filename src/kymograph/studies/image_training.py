@@ -1,4 +1,4 @@
-"""Training one network on images, and measuring it epoch by epoch: what every study of images is composed of."""
+"""Training one network on images and measuring it epoch by epoch, for every image study."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained network and everything that was measured on its way."""
+    """A trained network and everything measured during training."""
 
     config: ImageSettings
     task: ImageTask
@@ -65,7 +65,7 @@ class Fitted:
 
 
 def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[str] | None = None) -> Fitted:
-    """Trains the network of ``config`` at the spec's seed, from its start or from where it was killed.
+    """Trains the network of ``config`` at the spec's seed, from the start or from its resume state.
 
     ``parts`` names what is trained (``embed``, ``blocks.0``, ..., ``readout``); default: all that the rule trains.
     """
@@ -121,12 +121,12 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
 
 
 def make_network(config: ImageSettings, task: ImageTask, seed: int) -> BlockNetwork:
-    """Returns the network with the initial weights of its seed; arms of one architecture start alike."""
+    """Returns the network with the initial weights of its seed, which arms of one architecture share."""
     return draw_network(config, task, streams.script_generator(seed))
 
 
 def _feedback_generator(config: ImageSettings, task: ImageTask, seed: int) -> torch.Generator:
-    """Returns the generator as drawing a network leaves it: the script draws its matrices right after the weights."""
+    """Returns the generator in its state after drawing a network: the script draws its matrices after the weights."""
     draw = streams.script_generator(seed)
     draw_network(config, task, draw)
     return draw
@@ -136,8 +136,8 @@ def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) 
     """Returns the network with initial weights from ``draw``.
 
     With a generator seeded with the seed itself, they are the weights that the script's network has on a CPU after
-    `torch.manual_seed`, and the feedback matrices drawn next are its matrices. So much hangs on the matrices that other
-    ones make another experiment.
+    `torch.manual_seed`, and the feedback matrices drawn next are its matrices. Results depend so strongly on the
+    matrices that different ones make a different experiment.
     """
     channels, size, _ = task.shape
     return draw_model(
@@ -164,9 +164,9 @@ def make_rule(config: ImageSettings, net: BlockNetwork, batches: Batches, draw: 
 
 
 def make_optimizer(config: ImageSettings, flat: FlatNetwork, parts: Sequence[str] | None = None) -> AdamW | Sgd:
-    """Returns the optimizer over ``parts``, or over all; the others keep their first values."""
+    """Returns the optimizer over ``parts``, or over all; the others keep their initial values."""
     trained = [name for name in flat.spans if parts is None or name in parts]
-    spans = None if len(trained) == len(flat.spans) else [flat.spans[name] for name in trained]  # all are one call
+    spans = None if len(trained) == len(flat.spans) else [flat.spans[name] for name in trained]  # one call covers all
     if config.optimizer == "sgd":
         return Sgd(flat, config.lr, config.wd, spans)
     return AdamW(flat, config.lr, config.wd, spans)
@@ -184,9 +184,9 @@ def _labelled(
 def _resume(
     directory: Path | None, spec: RunSpec, epochs: int, state: dict[str, Tensor]
 ) -> tuple[int, list[dict[str, Any]], tuple[str, ...]]:
-    """Puts back the state of a killed run; returns the epoch to go on with, the rows measured so far, and notes.
+    """Restores the state of a killed run; returns the epoch to resume at, the rows measured so far, and notes.
 
-    A state that is damaged, or of other code, is not used: the run starts over, and a note says why.
+    A state that is damaged or from other code is not used: the run starts over, and a note says why.
     """
     if directory is None:
         return 0, [], ()
@@ -195,7 +195,7 @@ def _resume(
         try:
             epoch, rows = saved["epoch"], saved["rows"]
             if not isinstance(epoch, int) or not 0 < epoch < epochs or not isinstance(rows, list):
-                raise ValueError("it does not say how far its run was")
+                raise ValueError("its epoch or its rows are invalid")
             checkpoint.restore(state, saved["training"], directory / RESUME)
             return epoch, rows, ()
         except (KymographError, KeyError, TypeError, ValueError):
@@ -266,7 +266,7 @@ def _rule_tensors(rule: Rule) -> dict[str, Tensor]:
 
 
 def _elasticity(rows: list[dict[str, Any]]) -> float | None:
-    """Returns the slope of log ||g_2|| over log ||h_L|| through training: -1 if the gradient falls as the stream grows.
+    """Returns the slope of log ||g_2|| over log ||h_L|| during training: -1 if the gradient falls as the stream grows.
 
     None if fewer than three measurements have both, or if the stream keeps its size.
     """

@@ -26,7 +26,7 @@ TRAINED_SERIES = (
     SeriesDisplay("train_loss", "Training loss", "cross-entropy, nats", log=True),
     SeriesDisplay(
         "stream_norm",
-        "The residual stream",
+        "Residual stream norm",
         "‖h_ℓ‖, median over images",
         log=True,
         forms=OVER_DEPTH,
@@ -34,7 +34,7 @@ TRAINED_SERIES = (
     ),
     SeriesDisplay(
         "stream_grad",
-        "The gradient on the stream",
+        "Gradient on the stream",
         "‖∂L/∂h_ℓ‖, median over images",
         log=True,
         forms=OVER_DEPTH,
@@ -54,14 +54,14 @@ class SourceSeeds:
 
     initialisation: int
     order: int
-    """Of the images, their crops and flips, and of labels that are drawn."""
+    """Of the order of the images, their crops and flips, and random labels."""
     feedback: int
     split: int | None = None
-    """Of a new division into training and test images; None: the data set's own."""
+    """Of a new split into training and test images; None: the data set's own split."""
 
 
 def seeds_by_source(seed: int, vary: str) -> SourceSeeds:
-    """Returns which source has the run's seed (Bouthillier et al., arXiv:2103.03098); the others have a fixed one."""
+    """Returns each source's seed: the run's, or a fixed one if not varied (Bouthillier et al., arXiv:2103.03098)."""
     if vary == "all":
         return SourceSeeds(seed, seed, seed)
     fixed = SourceSeeds(FIXED_SEED, FIXED_SEED, FIXED_SEED)
@@ -78,25 +78,25 @@ class TrainingSettings(ABC):
     data: str = "digits"
     """scikit-learn's digits (embedded), cifar10 (see --data-dir), synthetic, or another registered data set."""
     epochs: int = 0
-    """Passes over the data. (0: the data set's own: 60 on digits, 100 on cifar10, 5 on synthetic)"""
+    """Passes over the data. (0: the default of the data set, 60 on digits, 100 on cifar10, 5 on synthetic)"""
     lr: float = 1e-3
-    """Learning rate at the start; a half cosine takes it to 0, epoch by epoch. [arms with SGD: 0.1]"""
+    """Initial learning rate, annealed to 0 by a half cosine, epoch by epoch. [arms with SGD: 0.1]"""
     wd: float = 0.01
     """Weight decay."""
     batch_size: int = 128
     """Images per step."""
     depth: int = 4
-    """Blocks."""
+    """Number of blocks."""
     width: int = 256
-    """Features of the stream (`d_hidden`). [arms: vit 128, conv 64]"""
+    """Width of the residual stream (`d_hidden`). [arms: vit 128, conv 64]"""
     penalty: float = 0.0
-    """Lambda of the penalty on ||f||^2 of each block (dfa). [arm penalised: 0.01]"""
+    """Coefficient of the penalty on ||f||^2 of each block (dfa). [arm penalised: 0.01]"""
     checkpoint_every: int = 10
-    """Epochs between checkpoints from which a killed run goes on; 0: none."""
+    """Epochs between the checkpoints from which a killed run resumes; 0: none."""
     vary: Literal["all", "initialisation", "order", "feedback", "split"] = dataclasses.field(
         default="all", metadata=LATER
     )
-    """What the seed decides: weights, order and feedback together, or one source, with the others as at seed 42."""
+    """What the seed determines: weights, order and feedback together, or one source with the others at seed 42."""
 
     def __post_init__(self) -> None:
         if self.epochs == 0:
@@ -112,7 +112,7 @@ class TrainingSettings(ABC):
     @property
     @abstractmethod
     def network(self) -> ImageSettings:
-        """How the run's network is trained, in full."""
+        """All settings of the run's network and its training."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,15 @@ class NetworkSettings(TrainingSettings):
     model: str = "resmlp"
     """The network: resmlp, vit, conv, or another registered model. [set by the arm]"""
     expansion: int = 1
-    """How much wider a block is inside (resmlp)."""
+    """Width of a block's hidden layer, as a multiple of the stream's (resmlp)."""
     w2_std: float = 0.01
-    """Standard deviation of a block's last weights at the start (resmlp). [arms without skip: 0.05]"""
+    """Initial standard deviation of a block's last weights (resmlp). [arms without skip: 0.05]"""
     out_ln: bool = True
-    """Whether a LayerNorm stands before the head. [arms no_out_ln: no]"""
+    """Whether a LayerNorm precedes the head. [arms no_out_ln: no]"""
     skip: bool = True
     """Whether a block's output is added to the stream. [arms no_skip: no]"""
     rule: str = "bp"
-    """How parameters get their direction: a registered rule. [set by the arm]"""
+    """The learning rule, by its registered name. [set by the arm]"""
     rms: bool = False
     """Whether each sample's credit is divided by its RMS. [arms dfa: yes]"""
     clip: bool = False
@@ -150,16 +150,16 @@ class NetworkSettings(TrainingSettings):
             )
         rule = RULES.part(self.rule).facts
         if self.penalty and "penalty" not in rule.get("options", ()):
-            raise KymographError(f"penalty is a part of the rule dfa, not of {self.rule}")
+            raise KymographError(f"penalty is an option of the rule dfa, not of {self.rule}")
         if self.rms and "normalise" not in rule.get("options", ()) and "normalised" not in rule:
-            raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not give")
+            raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not provide")
         if self.skip and "skip" not in facts.get("settings", ("skip",)):
             object.__setattr__(self, "skip", False)
 
 
 @dataclass(frozen=True)
 class ImageSettings(NetworkSettings):
-    """Every setting of a network that is trained on images and measured as it goes."""
+    """Every setting of a network that is trained on images and measured during training."""
 
     log_every: int = 1
     """Epochs between measurements; the last epoch is always measured."""
@@ -191,7 +191,7 @@ class ImageStudy(Study[Settings]):
     }
 
     def stack_key(self, config: Settings) -> tuple:
-        """Every run trains on its own."""
+        """Returns all settings; every run trains on its own."""
         return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
 
     def steps(self, config: Settings) -> int:
@@ -214,7 +214,7 @@ class ImageStudy(Study[Settings]):
         ]
 
     def prepare(self, specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> None:
-        """Raises if a data set's files are not there; notes what a user should know of them, or of idle settings."""
+        """Raises if a data set's files are missing; prints notes about the data and about settings without effect."""
         for note in (*_idle_settings([spec.config for spec in specs]), *_notes_on_data(specs, data_dir)):
             print(f"note: {note}", file=sys.stderr)
 
@@ -234,5 +234,5 @@ def _idle_settings(configs: Sequence[TrainingSettings]) -> list[str]:
             continue
         idle = {one.model for one in networks if getattr(one, field.name) != field.default} - set(owners)
         if idle:
-            notes.append(f"{field.name} is a setting of {' and '.join(owners)}; {' and '.join(sorted(idle))} has none")
+            notes.append(f"{field.name} is a setting of {' and '.join(owners)}, not of {' and '.join(sorted(idle))}")
     return notes

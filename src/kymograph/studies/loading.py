@@ -1,7 +1,7 @@
-"""Studies by name: the registered ones, and a user's own as ``module:Name``, ``file.py`` or ``file.py:Name``.
+"""Studies by name: registered ones, and user-defined ones as ``module:Name``, ``file.py`` or ``file.py:Name``.
 
-A user's code is imported because the user names it or asks for every installed study, and never because a stored file
-does.
+User code is imported only if the user names it or asks for every installed study, never because a stored file names
+it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def load_study(reference: str) -> Study:
 
 
 def load_with_reference(reference: str) -> tuple[Study, CodeReference]:
-    """Returns the study that ``reference`` names, and where its code is, for a worker to load it too."""
+    """Returns the study that ``reference`` names, and a reference to its code, so that a worker can load it too."""
     registered = STUDIES.parts()
     if reference in registered:
         return _load_registered(reference)
@@ -52,7 +52,7 @@ def load_with_reference(reference: str) -> tuple[Study, CodeReference]:
 
 
 def with_reference(study: Study) -> tuple[Study, CodeReference]:
-    """Returns a study that exists in this process, and where its code is; it knows its source afterwards."""
+    """Returns a study of this process with its source hash set, and a reference to its code."""
     if study.name in STUDIES.parts() and STUDIES.is_built_in(study.name):
         return _load_registered(study.name)
     kind = type(study)
@@ -60,7 +60,7 @@ def with_reference(study: Study) -> tuple[Study, CodeReference]:
     file = getattr(home, "__file__", None)
     if home is None or file is None:
         raise KymographError(
-            f"the code of {study.name} is in no file, and the source is part of a run's identity; save it in a file"
+            f"the code of {study.name} is not in a file, but the source is part of a run's identity; save it in a file"
         )
     names = [name for name, value in vars(home).items() if value is study or value is kind]
     code = CodeReference(names[0] if names else kind.__name__, file=str(Path(file).resolve()))
@@ -69,7 +69,7 @@ def with_reference(study: Study) -> tuple[Study, CodeReference]:
 
 
 def _load_registered(name: str) -> tuple[Study, CodeReference]:
-    """Returns a registered study, and where its code is."""
+    """Returns a registered study, and a reference to its code."""
     module = STUDIES.part(name).module
     code = CodeReference(STUDIES.attribute_of(name), module, user_defined=not STUDIES.is_built_in(name))
     study = _checked(code, f"the registered study {name!r} ({module})")
@@ -81,7 +81,7 @@ def _load_registered(name: str) -> tuple[Study, CodeReference]:
 
 
 def _checked(code: CodeReference, what: str) -> Study:
-    """Returns the study that the code defines; raises a sentence if it is none, or not a whole one."""
+    """Returns the study that the code defines; raises if it is not a study, or is incomplete."""
     study = code.load()
     if not isinstance(study, Study):
         raise KymographError(f"{what} is not a study; it must be a subclass of kymograph.Study")
@@ -104,15 +104,15 @@ def list_studies() -> list[Study]:
 
 
 def built_in_studies() -> list[Study]:
-    """Returns the studies of this package, which need no user's code."""
+    """Returns the studies of this package, which need no user code."""
     return [study for name in STUDIES.names() if (study := registered_study(name)) is not None]
 
 
 def registered_study(name: str) -> Study | None:
     """Returns the built-in study called ``name``, as stored runs name it; None if there is none.
 
-    A name read from a file imports nothing else, no installed study of a user either: whoever sent the file would
-    choose what runs here.
+    A name read from a file never imports anything else, not even an installed user-defined study: the author of the
+    file would choose what code runs here.
     """
     if not STUDIES.is_built_in(name):
         return None
@@ -124,13 +124,13 @@ def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:
     if name in stored and (stored[name].source is not None or any(arm.label for arm in stored[name].arms)):
         return stored[name]
     study = registered_study(name)
-    if name in stored:  # by code from before arms had labels and colours
+    if name in stored:  # stored before arms had labels and colours
         return stored[name] if study is None else stored[name].with_looks_of(study.arms())
     return Declaration(name) if study is None else study.declaration()
 
 
 def _user_code(reference: str) -> CodeReference | None:
-    """Returns where the code is that a user names; None if the words name no code."""
+    """Returns a reference to the code that a user names; None if the text names no code."""
     head, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
     package = Path(head or ".") / "__init__.py"
     if head.endswith(".py") or (head and package.is_file() and (not name or not head.isidentifier())):

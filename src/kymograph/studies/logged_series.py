@@ -13,11 +13,11 @@ from kymograph.errors import KymographError
 from kymograph.runs.record import RunSeries
 
 BLOCK = 512
-"""How many values are kept as they came before they are turned into numbers: reading a tensor waits for its device."""
+"""How many values are buffered before they are converted to numbers: reading a tensor waits for its device."""
 
 
 class _Column:
-    """One series: its steps, the values that are numbers already, and those that wait."""
+    """One series: its steps, the values already converted to numbers, and those still waiting."""
 
     def __init__(self, name: str, sites: tuple[str, ...] | None) -> None:
         self.name, self.sites = name, sites
@@ -26,7 +26,7 @@ class _Column:
         self.waiting: list[Any] = []
 
     def takes(self, step: int, value: Any) -> bool:
-        """Says whether ``value`` is one more number like those before, which needs no closer look."""
+        """Returns whether ``value`` is another plain number at a later step, which needs no further checks."""
         plain = type(value) is float or (type(value) is Tensor and not value.dim())
         return plain and self.sites is None and (not self.steps or self.steps[-1] < step)
 
@@ -39,7 +39,7 @@ class _Column:
             self.settle()
 
     def settle(self) -> None:
-        """Turns the waiting values into numbers."""
+        """Converts the waiting values to numbers."""
         if not self.waiting:
             return
         if all(isinstance(value, Tensor) for value in self.waiting):
@@ -62,7 +62,7 @@ class LoggedSeries:
         self._columns: dict[str, _Column] = {}
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """Keeps numbers that were measured at a step: one each, or several by site (a mapping, or a vector)."""
+        """Records numbers measured at a step: one each, or several by site (a mapping, or a vector)."""
         for name, value in values.items():
             column = self._columns.get(name)
             if column is not None and column.takes(step, value):
@@ -83,12 +83,12 @@ class LoggedSeries:
         return {name: column.series() for name, column in self._columns.items()}
 
     def latest(self, most: int = 3) -> dict[str, float]:
-        """Returns the last value of at most so many series that have one number per step, in the order of logging."""
+        """Returns the last value of at most ``most`` series with one number per step, in the order of logging."""
         plain = [column for column in self._columns.values() if column.sites is None and column.steps][:most]
         return {column.name: float(column.waiting[-1] if column.waiting else column.blocks[-1][-1]) for column in plain}
 
     def state(self) -> dict[str, Any]:
-        """Returns everything logged so far, for a run that may be killed."""
+        """Returns everything logged so far, for the resume state."""
         found = {}
         for name, one in self.series().items():
             found[name] = {
@@ -99,7 +99,7 @@ class LoggedSeries:
         return found
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` returned."""
+        """Restores what `state` returned."""
         self._columns.clear()
         for name, facts in state.items():
             sites = None if facts["sites"] is None else tuple(facts["sites"])

@@ -13,21 +13,21 @@ from kymograph.runs.stored import StoredRun
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """A number that a paper states of runs with given settings."""
+    """A number that a paper reports for runs with given settings."""
 
     arm: str
     number: str
     """The key of the same number in a run's summary."""
     label: str
     published: str
-    """As printed there."""
+    """As printed in the paper."""
     low: float
     high: float
-    """What the published value allows: its range over seeds, or its rounding."""
+    """The range that the published value allows: over seeds, or by rounding."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The settings that the paper's runs had, where they are not ours by default."""
+    """The settings of the paper's runs that differ from our defaults."""
     remark: str = ""
-    """Why ours differs, if it does; or that nobody knows."""
+    """Why ours differs, if it does, or that the reason is unknown."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class PublishedComparison:
 
 
 def compare(published: Sequence[PublishedValue], runs: Sequence[StoredRun]) -> list[PublishedComparison]:
-    """Returns every published value that ``runs`` has the arm, the settings and the number of, with ours over seeds.
+    """Returns every published value whose arm, settings and number occur in ``runs``, with ours over seeds.
 
     Args:
-        published: what a paper says of one study's runs.
+        published: the values that a paper reports for one study.
         runs: finished runs of that study.
     """
     found = []

@@ -1,4 +1,4 @@
-"""A study's settings with their defaults and what is written about them."""
+"""A study's settings with their defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class SettingDoc(NamedTuple):
-    """One setting: its name, its default and the text below it in the code, empty if there is none."""
+    """One setting: its name, its default and the docstring below it in the code, empty if there is none."""
 
     name: str
     default: Any
@@ -19,7 +19,7 @@ class SettingDoc(NamedTuple):
 
 
 def setting_docs(config_type: type) -> list[SettingDoc]:
-    """Returns every setting of a configuration, in the order in which they are declared.
+    """Returns every setting of a configuration, in the order of declaration.
 
     Args:
         config_type: a dataclass; a string below a field describes it, as in the help of `kymograph run`.
@@ -37,7 +37,7 @@ def setting_docs(config_type: type) -> list[SettingDoc]:
 
 
 def _field_texts(kind: type) -> dict[str, str]:
-    """Returns the strings that follow the fields in the source of a class; none if it was made without source."""
+    """Returns the strings that follow the fields in a class's source; empty if the source is not available."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     except (OSError, TypeError, ValueError, SyntaxError):

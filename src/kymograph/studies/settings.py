@@ -20,36 +20,36 @@ def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> An
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, float) and not math.isfinite(one):  # which JSON cannot hold, and so no record
-                raise KymographError(f"{field.name} must be a finite number, not {one}; let None mean none")
+            if isinstance(one, float) and not math.isfinite(one):  # JSON, and so a record, cannot hold it
+                raise KymographError(f"{field.name} must be a finite number, not {one}; use None for none")
     return config
 
 
 def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> dict[str, Any]:
-    """Returns ``fields`` as the types that the configuration asks for; raises a sentence about a wrong name or type.
+    """Returns ``fields`` as the types that the configuration declares; raises on a wrong name or type.
 
-    Whether the values go together is for the configuration itself to say.
+    Whether the values are consistent is checked by the configuration itself.
     """
     hints = _type_hints(config_type)
     known = [field.name for field in dataclasses.fields(config_type) if field.init]
     checked = {}
     for name, value in fields.items():
         if name not in known:
-            raise KymographError(f"{study} has no field {name!r}{did_you_mean(name, known)}")
+            raise KymographError(f"{study} has no setting {name!r}{did_you_mean(name, known)}")
         checked[name] = _fit(hints[name], value, name)
     return checked
 
 
 @functools.cache
 def _type_hints(config_type: type) -> dict[str, Any]:
-    return typing.get_type_hints(config_type)  # evaluates every annotation, and a study has dozens of arms
+    return typing.get_type_hints(config_type)  # cached: it evaluates every annotation, and a study has dozens of arms
 
 
 def check_settings(config_type: type, study: str) -> None:
-    """Raises a sentence unless every field of a configuration has a default, and a type that JSON can hold."""
+    """Raises unless every field of a configuration has a default, and a type that JSON can hold."""
     try:
         hints = typing.get_type_hints(config_type)
-    except Exception as error:  # an annotation is code, and names what may not exist
+    except Exception as error:  # an annotation is code, and may use undefined names
         raise KymographError(f"the types of {study}'s settings cannot be read: {error}") from None
     for field in dataclasses.fields(config_type):
         missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -79,7 +79,7 @@ def _type_name(hint: Any) -> str:
 
 
 def _fit(hint: Any, value: Any, name: str) -> Any:
-    """Returns ``value`` as the type ``hint`` asks for, or says in one sentence what it should be."""
+    """Returns ``value`` as the type ``hint``; raises if it does not fit."""
     wrong = KymographError(f"{name} must be of type {_type_name(hint)}, not {value!r}")
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
@@ -98,7 +98,7 @@ def _fit(hint: Any, value: Any, name: str) -> Any:
 
 
 def _fit_any(options: tuple[Any, ...], value: Any, name: str, wrong: KymographError) -> Any:
-    """Returns ``value`` as the first type of a union that it fits; of ``float | int`` and 1 that is the second."""
+    """Returns ``value`` unchanged if the union has its type (1 in ``float | int``), else as the first that fits."""
     if type(value) in options:
         return value
     real = [option for option in options if option is not types.NoneType]
@@ -111,7 +111,7 @@ def _fit_any(options: tuple[Any, ...], value: Any, name: str, wrong: KymographEr
 
 
 def _fit_tuple(options: tuple[Any, ...], value: Any, name: str, wrong: KymographError) -> tuple[Any, ...]:
-    """Returns a list or tuple as a tuple of the types asked for."""
+    """Returns a list or tuple as a tuple of the declared types."""
     if not isinstance(value, list | tuple):
         raise wrong
     hints = (options[0],) * len(value) if options[1:] == (Ellipsis,) else options

@@ -1,1 +1,1 @@
-"""Which runs are missing, and who computes them; this package knows run ids, not networks."""
+"""Plans missing runs and has engines compute them; nothing here knows about networks."""

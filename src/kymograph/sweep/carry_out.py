@@ -1,4 +1,4 @@
-"""Carrying out an order in a worker: whatever it lacks is said in one sentence before anything is trained."""
+"""Carries out an order in a worker; anything missing there is reported in one sentence before training."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kymograph.sweep.orders import Order, this_package
 
 
 def carry_out(order: Order, follower: Follower) -> dict[str, Any]:
-    """Computes an order on one thread of this process; returns how its runs ended, or what is wrong, for JSON.
+    """Computes an order on one thread of this process; returns its outcomes, or an error, in JSON types.
 
     {"outcomes": [{"run": ID, "status": "finished", "reason": null}, ...]}
     {"error": "cannot write to /scratch/runs on node7: Read-only file system; ..."}
 
-    What nobody expected is recorded with its traceback as the failure of every run of the order that is not stored:
-    nobody reads what a worker prints.
+    An unexpected exception is recorded with its traceback as the failure of every run of the order that is not stored,
+    because what a worker prints is lost.
     """
     with environment(order.environment):
         try:
@@ -52,7 +52,7 @@ def _computed(order: Order, follower: Follower) -> list[RunOutcome]:
 
 
 def _failed(order: Order, error: Exception) -> list[RunOutcome]:
-    """Records ``error`` as the end of those runs of an order that are not stored; returns how all of them ended."""
+    """Records ``error`` as the failure of those runs of an order that are not stored; returns all outcomes."""
     root, facts = Path(order.directory), {**provenance(order.device, 1), "log": list(order.log)}
     pairs = zip(order.stack.specs, order.stack.missing, strict=True)
     return [
@@ -64,21 +64,21 @@ def _failed(order: Order, error: Exception) -> list[RunOutcome]:
 
 
 def workplace(order: Order, device: str, follower: Follower) -> Workplace:
-    """Returns where an order is computed."""
+    """Returns the workplace of an order."""
     data_dir = None if order.data_dir is None else Path(order.data_dir)
     return Workplace(device, follower, Path(order.directory), data_dir, order.log)
 
 
 def check_here(order: Order) -> None:
-    """Raises if this process has another version of the package, or cannot write where the runs are to be stored."""
+    """Raises if this process has another version of the package, or cannot write to the output directory."""
     host, mine = platform.node(), this_package()
     if order.package and order.package != mine:
         versions = [f"kymograph {one.get('version')} (code {one.get('code')})" for one in (mine, order.package)]
         raise KymographError(
-            f"{host} has {versions[0]} and the sweep was started with {versions[1]}; install the same on both"
+            f"{host} has {versions[0]} and the sweep was started with {versions[1]}; install the same version on both"
         )
     root = Path(order.directory)
-    # A directory that is not there is not made: without the shared disk, runs would be stored where nobody looks.
+    # A missing directory is not created: without the shared disk, runs would be stored where nobody looks.
     if not root.is_dir():
         raise KymographError(f"there is no directory {root} on {host}; every worker must see the output directory")
     study = root / slug(order.stack.specs[0].study)
@@ -96,7 +96,7 @@ def _check_data(study: Any, order: Order) -> None:
     """Raises if the data that the runs need are not on this machine."""
     specs = [study.typed(spec) for spec in order.stack.specs]
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # the driver has shown the same notes
+        with contextlib.redirect_stderr(io.StringIO()):  # the driver has already shown the same notes
             study.prepare(specs, None if order.data_dir is None else Path(order.data_dir))
     except KymographError as error:
         raise KymographError(f"on {platform.node()}: {error}") from None
@@ -104,7 +104,7 @@ def _check_data(study: Any, order: Order) -> None:
 
 @contextlib.contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables, and brings back what they were: a worker may serve several sweeps."""
+    """Sets environment variables and restores them on exit: a worker may serve several sweeps."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,7 +1,7 @@
 """Where a study's code is, so that any process can load the same study: from a module, or from a file.
 
-The code that runs is the code that is hashed: what was edited since it was imported, what somebody else imported, and
-what another study calls by the same name is imported again.
+The code that runs is the code that is hashed: a module is imported again if it was edited since, if other code imported
+it, or if another study has a module of the same name.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from kymograph.registry import source_file
 from kymograph.sweep.source_hash import dotted_name, source_files, source_hash
 
 _SOURCE = "__kymograph_source__"
-"""Where a module keeps the hash of the source that it was imported from."""
+"""The attribute in which a module keeps the hash of the source that it was imported from."""
 _PREFIX = "kymograph_user_"
 _loading: list[str] = []
-"""The modules of users that are being imported."""
+"""The users' modules that are being imported."""
 _added: list[str] = []
-"""The directories that were added to ``sys.path`` for studies."""
+"""The directories added to ``sys.path`` for studies."""
 
 
 @dataclass(frozen=True)
 class CodeReference:
-    """Where a study's code is: a module that can be imported, or a file, and the name of the study in it."""
+    """Where a study's code is: an importable module or a file, and the study's name in it."""
 
     name: str
     """The class, instance or function in the module."""
@@ -41,16 +41,16 @@ class CodeReference:
     file: str = ""
     """An absolute path, for a study that is run from its file."""
     search: tuple[str, ...] = ()
-    """Directories that are searched for the module after everything installed."""
+    """Directories to search for the module after all installed packages."""
     user_defined: bool = True
-    """Whether the code is a user's own, so that its hash is part of what its runs are."""
+    """Whether the code is a user's, so that its hash is part of its runs' identity."""
 
     def __str__(self) -> str:
         home = self.file or self.module
         return f"{home}:{self.name}" if self.name else home
 
     def load(self) -> Any:
-        """Returns an instance of the study, imported if it is not yet; a user-defined one knows its source's hash."""
+        """Returns an instance of the study, importing it if necessary; a user-defined one gets its source hash."""
         module = self.load_module()
         found = getattr(module, self.name, None)
         if found is None:
@@ -58,18 +58,18 @@ class CodeReference:
         source = getattr(module, _SOURCE, None) if self.user_defined else None
         if self.user_defined and source is None:
             raise KymographError(
-                f"cannot load the study {self}: its code is in no file, and the source is part of a run's identity; "
+                f"cannot load the study {self}: its code is not in a file, and the source is part of a run's identity; "
                 "save it in a file"
             )
         try:
             study = found() if isinstance(found, type) else found
             study.source = source
-        except Exception as error:  # an abstract class, say
+        except Exception as error:  # e.g. an abstract class
             raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
         return study
 
     def load_module(self) -> ModuleType:
-        """Imports the module as its source is now; whatever goes wrong in it is one sentence."""
+        """Imports the module from its current source; raises a KymographError if that fails."""
         try:
             if not self.user_defined:
                 return importlib.import_module(self.module)
@@ -89,7 +89,7 @@ class CodeReference:
         return source_file(self.module, self.search)
 
     def files(self) -> dict[str, Path]:
-        """Returns the code's file and the local modules that it imports, by the names that they are imported under."""
+        """Returns the code's file and the local modules that it imports, by import name."""
         path = self.path()
         return {} if path is None else source_files(path, self.dotted_name(), self.search)
 
@@ -102,21 +102,21 @@ class CodeReference:
         return dotted_name(Path(self.file))[0] if self.file else self.module
 
     def _extend_path(self) -> None:
-        """Puts the study's directories at the end of the path, yet before those of other studies."""
+        """Puts the study's directories at the end of ``sys.path``, but before those of other studies."""
         wanted = list(self.search)
         if self.file:
             path = Path(self.file).resolve()
-            wanted += [str(dotted_name(path)[1]), str(path.parent)]  # the second for scripts that lie in a package
+            wanted += [str(dotted_name(path)[1]), str(path.parent)]  # the second for scripts inside a package
         mine = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
         others = [one for one in _added if one in sys.path and one not in mine]
         for directory in (*mine, *others):
             if directory in sys.path and directory in _added:
                 sys.path.remove(directory)
-        sys.path.extend((*mine, *others))  # last, so that they never hide an installed package
+        sys.path.extend((*mine, *others))  # last, so that they never shadow an installed package
         _added[:] = [*mine, *others]
 
     def _current(self, path: Path) -> ModuleType:
-        """Returns the module of a file, imported again unless it and all that it imports are as they were."""
+        """Returns the module of a file, importing it again unless it and its local imports are unchanged."""
         files = self.files()
         source = source_hash(files)
         name = self.dotted_name()
@@ -124,7 +124,7 @@ class CodeReference:
             module = sys.modules["__main__"]  # the program that is running; it cannot be imported again
             setattr(module, _SOURCE, source)
             return module
-        if source_file(name, self.search) != path:  # taken, by the standard library say
+        if source_file(name, self.search) != path:  # taken, e.g. by the standard library
             files[_PREFIX + path.stem] = files.pop(name)
             name = _PREFIX + path.stem
         loaded = sys.modules.get(name)
@@ -146,12 +146,12 @@ def _is_from(module: ModuleType, path: Path) -> bool:
 
 
 def _foreign(files: Mapping[str, Path]) -> list[str]:
-    """Returns the names under which something else than these files is imported, e.g. another study's helper."""
+    """Returns the names under which something other than these files is imported, e.g. another study's helper."""
     return [name for name, path in files.items() if name in sys.modules and not _is_from(sys.modules[name], path)]
 
 
 def forget(files: Mapping[str, Path]) -> None:
-    """Makes Python import these files again, and from their text: bytecode can be older by less than its time stamp."""
+    """Makes Python import these files again from source: bytecode can be stale by less than its time stamp shows."""
     for package in _foreign(files):
         for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
             _drop(name)
@@ -166,7 +166,7 @@ def forget(files: Mapping[str, Path]) -> None:
 
 
 def forget_directory(directory: Path) -> None:
-    """Makes Python forget every module from below ``directory``, and search there no longer."""
+    """Makes Python forget every module below ``directory`` and no longer search there."""
     places = {str(directory), str(directory.resolve())}
 
     def below(location: object) -> bool:
@@ -175,14 +175,14 @@ def forget_directory(directory: Path) -> None:
     sys.path[:] = [one for one in sys.path if not below(one)]
     _added[:] = [one for one in _added if not below(one)]
     for name, module in [*sys.modules.items()]:
-        facts = getattr(module, "__dict__", {})  # some modules make up any attribute that they are asked for
+        facts = getattr(module, "__dict__", {})  # some modules invent any attribute on access
         if any(map(below, (facts.get("__file__"), *(facts.get("__path__") or ())))):
             _drop(name)
     importlib.invalidate_caches()
 
 
 def _drop(name: str) -> None:
-    """Removes a module from what is imported, and from its package."""
+    """Removes a module from ``sys.modules`` and from its package."""
     module = sys.modules.pop(name, None)
     parent, _, child = name.rpartition(".")
     if module is not None and getattr(sys.modules.get(parent), child, None) is module:
@@ -190,7 +190,7 @@ def _drop(name: str) -> None:
 
 
 def _module_from_file(name: str, path: Path) -> ModuleType:
-    """Returns the module of a file, imported under a name that is not its own and kept like any other import."""
+    """Imports a file under the given name; returns the module, which is kept like any other import."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
@@ -200,7 +200,7 @@ def _module_from_file(name: str, path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Loading:
-        pass  # it has defined its studies by now, and what follows is not for us
+        pass  # its studies are defined by now, and the rest is not needed
     except BaseException:
         del sys.modules[name]
         raise
@@ -210,10 +210,10 @@ def _module_from_file(name: str, path: Path) -> ModuleType:
 
 
 class Loading(BaseException):
-    """Ends the import of a program that runs its own study, where only the study is wanted."""
+    """Stops the import of a program that runs its own study, when only the study is wanted."""
 
 
 def stop_while_loading() -> None:
-    """Ends the import that is under way, if one is: whoever loads a study does not want its program to run it."""
+    """Stops the import that is under way, if any: loading a study must not run the program that defines it."""
     if _loading:
         raise Loading

@@ -1,4 +1,4 @@
-"""Computing one stack: train, then store; what goes wrong while training becomes a recorded reason."""
+"""Computes one stack: trains it, then stores its runs; a failure of training is recorded with its reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kymograph.sweep.plan import Stack
 
 
 class Follower(Protocol):
-    """Whoever follows the work, e.g. a progress bar."""
+    """Receives progress, e.g. a progress bar."""
 
     def tick(self, steps: int) -> None:
         """Notes that ``steps`` more steps are done."""
@@ -35,13 +35,13 @@ class Follower(Protocol):
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a stack is computed: its device, its data, who follows it, and where unfinished runs keep their state."""
+    """Where a stack is computed: device, data, follower, and the directory of runs and their resume states."""
 
     device: str
     follower: Follower
     root: Path | None = None
     data_dir: Path | None = None
-    """Where data sets that are files lie; None: where the environment says."""
+    """The directory of data files; None: as the environment says."""
     log: tuple[str, ...] = ()
     """The heads of the directory's log when the work was ordered."""
 
@@ -54,7 +54,7 @@ class Workplace:
         self.follower.say(text)
 
     def directory(self, spec: RunSpec) -> Path | None:
-        """Returns a directory for what must survive a kill of this run, made if need be; None if nothing is stored."""
+        """Returns a directory, created if necessary, for this run's resume state; None if nothing is stored."""
         if self.root is None:
             return None
         path = self.root / f"{spec.directory}.part"
@@ -63,12 +63,12 @@ class Workplace:
 
 
 class Trainer(Protocol):
-    """The part of a study that computing needs."""
+    """The part of a study that `compute` needs."""
 
     threads: int | None
 
     def typed(self, spec: RunSpec) -> RunSpec:
-        """Returns ``spec`` with the study's own configuration; raises if its code is not the study's."""
+        """Returns ``spec`` with the study's own configuration; raises if its source is not the study's."""
         ...
 
     def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
@@ -81,7 +81,7 @@ SUBMITTED = "submitted"
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one run ended, or that it waits in the queue of a cluster."""
+    """How one run ended, or that it is in the queue of a cluster."""
 
     run: str
     status: str
@@ -93,7 +93,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     """Trains a stack and stores its missing runs below ``work.root``.
 
     If training fails, the stack's missing runs are tried one by one, so that one bad run costs only itself. If storing
-    fails, on a full disk say, that is raised at once: training again would end in the same way. The same holds for a
+    fails, e.g. on a full disk, the error is raised at once, since training again would not help. The same holds for a
     study whose code was edited since the runs were planned.
     """
     assert work.root is not None
@@ -105,7 +105,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
         try:
             results = trainer.train(specs, replace(work, follower=heart))
             records = _packed(stack, results, facts)
-        except (Exception, SystemExit) as error:  # a study that calls `sys.exit` must not end the sweep, as if done
+        except (Exception, SystemExit) as error:  # a study that calls `sys.exit` must not end the sweep
             failed = error
         else:
             seconds = (time.perf_counter() - started) / len(stack.specs)
@@ -135,7 +135,7 @@ def _singles(stack: Stack) -> list[Stack]:
 
 
 def record_failure(root: Path, spec: RunSpec, error: BaseException, facts: Mapping[str, Any]) -> RunOutcome:
-    """Stores that a run failed, with what was raised as its reason and its traceback; returns the outcome."""
+    """Records that a run failed, with the error as its reason and its traceback; returns the outcome."""
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else "no message"
     reason = text if isinstance(error, KymographError) else f"{type(error).__name__}: {text}"

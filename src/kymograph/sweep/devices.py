@@ -1,4 +1,4 @@
-"""Which device computes, and how many of its kind there are."""
+"""Chooses the device and lists the accelerators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kymograph.errors import KymographError
 
 
 def import_torch() -> Any:
-    """Returns torch, imported without collecting garbage meanwhile: it allocates much and frees nothing."""
+    """Returns torch, imported with garbage collection off: the import allocates much and frees nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -25,15 +25,15 @@ def import_torch() -> Any:
 
 
 def check_device(device: str) -> None:
-    """Raises if ``device`` is not the name of any device; needs no torch."""
+    """Raises if ``device`` is not a valid device name; does not import torch."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", device):
         raise KymographError(f"there is no device {device!r}; use auto, cpu, cuda, cuda:N or mps")
 
 
 def choose_device(device: str, *, float64: bool = False) -> str:
-    """Returns the torch device for ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; raises if there is none such.
+    """Returns the torch device for ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; raises if it is not available.
 
-    ``float64`` asks for a device with arithmetic in float64, which mps does not have.
+    ``float64``: whether the device must support float64, which mps does not.
     """
     check_device(device)
     torch = import_torch()
@@ -49,10 +49,10 @@ def choose_device(device: str, *, float64: bool = False) -> str:
 
 
 def accelerators(device: str) -> list[str]:
-    """Returns the accelerators that ``device`` stands for, e.g. ``["cuda:0", "cuda:1"]``; none if it means the CPU.
+    """Returns the accelerators that ``device`` refers to, e.g. ``["cuda:0", "cuda:1"]``; empty for the CPU.
 
     Several processes on one accelerator compete for its memory and are slower than one, so a sweep starts one worker
-    for each. A machine that shows no sign of an accelerator is not asked through torch, whose import takes a second.
+    for each. On a machine without signs of an accelerator torch is not imported, which takes a second.
     """
     check_device(device)
     if device == "cpu" or (device == "auto" and not _signs_of_an_accelerator()):
@@ -64,7 +64,7 @@ def accelerators(device: str) -> list[str]:
 
 
 def _signs_of_an_accelerator() -> bool:
-    """Says whether the machine has an NVIDIA or AMD driver, or is a Mac with its own; True where nobody knows."""
+    """Returns whether the machine has an NVIDIA or AMD driver, or is a Mac with its own; True where unknown."""
     if sys.platform == "linux":
         return any(Path(path).exists() for path in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
     return not (sys.platform == "darwin" and platform.machine() != "arm64")

@@ -17,7 +17,7 @@ EVERY = 1.0
 
 
 class BeatProgress:
-    """Tells a follower how many steps the workers have done, as far as their heartbeats say."""
+    """Reports to a follower how many steps the workers have done, according to their heartbeats."""
 
     def __init__(self, orders: Sequence[Order], follower: Follower) -> None:
         self._follower = follower
@@ -37,7 +37,7 @@ class BeatProgress:
                         self._follower.say(beat.words)
 
     def ended(self, number: int) -> None:
-        """Counts the steps that no heartbeat told of: a short stack ends between two readings."""
+        """Counts the steps that no heartbeat reported: a short stack ends between two readings."""
         self._tick(number, self._steps[number])
 
     def _tick(self, number: int, done: int) -> None:
@@ -47,5 +47,5 @@ class BeatProgress:
 
 
 def missing_runs(stack: Stack) -> list[str]:
-    """Returns the ids of a stack's runs that are to be stored."""
+    """Returns the ids of a stack's missing runs."""
     return [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]

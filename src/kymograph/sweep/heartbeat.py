@@ -1,8 +1,8 @@
-"""The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it is.
+"""The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it has got.
 
-The training thread only adds up steps; a thread of its own writes them down once a second. Nothing here draws random
-numbers or touches a tensor, so training is the same to the bit with and without it, and a beat that cannot be written
-is left out: it is a courtesy to whoever watches.
+The training thread only counts steps; a separate thread writes them to disk once a second. Nothing here draws random
+numbers or touches a tensor, so training is bit-identical with and without it. A beat that cannot be written is skipped:
+only watchers read it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RUNNING = ".running"
 SCHEMA = 1
 EVERY = 1.0
-"""Seconds between two beats at the least."""
+"""The least number of seconds between two beats."""
 PROOF_OF_LIFE = 10.0
 """Seconds after which a beat is written even if nothing changed, for watchers on other machines."""
 _MAX_BEAT = 16 * 2**20
@@ -38,7 +38,7 @@ _MAX_BEAT = 16 * 2**20
 
 @dataclass(frozen=True)
 class Beat:
-    """What one process was computing at its last heartbeat: the runs by id, and the steps of all of them together."""
+    """What one process was computing at its last heartbeat: the ids of its runs, and its steps in total and done."""
 
     pid: int
     runs: tuple[str, ...]
@@ -52,7 +52,7 @@ class Beat:
 
 
 class Heartbeat:
-    """Passes steps and words on to ``follower``, and keeps the beat of this process; use it as a context manager."""
+    """Passes progress on to ``follower`` and writes the heartbeat of this process; use it as a context manager."""
 
     def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
         self._follower, self._steps = follower, stack.steps
@@ -65,7 +65,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._keep_beating, daemon=True)
 
     def expect(self, steps: int) -> None:
-        """Notes how many steps there are, for a loop that says so only when it begins; 0: nobody knows."""
+        """Sets the total number of steps, for a loop that knows it only when it begins; 0: unknown."""
         self._steps = steps
 
     def tick(self, steps: int) -> None:
@@ -118,9 +118,9 @@ class Heartbeat:
 
 
 def read_beats(directory: Path, now: float) -> list[Beat]:
-    """Returns the beats below a study's ``directory``, each saying whether its process is alive at the time ``now``.
+    """Returns the beats below a study's ``directory``, each with whether its process is alive at the time ``now``.
 
-    A file that is no beat is passed over: beats come and go, and none is worth an error.
+    A file that is not a beat is skipped: beats come and go, and none is worth an error.
     """
     return [beat for _, beat in _beats(directory / RUNNING, now)]
 
@@ -128,7 +128,7 @@ def read_beats(directory: Path, now: float) -> list[Beat]:
 def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
     try:
         paths = sorted(directory.glob("*.json"))
-    except OSError:  # the last process to end takes the directory with it, perhaps while it is being read
+    except OSError:  # the last process to end removes the directory, perhaps while it is being read
         return
     for path in paths:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, KymographError):
@@ -148,7 +148,7 @@ def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
 
 
 def _bury(directory: Path) -> None:
-    """Removes what processes that are gone left behind; their runs are about to be computed again, or wait."""
+    """Removes the beats and temporary files of dead processes."""
     sweep_up(directory)
     with contextlib.suppress(OSError):
         for path, beat in _beats(directory, time.time()):
@@ -157,7 +157,7 @@ def _bury(directory: Path) -> None:
 
 
 def at_work(study: Path) -> bool:
-    """Says whether a process is at work in a study's directory, after the beats of those that are gone are removed."""
+    """Returns whether a process is at work in a study's directory, after removing the beats of dead ones."""
     directory = study / RUNNING
     _bury(directory)
     with contextlib.suppress(OSError):
@@ -166,7 +166,7 @@ def at_work(study: Path) -> bool:
 
 
 def _alive(path: Path, facts: dict[str, Any], now: float) -> bool:
-    """Says whether the process that wrote ``facts`` is still there, and is not another one of the same number."""
-    # A beat from before there were tables is nobody's here: its age decides.
+    """Returns whether the process that wrote ``facts`` is still running, and not another one with the same PID."""
+    # A beat that predates process tables matches none here, so its age decides.
     process = Process(str(facts["host"]), str(facts.get("table")), int(facts["pid"]), str(facts.get("born")))
     return process.is_alive(silence(path, now))

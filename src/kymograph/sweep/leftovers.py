@@ -1,4 +1,4 @@
-"""What processes that were killed left in a study's directory, removed when a sweep of it starts."""
+"""Removes what killed processes left in a study's directory, when a sweep starts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kymograph.sweep.heartbeat import at_work
 from kymograph.sweep.plan import Stack
 
 PART = ".part"
-"""How the name of a directory ends that holds what an unfinished run resumes from."""
+"""The suffix of a directory with the resume state of an unfinished run."""
 
 
 def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
-    """Removes half-written records, old beats, and what stored runs would have resumed from.
+    """Removes half-written records, old beats, and the resume states of stored runs.
 
-    A process at work may be computing a stored run once more, with others of its stack: then these stay.
+    The resume states stay while a process is at work: it may be recomputing a stored run with the rest of its stack.
     """
     directory = root / slug(study)
     sweep_up(directory)

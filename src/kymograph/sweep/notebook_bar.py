@@ -1,4 +1,4 @@
-"""A progress bar in a notebook, by what every notebook has: no widgets, and so no warning that they are missing."""
+"""A progress bar for any notebook: it needs no widgets, and so gives no warning that they are missing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 EVERY = 0.2
-"""Seconds between two changes of what is shown, at the least."""
+"""The least number of seconds between two updates of the display."""
 
 
 class NotebookBar:
-    """Steps done of all, with a few words, shown below the cell and replaced in place."""
+    """Steps done and in total, with a short text, shown below the cell and updated in place."""
 
     def __init__(self, title: str, total: int, runs: str) -> None:
         self._title, self._total, self._runs = title, total, runs
@@ -32,13 +32,13 @@ class NotebookBar:
         self._show()
 
     def update(self, *, runs: str | None = None, doing: str | None = None) -> None:
-        """Changes the words next to the bar."""
+        """Changes the text next to the bar."""
         self._runs = self._runs if runs is None else runs
         self._doing = self._doing if doing is None else doing
         self._show()
 
     def stop(self) -> None:
-        """Shows the last state; it stays."""
+        """Shows the final state, which stays."""
         self._doing = ""
         self._show(at_once=True)
 

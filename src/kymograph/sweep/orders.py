@@ -1,7 +1,7 @@
-"""What an engine is asked to compute: one stack of runs of a study, as JSON can hold it.
+"""What an engine is asked to compute: one stack of a study's runs, convertible to JSON.
 
-An order holds all that its runs depend on, so that it can be computed by any process and on any machine that has the
-package, sees the output directory and has the data.
+An order contains everything that its runs depend on, so that any process can compute it, on any machine that has the
+package and the data and sees the output directory.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from kymograph.sweep.plan import Stack
 from kymograph.sweep.shipped_code import ShippedCode, is_here, ship
 
 FURTHER_VARIABLES = "KYMOGRAPH_ENVIRONMENT"
-"""Names, separated by commas, environment variables that travel with orders although they are not ours."""
-_TRAVEL = ("CUBLAS_WORKSPACE_CONFIG",)  # with deterministic algorithms, torch asks for it on CUDA
+"""The variable that lists, separated by commas, further environment variables to send with orders."""
+_TRAVEL = ("CUBLAS_WORKSPACE_CONFIG",)  # torch's deterministic algorithms need it on CUDA
 
 
 @dataclass(frozen=True)
 class Order:
-    """One stack to compute: whose runs they are, which, where they are stored, on what, and with which data."""
+    """One stack to compute: its study and runs, output directory, device and data."""
 
     study: CodeReference
     stack: Stack
     directory: str
-    """The output directory, absolute: a worker may start somewhere else."""
+    """The output directory, absolute, since a worker may start elsewhere."""
     device: str = "auto"
     data_dir: str | None = None
-    """Where data sets that are files lie, absolute; None: where the environment says."""
+    """The directory of data files, absolute; None: as the environment says."""
     log: tuple[str, ...] = ()
     """The heads of the directory's log when the sweep started; every run stores them."""
     shipped: ShippedCode | None = None
-    """The study's code, for a worker that does not have its files; None: it is built in."""
+    """The study's code, for a worker that does not have its files; None if it is built in or in no file."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables under which the stack is computed."""
+    """Environment variables to set while the stack is computed."""
     package: Mapping[str, str] = field(default_factory=dict)
-    """The version of this package, and the hash of its code, that planned the runs; empty: not known."""
+    """The version and code hash of the package that planned the runs; empty: unknown."""
 
     def load_study(self, *, as_ordered: bool = False) -> Any:
-        """Returns the study whose runs these are, from its files if they are here, else from the order.
+        """Returns the study of these runs, from its files if they are on this machine, else from the order.
 
-        With ``as_ordered``, files that were edited since do not count as being here.
+        With ``as_ordered``, files that were edited since do not count.
         """
         if self.shipped is None or is_here(self.study, self.shipped, exactly=as_ordered):
             return self.study.load()
         return self.shipped.unpacked(self.study).load()
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the order as JSON can hold it."""
+        """Returns the order as a JSON-compatible dictionary."""
         return {
             "study": asdict(self.study),
             "stack": self.stack.to_json(),
@@ -68,7 +68,7 @@ class Order:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Order:
-        """Returns the order that `to_json` described."""
+        """Rebuilds the order from the output of `to_json`."""
         study = CodeReference(**{**value["study"], "search": tuple(value["study"]["search"])})
         shipped = value.get("shipped")
         return Order(
@@ -87,7 +87,7 @@ class Order:
 def orders_for(
     study: CodeReference, stacks: Sequence[Stack], directory: Path, device: str, data_dir: str | Path | None
 ) -> list[Order]:
-    """Returns one order per stack, its paths made absolute."""
+    """Returns one order per stack, with absolute paths."""
     out = str(directory.absolute())
     data = None if data_dir is None else str(Path(data_dir).expanduser().absolute())
     heads = Log.read(directory).heads
@@ -96,9 +96,9 @@ def orders_for(
 
 
 def travelling_environment() -> dict[str, str]:
-    """Returns the environment variables that go with an order: ours, those that numbers depend on, those asked for.
+    """Returns the environment variables sent with an order: Kymograph's, those that affect numbers, those asked for.
 
-    The rest stays here. Orders are written to disk by some engines, and an environment may hold passwords.
+    All others are left out, because some engines write orders to disk and an environment may hold passwords.
     """
     asked = [name.strip() for name in os.environ.get(FURTHER_VARIABLES, "").split(",")]
     return {

@@ -1,4 +1,4 @@
-"""The source of users' parts: a rule, data set, model or null from outside this package is part of a run's identity."""
+"""Source hashes of users' parts: rules, data sets, models and nulls that are part of a run's identity."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kymograph.sweep.code_reference import forget
 from kymograph.sweep.source_hash import source_files, source_hash
 
 _hashed: dict[str, str] = {}
-"""The hash of each part's source when it was last asked for, by module."""
+"""The last computed hash of each part's source, by module."""
 
 
 @dataclass(frozen=True)
 class PartCode:
-    """Where the code of a user's part is, and what it hashes to."""
+    """Where the code of a user's part is, and its hash."""
 
     group: str
-    """The entry points among which the part is found, e.g. ``kymograph.rules``."""
+    """The part's group of entry points, e.g. ``kymograph.rules``."""
     name: str
     module: str
     attribute: str
-    """What the entry point names in the module; empty: what every part of the kind defines."""
+    """The attribute that the entry point names; empty: the registry's default."""
     source: str
     files: Mapping[str, Path]
-    """The part's file and the local modules that it imports, by the names that they are imported under."""
+    """The part's file and the local modules that it imports, by import name."""
 
 
 def part_code(registry: Registry, name: str) -> PartCode | None:
-    """Returns where the code of a user's part is; None for this package's own, and for one without a source file."""
+    """Returns the code of a user's part; None for a built-in part, and for one without a source file."""
     if registry.is_built_in(name):
         return None
     part = registry.part(name)
@@ -43,15 +43,15 @@ def part_code(registry: Registry, name: str) -> PartCode | None:
 
 
 def part_key(registry: Registry, name: str) -> str:
-    """Returns what a part is called where its hash is stored, e.g. ``rule dfa``."""
+    """Returns the key under which a part's hash is stored, e.g. ``rule dfa``."""
     return f"{registry.noun} {name}"
 
 
 def part_hashes(parts: Iterable[tuple[Registry, str]]) -> dict[str, str]:
-    """Returns the hash of each part that is not this package's own, by kind and name; see `source_hash`.
+    """Returns the `source_hash` of each part that is not built in, by kind and name.
 
-    A part that was imported before its hash was ever taken, or edited since, is imported again when it is next loaded,
-    so that the code that runs is the code that is hashed.
+    A part that was imported before it was first hashed, or edited since, is imported again when it is next loaded, so
+    that the code that runs is the code that is hashed.
     """
     found = {}
     for registry, name in parts:
@@ -61,7 +61,7 @@ def part_hashes(parts: Iterable[tuple[Registry, str]]) -> dict[str, str]:
         if _hashed.get(code.module) != code.source:
             if any(module in sys.modules for module in code.files):
                 forget(code.files)
-                load_task.cache_clear()  # the data of a data set that was edited
+                load_task.cache_clear()  # may hold data of an edited data set
             _hashed[code.module] = code.source
         found[part_key(registry, name)] = code.source
     return found

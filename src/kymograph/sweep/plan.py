@@ -16,8 +16,8 @@ from kymograph.runs.spec import RunSpec, digest
 class Stack:
     """Runs that train as one network with a leading replica axis.
 
-    The stack is planned from the full list of runs asked for, finished or not, and is always computed whole;
-    only its missing runs are stored. So a restart computes the same stack to the same bits.
+    The stack is planned from all runs asked for, finished or not, and is always computed whole; only its missing runs
+    are stored. So a restart computes the same stack bit for bit.
     """
 
     specs: tuple[RunSpec, ...]
@@ -26,11 +26,11 @@ class Stack:
 
     @property
     def id(self) -> str:
-        """Names the stack by the runs in it."""
+        """The hash of the ids of its runs."""
         return digest([spec.id for spec in self.specs])
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the stack as JSON can hold it, for a worker process."""
+        """Returns the stack as a JSON-compatible dictionary, for a worker process."""
         return {
             "specs": [spec.identity for spec in self.specs],
             "missing": list(self.missing),
@@ -39,7 +39,7 @@ class Stack:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Stack:
-        """Returns the stack that `to_json` described."""
+        """Rebuilds the stack from the output of `to_json`."""
         specs = tuple(RunSpec.from_identity(identity) for identity in value["specs"])
         return Stack(specs, tuple(value["missing"]), value["steps"])
 
@@ -51,9 +51,9 @@ def plan(
     steps: Callable[[RunSpec], int],
     largest: int,
 ) -> list[Stack]:
-    """Returns all stacks, the longest first, each knowing its missing runs; raises if a stored record is damaged.
+    """Returns all stacks, the longest first, with their missing runs marked; raises if a stored record is damaged.
 
-    Runs of one key are cut into the fewest stacks of at most ``largest``, as equal in size as can be.
+    Runs with the same key are cut into the fewest stacks of at most ``largest``, as equal in size as possible.
     """
     groups: dict[tuple, list[RunSpec]] = {}
     for spec in specs:

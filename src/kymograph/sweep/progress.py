@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal or in a notebook, now and then a plain line elsewhere."""
+"""Progress: a bar in a terminal or notebook, occasional plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kymograph.sweep.notebook_bar import NotebookBar
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
-"""Seconds between two lines in a log; they double from line to line, so that a long sweep does not fill it."""
+"""Seconds between two lines in a log; they double with every line, so that a long sweep does not fill the log."""
 
 
 class Progress:
@@ -80,7 +80,7 @@ class Progress:
             self._notebook.update(doing=text)
 
     def ended(self, finished: int, failed: int) -> None:
-        """Notes that a stack ended with so many runs finished and failed."""
+        """Notes that a stack ended, with ``finished`` and ``failed`` runs."""
         self._done += finished
         self._failed += failed
         text = f"{self._done}/{self._runs} runs" + (f", {self._failed} failed" if self._failed else "")
@@ -92,7 +92,7 @@ class Progress:
             self._print(text)
 
     def _print(self, text: str) -> None:
-        """Prints a line with the time taken and left: the last one always, and others at growing intervals."""
+        """Prints a line with the elapsed and remaining time; the last one always, others at growing intervals."""
         now = time.monotonic()
         last = self._done + self._failed >= self._runs
         if not last and now - self._printed < self._pause:

@@ -1,4 +1,4 @@
-"""A user-defined study's code inside an order, for a worker that does not have its files, or has other ones."""
+"""A user-defined study's code inside an order, for a worker that does not have its files, or has different ones."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.source_hash import importable_path, source_hash
 
 _unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}
-"""The directories in which this process keeps code that came with orders, by the code's hash; they go when it ends."""
+"""The temporary directories with code that came with orders, by source hash; removed when the process ends."""
 
 
 @dataclass(frozen=True)
 class ShippedCode:
-    """The text of every file of a study's code, by its path below a directory that it can be imported from."""
+    """The text of every file of a study's code, by path relative to a directory from which it can be imported."""
 
     source: str
     """The hash of the files, as `source_hash` computes it."""
     main: str
-    """Which of the files defines the study."""
+    """The path of the file that defines the study."""
     files: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the code as JSON can hold it."""
+        """Returns the code as a JSON-compatible dictionary."""
         return asdict(self)
 
     def unpacked(self, code: CodeReference) -> CodeReference:
-        """Returns where ``code`` is after its files were written to a directory of this process."""
+        """Writes the files to a temporary directory of this process; returns a reference to ``code`` there."""
         if self.source not in _unpacked:
             if any({"..", "/"} & {*PurePosixPath(name).parts} for name in (self.main, *self.files)):
-                raise KymographError("an order names a file outside of its own directory; it was not computed")
+                raise KymographError("an order names a file outside its own directory; it was not computed")
             _unpacked[self.source] = temporary_directory("order")
         home = Path(_unpacked[self.source].name)
         for name, text in self.files.items():
@@ -49,7 +49,7 @@ class ShippedCode:
 
 
 def ship(code: CodeReference) -> ShippedCode | None:
-    """Returns the code that ``code`` names, as it is now; None if it is built in or in no file."""
+    """Returns the current source of ``code``; None if it is built in or in no file."""
     path = code.path() if code.user_defined and code.module != "__main__" else None
     if path is None:
         return None
@@ -60,7 +60,7 @@ def ship(code: CodeReference) -> ShippedCode | None:
 
 
 def is_here(code: CodeReference, shipped: ShippedCode | None, *, exactly: bool) -> bool:
-    """Says whether a worker finds the code where the order says, and, if asked, whether it is what was ordered."""
+    """Returns whether this machine has the code where the order says and, if ``exactly``, with the same source."""
     if shipped is None:
         return True
     path = code.path()

@@ -1,7 +1,8 @@
-"""A job array on disk: its script, the orders of each task, and what the tasks answered.
+"""A job array on disk: its script, and the orders and answers of each task.
 
-``STUDY/.slurm/NAME/`` holds ``batch.sh``, and for each task ``INDEX.orders``, ``INDEX.answers`` and ``INDEX.log``. The
-name is the array's name in the queue too, so that a sweep finds the jobs of an earlier one, whatever became of that.
+``STUDY/.slurm/NAME/`` holds ``batch.sh``, and for each task ``INDEX.orders``, ``INDEX.runs``, ``INDEX.answers`` and
+``INDEX.log``. NAME is also the array's name in the queue, so that a sweep finds the jobs of an earlier one, even if
+that was killed.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from kymograph.sweep.worker import SILENT
 SLURM = ".slurm"
 _JOB, _FOLLOWED = "job", "followed"
 _UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
-"""Seconds after which the files of an array that was not submitted, or is not followed, belong to nobody."""
+"""Seconds after which an array that was not submitted, or is not followed, counts as abandoned."""
 _MAX_TEXT, _MAX_JOB = 64 * 2**20, 1024
 
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What a task says of one order: how its runs ended, or why it could not be carried out."""
+    """A task's answer to one order: how its runs ended, or why it could not be carried out."""
 
     outcomes: tuple[RunOutcome, ...] = ()
     error: str | None = None
@@ -56,9 +57,9 @@ class Batch:
 
     @property
     def job(self) -> str | None:
-        """The number of the job; None if the sweep that submitted it was killed before it wrote that down.
+        """The id of the job; None if the sweep that submitted it was killed before storing it.
 
-        Anything but a number counts as none: it would reach Slurm's commands, where it might be an option.
+        Anything but a number is ignored: it would reach Slurm's commands, where it might act as an option.
         """
         try:
             text = read_text(self.directory / _JOB, _MAX_JOB, follow=False).strip()
@@ -67,7 +68,7 @@ class Batch:
         return text if re.fullmatch(r"[0-9]{1,20}", text) else None
 
     def submitted(self, job: str) -> None:
-        """Writes the number of the job down."""
+        """Stores the id of the job."""
         write_atomically(self.directory / _JOB, job.encode())
 
     def runs(self) -> dict[str, int]:
@@ -77,11 +78,11 @@ class Batch:
             try:
                 found |= dict.fromkeys(read_text(path, _MAX_TEXT, follow=False).split(), int(path.stem))
             except (KymographError, ValueError):
-                continue  # removed meanwhile, by another sweep that saw the array end
+                continue  # removed by another sweep that saw the array end
         return found
 
     def answers(self, index: int) -> list[TaskAnswer]:
-        """Returns what a task answered, an entry per order that it carried out."""
+        """Returns a task's answers, one per order that it carried out."""
         try:
             lines = read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines()
         except KymographError:
@@ -91,7 +92,7 @@ class Batch:
             try:
                 found.append(_answer(parse_json(line)))
             except ValueError:
-                break  # the task was killed while it wrote this, or it is nothing that a task writes
+                break  # the task was killed while writing this, or something else wrote it
         return found
 
     def last_words(self, index: int) -> str:
@@ -110,12 +111,12 @@ class Batch:
             self.directory.parent.rmdir()  # fails, as it should, while another array's files are there
 
     def follow(self) -> None:
-        """Leaves a sign for other sweeps in this directory that somebody waits for the array's answers."""
+        """Marks the array as followed, so that other sweeps do not remove its files."""
         with contextlib.suppress(OSError):
             (self.directory / _FOLLOWED).touch()
 
     def is_followed(self) -> bool:
-        """Says whether another sweep waits for the answers, or is about to submit the array."""
+        """Returns whether another sweep waits for the answers, or is about to submit the array."""
         try:
             if self.job is None:
                 return time.time() - self.directory.stat().st_mtime < _UNSUBMITTED
@@ -130,8 +131,8 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
     Args:
         study: the directory of the study's runs.
         tasks: the orders of each task.
-        limit: how many tasks may run at a time; as many as there are: all.
-        lines: further options of sbatch, e.g. ``--partition=gpu``.
+        limit: how many tasks may run at a time.
+        lines: further sbatch options, e.g. ``--partition=gpu``.
     """
     batch = Batch(study / SLURM / f"kymograph-{os.urandom(6).hex()}")
     make_directory(batch.directory)
@@ -140,7 +141,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
         write_atomically(batch.directory / f"{index}.orders", text.encode())
         runs = [run for order in orders for run in missing_runs(order.stack)]
         write_atomically(batch.directory / f"{index}.runs", "\n".join(runs).encode())
-        # Made here: on a network disk, a file that was asked for too early can stay invisible for a minute.
+        # Created here: on a network disk, a file that is looked up too early can stay invisible for a minute.
         write_atomically(batch.directory / f"{index}.answers", b"")
     at_a_time = f"%{limit}" if limit < len(tasks) else ""
     options = [f"--job-name={batch.name}", f"--array=0-{len(tasks) - 1}{at_a_time}", "--ntasks=1",
@@ -149,7 +150,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in options),
         f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
-        'exec 2> "$task.log"',  # not by --output, in whose value Slurm replaces every %
+        'exec 2> "$task.log"',  # not by --output, in which Slurm expands every %
         "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
         f'exec {shlex.quote(sys.executable)} -P -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
     ]
@@ -167,12 +168,12 @@ def batches_in(study: Path) -> Iterator[Batch]:
 
 
 def error_in(answers: Sequence[TaskAnswer]) -> str | None:
-    """Returns what a task said is wrong; None if nothing is."""
+    """Returns the first error that a task reported; None if there is none."""
     return next((answer.error for answer in answers if answer.error is not None), None)
 
 
 def _answer(value: Any) -> TaskAnswer:
-    """Returns an answer as JSON holds it; raises if it is none."""
+    """Returns an answer from its JSON value; raises ValueError if it is invalid."""
     if not isinstance(value, dict):
         raise ValueError("an answer is an object")
     if "error" in value:
@@ -193,7 +194,7 @@ def _is_outcome(value: Any) -> bool:
 
 
 def check_line(option: str) -> str:
-    """Returns an option of sbatch as a script has it, e.g. ``--mem=4G`` for ``mem=4G``; raises if it is none."""
+    """Returns an sbatch option as written in a script, e.g. ``--mem=4G`` for ``mem=4G``; raises if it is invalid."""
     line = option.removeprefix("#SBATCH").strip()
     line = line if line.startswith("-") else f"--{line}"
     if not line.strip("-") or "\n" in line:

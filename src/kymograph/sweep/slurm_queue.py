@@ -1,4 +1,4 @@
-"""Slurm's own commands: submit a job array, see which of its tasks are in the queue, and how the others ended."""
+"""Slurm's own commands: submit a job array, list its tasks in the queue, and find out how the others ended."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from kymograph.errors import KymographError
 
 _PATIENCE = 60.0
-"""Seconds after which a command of Slurm's counts as failed."""
+"""Seconds after which a Slurm command counts as failed."""
 _SMALLEST_ARRAY = 1001
-"""Slurm's own default of MaxArraySize, for a cluster that does not say."""
+"""Slurm's default for MaxArraySize, for a cluster that does not report it."""
 
 
 class QueueUnreachable(KymographError):
@@ -35,13 +35,13 @@ class JobEnd:
 
 
 def submit(script: Path) -> str:
-    """Submits a batch script; returns the number of its job."""
+    """Submits a batch script; returns the id of its job."""
     answer = _slurm(["sbatch", "--parsable", str(script)])
     return answer.strip().split(";")[0]  # NUMBER;CLUSTER where there are several clusters
 
 
 def queued(names: Collection[str]) -> set[tuple[str, int]]:
-    """Returns which tasks of the job arrays called ``names`` wait or run, as (name, index)."""
+    """Returns the waiting or running tasks of the job arrays called ``names``, as (name, index)."""
     if not names:
         return set()
     lines = _slurm(["squeue", "-h", "-r", "-u", getpass.getuser(), "-n", ",".join(names), "-o", "%j|%K"]).splitlines()
@@ -50,7 +50,7 @@ def queued(names: Collection[str]) -> set[tuple[str, int]]:
 
 
 def job_end(job: str, index: int) -> JobEnd:
-    """Returns how a task ended, as far as Slurm still knows; it forgets after some minutes (MinJobAge)."""
+    """Returns how a task ended, as far as Slurm still knows; it forgets after a few minutes (MinJobAge)."""
     try:
         text = _slurm(["scontrol", "-o", "show", "job", f"{job}_{index}"])
     except KymographError:
@@ -61,7 +61,7 @@ def job_end(job: str, index: int) -> JobEnd:
 
 
 def cancel(jobs: Sequence[str]) -> None:
-    """Takes jobs out of the queue and stops those that run."""
+    """Cancels jobs, waiting or running."""
     if jobs:
         _slurm(["scancel", *jobs])
 
@@ -73,7 +73,7 @@ def largest_array() -> int:
 
 
 def _slurm(command: list[str]) -> str:
-    """Returns what one of Slurm's commands prints; raises a sentence if it fails."""
+    """Runs a Slurm command and returns its output; raises a KymographError if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """The source of user-defined code: a hash over its file and the local modules that it imports.
 
 The hash is part of every run's identity, so that an edit makes new runs and never relabels old ones. Imports are
-followed through the source text, without running it: a module that is imported by a computed name is not seen, and
-neither are data files. The hash does not depend on how the code is named, by file or by module.
+found in the source text, without running it: a module that is imported by a computed name is not included, and neither
+are data files. The hash is the same whether the code is given by file or by module.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kymograph.registry import source_file
 _INSTALLED = ("site-packages", "dist-packages")
 _OWN = __name__.split(".")[0]
 _TEXTS = {tokenize.STRING, *(getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if hasattr(tokenize, name))}
-"""Tokens whose lines, all but the last, end inside a text: there spaces and empty lines mean something."""
+"""Tokens whose lines, except the last, end inside a string, where trailing spaces and empty lines matter."""
 _STANDARD_LIBRARY = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
 
 
 def dotted_name(path: Path) -> tuple[str, Path]:
-    """Returns the name under which a file is imported, its packages included, and the directory that holds them all.
+    """Returns the dotted name under which a file is imported, and the directory that holds its top-level package.
 
     ``lab/deep/study.py`` is ``deep.study`` in ``lab`` if ``deep`` has an ``__init__.py`` and ``lab`` has none.
     """
@@ -40,15 +40,15 @@ def dotted_name(path: Path) -> tuple[str, Path]:
 
 
 def importable_path(name: str, file: Path) -> PurePosixPath:
-    """Returns where below a directory a copy of ``file`` must lie to be imported from there as ``name``."""
-    # The longer name keeps a namespace package, and the package of a script that imports what lies beside it.
+    """Returns the relative path at which a copy of ``file`` can be imported as ``name``."""
+    # The longer name keeps a namespace package, and the package of a script that imports its neighbours.
     words = max(name, dotted_name(file)[0], key=len).split(".")
     ending = ["__init__.py"] if file.name == "__init__.py" else [f"{words.pop()}.py"]
     return PurePosixPath(*words, *ending)
 
 
 def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> dict[str, Path]:
-    """Returns the file and every local module it imports, directly or not, by the name that it is imported under.
+    """Returns the file and every local module it imports, directly or indirectly, by import name.
 
     A module is local unless it belongs to the standard library, to this package, or to an installed package other than
     the file's own.
@@ -56,9 +56,9 @@ def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> di
     Args:
         path: the file that defines the study, or another part.
         module: its dotted name; default: as `dotted_name` finds it.
-        search: further directories in which local modules lie, e.g. the current one.
+        search: further directories to search for local modules, e.g. the current one.
     """
-    importlib.invalidate_caches()  # a file may be younger than what Python remembers of its directory
+    importlib.invalidate_caches()  # a file may be newer than Python's cached listing of its directory
     path = path.resolve()
     dotted, root = dotted_name(path)
     directories = [str(root), str(path.parent), *map(str, search)]
@@ -79,9 +79,9 @@ def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> di
 
 
 def source_hash(files: Mapping[str, Path]) -> str:
-    """Returns sixteen hex digits that change whenever the code in one of the ``files`` does, comments apart.
+    """Returns sixteen hex digits that change whenever the code in one of the ``files`` does, ignoring comments.
 
-    The files go by the names that `dotted_name` gives them.
+    Each file is identified by its `dotted_name`.
     """
     total = hashlib.sha256()
     for name, file in sorted((dotted_name(file)[0], file) for file in set(files.values())):
@@ -90,9 +90,9 @@ def source_hash(files: Mapping[str, Path]) -> str:
 
 
 def code_text(source: bytes) -> bytes:
-    r"""Returns Python code without comments, blank lines and spaces at the ends of lines; what is no Python, as it is.
+    r"""Returns Python code without comments, blank lines and trailing spaces; what is not Python stays as it is.
 
-    It is the same for every version of Python, as a syntax tree would not be.
+    Unlike a syntax tree, the result is the same for every version of Python.
 
     >>> code_text(b"x = 1  # one\n\n# nothing\ny = '#'\n")
     b"x = 1\ny = '#'\n"
@@ -120,7 +120,7 @@ def _imports(path: Path, module: str) -> Iterator[str]:
     try:
         tree = ast.parse(read_bytes(path, MAX_SOURCE))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # importing it says what is wrong
+        return  # importing it will raise the error
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -139,17 +139,17 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _local(name: str, directories: Iterable[str], own: Collection[str]) -> Path | None:
-    """Returns the file of a module that is the user's; None if it is installed, or if there is no such module."""
+    """Returns the file of a user's module; None if it is installed, or if there is no such module."""
     top = name.split(".")[0]
     if top == _OWN or (file := source_file(name, directories)) is None:
         return None
     if any(part in _INSTALLED for part in file.parts):
-        return file if top in own else None  # an installed study's own package is its source; what it needs is not
+        return file if top in own else None  # an installed study's own package is source, its dependencies are not
     return None if any(file.is_relative_to(library) for library in _STANDARD_LIBRARY) else file
 
 
 def _installed_package(path: Path) -> list[str]:
-    """Returns the top-level package that an installed file belongs to, also one without an ``__init__.py``."""
+    """Returns the top-level package that an installed file belongs to, even one without an ``__init__.py``."""
     return [Path(after).stem for part, after in zip(path.parts, path.parts[1:], strict=False) if part in _INSTALLED][
         -1:
     ]

@@ -1,4 +1,4 @@
-"""A worker process: reads stacks as JSON lines, computes them on one thread, answers with progress and outcomes.
+"""A worker process: reads orders as JSON lines, computes them on one thread, answers with progress and outcomes.
 
 Started as ``python -m kymograph.sweep.worker`` rather than through `multiprocessing`, so that a user's script or
 notebook needs no main guard and nothing is pickled.
@@ -17,14 +17,14 @@ from kymograph.foreign.documents import parse_json
 from kymograph.sweep.orders import Order
 
 SILENT = "--silent"
-"""Answers with outcomes only, not with progress: where the answers are a file on a shared disk."""
+"""The option to answer with outcomes only, without progress, where the answers are a file on a shared disk."""
 _PARENT = "KYMOGRAPH_PARENT"
 
 
 def main() -> None:
-    """Computes what comes on standard input until it ends."""
+    """Computes orders from standard input until it ends."""
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it closes or kills us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and closes or kills this process
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not look like an answer
 
@@ -32,14 +32,14 @@ def main() -> None:
         print(json.dumps(message), file=answers, flush=True)
 
     class Parent:
-        """Follows the work from the other end of the pipe."""
+        """A follower at the other end of the pipe."""
 
         def tick(self, steps: int) -> None:
-            """Passes steps on."""
+            """Passes the steps on."""
             answer(steps=steps)
 
         def say(self, text: str) -> None:
-            """Passes a line on."""
+            """Passes the text on."""
             answer(say=text)
 
     from kymograph.sweep.carry_out import carry_out
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 class Silence:
-    """Follows nothing, for whoever reads progress from the heartbeats."""
+    """A follower that ignores progress, where it is read from the heartbeats."""
 
     def tick(self, steps: int) -> None:
         """Passes nothing on."""
@@ -60,16 +60,16 @@ class Silence:
 
 
 def started_by_us() -> dict[str, str]:
-    """Returns the environment of a program that is to `die_with_parent`: it says who started it."""
+    """Returns the environment for a program that calls `die_with_parent`; it names this process as the parent."""
     return {**os.environ, _PARENT: str(os.getpid())}
 
 
 def die_with_parent() -> None:
     """Asks Linux to end this process when its parent ends, so that a killed sweep leaves nothing running.
 
-    Its parent may have ended before it came to this, and its first order may be in the pipe nevertheless.
+    Exits if the parent has already ended: an order could still be in the pipe.
     """
-    named = os.environ.pop(_PARENT, "")  # not meant for what this process starts
+    named = os.environ.pop(_PARENT, "")  # not for processes that this one starts
     parent = int(named) if named.isdecimal() else os.getppid()
     if sys.platform == "linux":
         set_parent_death_signal = 1

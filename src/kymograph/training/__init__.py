@@ -1,1 +1,1 @@
-"""The one training loop and what happens to gradients between a rule and the weights."""
+"""The training loop, and everything between a rule's gradients and the weights."""

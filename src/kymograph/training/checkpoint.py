@@ -21,7 +21,7 @@ from kymograph.training.optimizers import Optimizer
 
 SCHEMA = 1
 LATER = ("buffer.", "rule.")
-"""How the names begin that files of earlier versions do not have."""
+"""Prefixes of names that are missing in files of earlier versions."""
 
 
 def pack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
@@ -31,19 +31,19 @@ def pack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
 
 
 def unpack(path: AnyPath, content: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors and facts of a file that `pack` made; one sentence if it is cut off, foreign or newer.
+    """Returns the tensors and facts of a file written by `pack`; raises if it is cut off, foreign or newer.
 
-    ``content`` are its bytes, if somebody has read and checked them.
+    ``content`` is the file's bytes, if they have already been read and checked.
     """
     content = read_bytes(path, MAX_TENSORS) if content is None else content
     try:
-        facts = copy.deepcopy(tensor_header(content).facts)  # headers are remembered, and the caller's are his own
+        facts = copy.deepcopy(tensor_header(content).facts)  # headers are cached, and the caller may change its own
         schema = facts["schema"]
         if type(schema) is not int or not isinstance(facts, dict):
-            raise ValueError("no checkpoint of ours")
+            raise ValueError("not a kymograph checkpoint")
         tensors = load(content)
     except (SafetensorError, KeyError, ValueError, TypeError):
-        raise KymographError(f"{path} is cut off or not a checkpoint of kymograph") from None
+        raise KymographError(f"{path} is cut off or not a kymograph checkpoint") from None
     if schema > SCHEMA:
         raise KymographError(
             f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
@@ -52,16 +52,16 @@ def unpack(path: AnyPath, content: bytes | None = None) -> tuple[dict[str, Tenso
 
 
 def network_tensors(net: nn.Module) -> dict[str, Tensor]:
-    """Returns what a network is: ``net.NAME`` for each parameter and ``buffer.NAME`` for each buffer."""
+    """Returns a network's tensors: ``net.NAME`` for each parameter and ``buffer.NAME`` for each buffer."""
     parameters = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
     return parameters | _named_buffers(net)
 
 
 def training_state(flat: Flat, optimizer: Optimizer, rule: Rule) -> dict[str, Tensor]:
-    """Returns everything that must come back for an interrupted training to go on with the same bits.
+    """Returns everything needed to resume an interrupted training bit for bit.
 
     The weights (``values``), the optimizer's own state, the network's buffers such as BatchNorm's running statistics
-    (``buffer.NAME``), and the rule's state (``rule.NAME``). The tensors are those in use: `restore` fills them.
+    (``buffer.NAME``), and the rule's state (``rule.NAME``). No tensor is a copy: `restore` fills those in use.
     """
     of_rule = {f"rule.{name}": tensor for name, tensor in rule.state_dict().items()}
     return {"values": flat.values, **optimizer.state(), **_named_buffers(rule.net), **of_rule}
@@ -74,7 +74,7 @@ def _named_buffers(net: nn.Module) -> dict[str, Tensor]:
 def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: AnyPath) -> None:
     """Copies stored tensors into ``target`` in place; raises, and copies none, if a name or a shape does not fit.
 
-    Files from before buffers and rules' states were stored are accepted: what they lack stays as it is.
+    Older files, without buffers and rules' states, are accepted: what they lack is left unchanged.
     """
     older = not any(name.startswith(LATER) for name in stored)
     wanted = {name: tensor for name, tensor in target.items() if not (older and name.startswith(LATER))}

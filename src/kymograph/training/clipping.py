@@ -1,7 +1,7 @@
 """Gradient clipping, per replica, outside every learning rule.
 
-Gradients are the rows of a matrix (R, P). A replica that is not to be clipped has the threshold infinity, for
-which every formula below is exactly the identity on finite gradients.
+Gradients are the rows of a matrix (R, P). A replica without clipping has the threshold infinity, for which
+every formula below is exactly the identity on finite gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class Clip(Protocol):
-    """Shortens gradients in place and says for which replicas it did."""
+    """Clips gradients in place and reports which replicas were clipped."""
 
     def __call__(self, gradients: Tensor, norms: Tensor | None) -> Tensor:
         """Clips ``gradients`` (R, P) whose row norms are ``norms`` (R,); returns which rows changed, (R,) bool."""
@@ -62,7 +62,7 @@ class ClipByPercentile:
         self._seen = 0
 
     def __call__(self, gradients: Tensor, norms: Tensor | None) -> Tensor:
-        """Clips the adaptive rows against their own past, then remembers this step's norms."""
+        """Clips the adaptive rows against their own past, then stores this step's norms."""
         window = self._past.shape[1]
         assert norms is not None
         fired = torch.zeros_like(norms, dtype=torch.bool)
@@ -83,14 +83,14 @@ class ClipParts:
 
     def __init__(self, spans: Sequence[slice], max_norm: float) -> None:
         self._spans, self._max_norm = spans, max_norm
-        # Parts of one size that follow one another are the rows of a matrix: two calls for all of them.
+        # Adjacent parts of one size are the rows of a matrix: two calls clip them all.
         self._are_rows = bool(spans) and all(
             span.start == before.stop and span.stop - span.start == before.stop - before.start
             for before, span in pairwise(spans)
         )
 
     def __call__(self, gradients: Tensor, norms: Tensor | None) -> Tensor:
-        """Clips the parts of the one row; says whether any was clipped."""
+        """Clips the parts of the only row; returns whether any was clipped, (1,) bool."""
         if self._are_rows:
             parts = [gradients[0, self._spans[0].start : self._spans[-1].stop].view(len(self._spans), -1)]
         else:

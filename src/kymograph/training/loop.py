@@ -1,4 +1,4 @@
-"""The one training loop."""
+"""The training loop, shared by all studies."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Step:
 
 
 def train(batches: Iterable[tuple[Any, Any]], rule: Rule, update: Update, first: int = 0) -> Iterator[Step]:
-    """Trains the rule's network and yields after every step; measuring is what the caller does between steps.
+    """Trains the rule's network and yields after every step, so that the caller can measure between steps.
 
         flat = FlatNetwork(net)
         for step in train(batches, make("bp", net), Update(Sgd(flat, lr=0.1))):
             losses.append(step.loss)
 
-    The network may be one or many replicas with a leading axis: the loop does not know the difference. ``first`` is the
-    index of the first step, for training that goes on.
+    The network may be a single one or many replicas with a leading axis: the loop treats both alike. ``first`` is the
+    index of the first step when training resumes.
     """
     update.optimizer.flat.attach()
     rule.attach(update.optimizer)

@@ -1,7 +1,7 @@
 """Optimizers on flat parameters: one call for all parameters of all replicas.
 
-torch's functional forms are used where there are such: the classes of `torch.optim` would import the compiler, a second
-and more of start-up. They give the same numbers, and work with every rule too.
+torch's functional forms are used where they exist: the classes of `torch.optim` would import the compiler, which takes
+more than a second. Those classes give the same numbers and work with every rule too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Optimizer(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors that a resumed run must get back."""
+        """Returns the tensors that a resumed run must restore."""
         ...
 
 
@@ -46,12 +46,12 @@ class SgdPerReplica:
         self.flat.values.addcmul_(self.flat.gradients, self._negative_lr)
 
     def state(self) -> dict[str, Tensor]:
-        """Returns nothing: there is no state."""
+        """Returns an empty dictionary: there is no state."""
         return {}
 
 
 class _Moments:
-    """What Adam and AdamW share: the running means of the gradients and of their squares."""
+    """The state of Adam and AdamW: the running means of the gradients and of their squares."""
 
     def __init__(self, values: Tensor, steps: Tensor) -> None:
         self.mean, self.square, self.steps = torch.zeros_like(values), torch.zeros_like(values), steps
@@ -142,7 +142,7 @@ class Sgd:
             values.mul_(1 - self.lr * self.weight_decay).add_(self.flat.gradients[0, span], alpha=-self.lr)
 
     def state(self) -> dict[str, Tensor]:
-        """Returns nothing: there is no state."""
+        """Returns an empty dictionary: there is no state."""
         return {}
 
 

@@ -1,8 +1,8 @@
-"""The ``.pt`` files of `torch.save`, read without unpickling: tensors, numbers, texts, lists and dictionaries.
+"""Reads the ``.pt`` files of `torch.save` without unpickling: tensors, numbers, strings, lists and dictionaries.
 
-Such a file is a zip archive of a pickle and of the numbers of each storage. Its pickle says which part of which storage
-a tensor is; a forged one can describe a tensor of gigabytes over one number (strides of 0), or name any function. Here
-a tensor is no larger than what the file holds of it, and no name becomes a call.
+Such a file is a zip archive of a pickle and the data of each storage. The pickle says which part of which storage a
+tensor is. A forged one can describe a tensor of gigabytes over a single number (strides of 0), or name any function.
+Here a tensor is no larger than its storage in the file, and no named function is ever called.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DTYPES = {
 
 
 def read_pt(path: AnyPath) -> Any:
-    """Returns what a file of `torch.save` holds; raises one sentence if it is cut off or holds more than tensors."""
+    """Returns the content of a `torch.save` file; raises if it is cut off or contains more than tensors."""
     try:
         with opened(path, _MAX_FILE) as file:
             check_listing(file, _MAX_LISTING)
@@ -48,7 +48,7 @@ def read_pt(path: AnyPath) -> Any:
 
 
 class _Dictionary(dict[Any, Any], Buildable):
-    """Stands for an OrderedDict; what is attached to it, such as versions of modules, is left out."""
+    """Replaces an OrderedDict; its attributes, such as module versions, are dropped."""
 
     def build(self, state: Any) -> None:
         """Ignores the state."""
@@ -64,7 +64,7 @@ class _Archive:
         self._root = pickled.removesuffix("data.pkl")
 
     def content(self) -> Any:
-        """Returns what the pickle describes."""
+        """Returns the object that the pickle describes."""
         makers: dict[tuple[str, str], Make] = {
             ("collections", "OrderedDict"): lambda *items: _Dictionary(*items),
             ("torch._utils", "_rebuild_tensor_v2"): self._tensor,
@@ -74,15 +74,15 @@ class _Archive:
 
     def _read(self, name: str) -> bytes:
         info = self._archive.getinfo(self._root + name)
-        # torch compresses nothing: what a file holds is at most as large as the file.
+        # torch stores without compression, so that no member is larger than the file.
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise ValueError("it is compressed")
         return self._archive.read(info)
 
     def _storage(self, kind: Any, dtype: Any, key: Any, _device: Any, count: Any) -> Tensor:
-        """Returns the numbers of a storage as a flat tensor."""
+        """Returns the data of a storage as a flat tensor."""
         if kind != "storage" or not isinstance(dtype, PickledName) or not isinstance(key, str):
-            raise ValueError("it has a storage of another kind")
+            raise ValueError("it has an unknown kind of storage")
         if key not in self._storages:
             module, name = dtype.key
             content = self._read(f"data/{key}") if module == "torch" else b""
@@ -91,16 +91,16 @@ class _Archive:
             else:
                 self._storages[key] = torch.frombuffer(bytearray(content), dtype=_DTYPES[name])
         if len(self._storages[key]) != count:
-            raise ValueError("it has a storage that is cut off")
+            raise ValueError("it has a storage of another size")
         return self._storages[key]
 
     def _tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Tensor:
-        """Returns a copy of the part of a storage that a tensor is; no two of its numbers are the same one."""
+        """Returns a copy of a tensor's part of its storage; entries of the copy do not overlap in memory."""
         numbers = (offset, *size, *stride)
         if not isinstance(storage, Tensor) or not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError("it has a tensor that is no tensor")
+            raise ValueError("it has an invalid tensor")
         last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
         count = math.prod(size)
         if count > len(storage) or (count and last >= len(storage)):
-            raise ValueError("it has a tensor that is larger than its numbers")
+            raise ValueError("it has a tensor that is larger than its storage")
         return torch.as_strided(storage, size, stride, offset).clone()

@@ -1,4 +1,4 @@
-"""Nested states, such as those of optimizers, as named tensors and JSON, so that they are stored without pickling."""
+"""Nested states, such as those of optimizers, as named tensors and JSON, to be stored without pickling."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def flatten(state: Any) -> tuple[dict[str, Tensor], Any]:
-    """Returns the tensors of a nested state by number, and the rest of it as JSON can hold it.
+    """Returns the tensors of a nested state, named ``0``, ``1``, ..., and the rest as JSON-serialisable data.
 
-    Dictionaries (keys are texts or whole numbers), lists, tuples, tensors, arrays and plain values are held; whatever
-    else a state has cannot be stored without running code when it is read, and is refused.
+    Supported are dictionaries with string or integer keys, lists, tuples, tensors, arrays and plain values. Anything
+    else could not be read back without running code, and is refused.
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _flatten(state, tensors, "state")
@@ -51,7 +51,7 @@ def _flatten(value: Any, tensors: dict[str, Tensor], place: str) -> Any:
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return ["float", repr(value)]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
-        return ["big", str(value)]  # generators have such numbers, and not every reader of JSON keeps them
+        return ["big", str(value)]  # generators have such numbers, and not every JSON reader preserves them
     if isinstance(value, _SCALARS):
         return value
     if isinstance(value, Tensor | np.ndarray | np.generic):

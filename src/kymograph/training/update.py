@@ -12,17 +12,17 @@ from kymograph.training.optimizers import Optimizer
 
 
 class Update:
-    """Clips, then steps.
+    """Clips the gradients, then takes a step of the optimizer.
 
     Args:
-        norms: whether the norms of the gradients before clipping are wanted, by the caller or by a clip.
+        norms: whether the gradient norms before clipping are needed, by the caller or by a clip.
     """
 
     def __init__(self, optimizer: Optimizer, clips: Sequence[Clip] = (), norms: bool = False) -> None:
         self.optimizer, self._clips, self._norms = optimizer, clips, norms
 
     def __call__(self) -> tuple[Tensor | None, Tensor | None]:
-        """Updates every replica; returns the norms before clipping, if wanted, and which replicas were clipped."""
+        """Updates every replica; returns norms before clipping, if requested, and which were clipped, (R,) each."""
         gradients = self.optimizer.flat.gradients
         norms = torch.linalg.vector_norm(gradients, dim=1) if self._norms else None
         clipped: Tensor | None = None

@@ -19,7 +19,7 @@ def test_one_study_is_judged_by_name_or_by_code(coin: Path, capsys: pytest.Captu
 
 def test_csv_files_cannot_be_selected_by_study(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert call("judge", "ours", "theirs", "--csv", "--study", "depth") == 1
-    assert "CSV files are judged as they are" in capsys.readouterr().err
+    assert "choose among stored runs, not CSV files" in capsys.readouterr().err
 
 
 def test_a_dash_prints_nothing_but_the_format_asked_for(

@@ -65,11 +65,11 @@ def test_nothing_is_overwritten(desk: Path, capsys: pytest.CaptureFixture) -> No
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("study", "my-idea"), "cannot be the name of a Python file: letters, digits and underscores; try my_idea"),
+        (("study", "my-idea"), "cannot be the name of a Python file: use letters, digits and underscores; try my_idea"),
         (("study", "2nd"), "cannot be the name of a Python file"),
         (("study", "class"), "cannot be the name of a Python file"),
         (("study", "../up"), "cannot be the name of a Python file"),
-        (("study", "depth"), "there is a study called depth already"),
+        (("study", "depth"), "there is already a study called depth"),
         (("study", "json"), "json.py would hide the Python module json"),
         (("study", "torch"), "torch.py would hide the Python module torch"),
         (("rule", "mine"), "kymograph new writes a study, not 'rule': kymograph new study NAME"),

@@ -26,7 +26,7 @@ def test_the_command_runs_every_source_and_prints_the_table(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("depth",), "the seed of depth decides everything at once"),
+        (("depth",), "the sources of variance of depth cannot be separated"),
         ((REFERENCE, "--vary", "order"), "every source is varied in turn"),
         ((REFERENCE, "--sources"), "--sources needs at least one source"),
         ((REFERENCE, "--n-seeds", "1"), "at least two seeds"),

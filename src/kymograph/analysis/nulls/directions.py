@@ -1,4 +1,4 @@
-"""Directions at random, drawn anew for every image."""
+"""Random directions, drawn independently for every image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from kymograph import streams
 from kymograph.analysis.credit import Pairs
 
-PART = {"label": "random directions", "about": "directions at random, anew for every image", "order": 5}
+PART = {"label": "random directions", "about": "random directions, independent for every image", "order": 5}
 
 
 def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Fresh feedback matrices of the same law, which had no part in training."""
+"""Fresh feedback matrices from the same distribution, which had no part in training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from kymograph.analysis.credit import Pairs
 from kymograph.analysis.nulls.matrices import cosines_of_drawn
 
-PART = {"label": "fresh matrices", "about": "fresh matrices of the same law", "order": 1}
+PART = {"label": "fresh matrices", "about": "fresh matrices from the same distribution", "order": 1}
 
 
 def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What nulls that replace the feedback matrices share: one stack of drawn matrices serves all points of a matrix."""
+"""Shared by nulls that replace the feedback matrices: one stack of draws serves all points of a matrix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cosines_of_drawn(
     """Returns the mean cosine at every point with each of ``draws`` matrices, shape (points, draws).
 
     The matrices are drawn on the CPU, from the stream of their null and index, so that every device sees the same
-    ones; then they move to where the gradients are.
+    ones, and then moved to the device of the gradients.
     """
     rows: list[Tensor] = []
     stack = torch.empty(0)

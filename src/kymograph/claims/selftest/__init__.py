@@ -1,1 +1,1 @@
-"""The judge judged: how often it is wrong in simulated worlds whose truth is known, each rate held against a bound."""
+"""Tests of the judge: how often it errs in simulated worlds with a known truth, each rate checked against a bound."""

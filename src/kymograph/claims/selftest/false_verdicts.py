@@ -1,7 +1,7 @@
-"""Rows about one claim that is alone in its family: every way to be wrong about it, each with its share of alpha.
+"""Rows about a claim that is alone in its family: every way to be wrong about it, each with its share of alpha.
 
-A direction is decided wrongly in at most 5 % of worlds, support and refutation having half of that each; EQUIVALENT in
-at most 5 %. The worst cases are here: no effect at all, and effects exactly at what a verdict must rule out.
+A wrong direction is decided in at most 5 % of worlds, half of that for support and half for refutation; a wrong
+EQUIVALENT in at most 5 %. The rows cover the worst cases: no effect, and effects exactly at what a verdict must reject.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kymograph.claims.selftest.worlds import LAWS, SIZES, Simulation, claim
 
 ALPHA, HALF = RateBound(most=0.05), RateBound(most=0.025)
 MARGIN = 2.0
-"""In standard deviations of the differences: so large that six seeds can show equivalence."""
+"""In standard deviations of the differences; large enough for six seeds to show equivalence."""
 _AT_MARGIN: dict[Direction, int] = {"greater": 1, "less": -1, "not less": -1, "not greater": 1, "equal": 1}
-"""On which side of zero the margin lies that decides."""
+"""The side of zero on which the deciding margin lies."""
 
 
 def no_effect(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often a direction is found between two arms of one law."""
+    """Yields how often a direction is found between two arms with the same distribution."""
     for law in LAWS:
         for n in SIZES:
             pairs = simulation.draw(law, 2, n, name="no effect")
@@ -30,26 +30,26 @@ def no_effect(simulation: Simulation) -> Iterator[Row]:
 
 
 def at_the_margin(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often an effect that is exactly as large as the margin is called larger, or smaller."""
+    """Yields how often an effect exactly at the margin is called larger or smaller."""
     for direction, sign in _AT_MARGIN.items():
         for n in SIZES:
             world = f'"{direction}", effect at the margin'
             found = decide_alone(claim(direction, MARGIN), simulation.draw("normal", n, name=world) + sign * MARGIN)
             if direction in ("greater", "less"):
                 yield measured(world, n, found, "SUPPORTED", found.supported, HALF)
-            else:  # the margin is what support and refutation both must rule out
+            else:  # support and refutation must both reject the margin
                 yield measured(world, n, found, "a direction", found.directed, ALPHA)
 
 
 def equivalence(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often an effect that is exactly as large as the equivalence margin is called EQUIVALENT."""
+    """Yields how often an effect exactly at the equivalence margin is called EQUIVALENT."""
     for n in SIZES:
         found = decide_alone(claim("greater", MARGIN), simulation.draw("normal", n, name="equivalence") + MARGIN)
         yield measured("effect at the equivalence margin", n, found, "EQUIVALENT", found.equivalent, ALPHA)
 
 
 def refutation(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often an effect that is none, or smaller than the margin, is said to go the other way."""
+    """Yields how often a zero effect, or one smaller than the margin, is said to go the other way."""
     for world, effect in (("no effect, margin 1 sd", 0.0), ("effect 0.1 sd, margin 1 sd", 0.1)):
         for n in SIZES:
             found = decide_alone(claim("greater", 1.0), simulation.draw("normal", n, name=world) + effect)

@@ -16,12 +16,12 @@ SIZES = (5, 12)
 SEEDS = (10, 20)
 AT_MARGIN = 8
 TWICE_ALPHA = RateBound(most=0.1)
-"""Directions and equivalence have an alpha each."""
+"""Direction and equivalence each have their own alpha."""
 SKEWED_FAMILY = RateBound(most=0.52)
 
 
 def no_effects(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often any direction is found in a family without an effect, with arms of their own or a shared one."""
+    """Yields how often any direction is found in a family without effects: independent claims, or one shared arm."""
     for size in SIZES:
         for n in SEEDS:
             for world, values in (
@@ -33,9 +33,9 @@ def no_effects(simulation: Simulation) -> Iterator[Row]:
 
 
 def some_effects(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often any direction is found where there is none beside claims whose effect is plain to see.
+    """Yields how often a direction is found for any claim without an effect, next to claims with a large one.
 
-    Holm's correction is weaker the more claims are decided: here it is as weak as it gets for those that are left.
+    Holm's correction weakens with every claim that is decided: here it is at its weakest for the remaining claims.
     """
     size, real, n = 6, 3, 10
     values = simulation.draw("normal", size, n, name="family with effects")
@@ -64,6 +64,6 @@ def skewed_at_the_margin(simulation: Simulation) -> Iterator[Row]:
 
 
 def _against_one_arm(simulation: Simulation, size: int, n: int) -> np.ndarray:
-    """Returns differences of so many arms from one arm that they share: their correlation is one half."""
+    """Returns the differences (worlds, size, n) of ``size`` arms from one shared arm; their correlation is one half."""
     arms = simulation.draw("normal", size + 1, n, name="arms")
     return arms[:, 1:] - arms[:, :1]

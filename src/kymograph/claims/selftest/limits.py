@@ -1,7 +1,7 @@
-"""Rows about what no choice of seeds makes right: known limits, each with a bound of its own that it is held to.
+"""Rows about known limits of the tests, which no choice of seeds removes; each has its own bound.
 
-Both tests are about means. A mean that rests on rare, large numbers cannot be seen in a sample that has none of them,
-and a skewed law at few seeds is a mild form of that: the sample's mean and deviation are then too small together.
+Both tests are about means. A mean that rests on rare, large values cannot be seen in a sample that has none of them. A
+skewed distribution with few seeds is a mild form of this: the sample's mean and standard deviation are both too small.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kymograph.claims.selftest.worlds import SIZES, Simulation, claim
 from kymograph.statistics.intervals import binomial_upper_bound
 
 LOSS, NOISE = 0.5, 0.01
-"""What a seed loses that fails, and the deviation of all seeds; the margin is what seeds lose on average."""
+"""The loss of a failing seed, and the standard deviation of all seeds; the margin is the mean loss."""
 SKEWED_LESS = {6: 0.12, 10: 0.17, 20: 0.15}
 SKEWED_EQUIVALENT = {6: 0.23, 10: 0.22, 20: 0.19}
-"""Bounds by the number of seeds, for numbers that are lognormal with sigma 1."""
+"""Bounds by number of seeds, for lognormal values with sigma 1."""
 
 
 def skewed(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often one arm's lognormal quantity is called less, or greater, than the number that is its mean."""
+    """Yields how often one arm's lognormal quantity is called less, or greater, than its own mean."""
     for n in SIZES:
         values = simulation.draw("lognormal", n, name="one arm")
         found = decide_alone(claim("less"), values)
@@ -37,7 +37,7 @@ def skewed(simulation: Simulation) -> Iterator[Row]:
 
 def skewed_equivalence(simulation: Simulation) -> Iterator[Row]:
     """Yields how often lognormal differences at the margin are called EQUIVALENT."""
-    margin = 10 * math.exp(0.5)  # far from the other margin, which then rules out nothing
+    margin = 10 * math.exp(0.5)  # so large that the test against the other margin passes
     for n in SIZES:
         found = decide_alone(claim("greater", margin), simulation.draw("lognormal", n, name="equivalence") + margin)
         world, bound = "effect at the equivalence margin, lognormal", RateBound(most=SKEWED_EQUIVALENT[n])
@@ -45,10 +45,10 @@ def skewed_equivalence(simulation: Simulation) -> Iterator[Row]:
 
 
 def rare_failures(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often "not less" is SUPPORTED although a seed in ten fails, and whether the note on it holds.
+    """Yields how often "not less" is SUPPORTED although one seed in ten fails, and how often the note on it is wrong.
 
-    The margin is the mean loss, so support is wrong. No test can do better where no failing seed was drawn, which has a
-    probability of 0.9^n; this is what the note on failing seeds is for, whose bound is exact.
+    The margin is the mean loss, so support is wrong. No test can do better when no failing seed was drawn, which has
+    probability 0.9^n. The note on failing seeds covers this case: its bound is exact.
     """
     for n in SIZES:
         bound = RateBound(most=0.9**n + 0.025)
@@ -58,7 +58,7 @@ def rare_failures(simulation: Simulation) -> Iterator[Row]:
             '"not less" by 0.05, 1 in 10 seeds loses 0.5', n, found, "SUPPORTED", found.supported, bound, "limit"
         )
     for words, share in (("1 in 10 seeds loses", 0.1), ("3 in 10 seeds lose", 0.3)):
-        for n in SIZES[1:]:  # six seeds bound no rate below 39 %
+        for n in SIZES[1:]:  # with six seeds the bound is never below 39 %
             one, values = claim("not less", share * LOSS), _failing(simulation, n, share)
             missed = failing_rate_bounds(values < -one.margin, one.alpha) < share
             found = decide_alone(one, values)
@@ -66,7 +66,7 @@ def rare_failures(simulation: Simulation) -> Iterator[Row]:
 
 
 def failing_rate_bounds(fails: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns the upper bound on the rate of failing seeds in every world, from ``fails`` (worlds, n)."""
+    """Returns the upper bound on the rate of failing seeds in every world, (worlds,), from ``fails`` (worlds, n)."""
     n = fails.shape[1]
     table = np.array([binomial_upper_bound(count, n, 1 - alpha) for count in range(n + 1)])
     return table[fails.sum(axis=1)]

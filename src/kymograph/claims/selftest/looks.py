@@ -1,6 +1,6 @@
-"""Rows about looking more than once: what it costs without a registration, and what a sequential design holds.
+"""Rows about looking more than once: its cost without a registration, and the errors of a sequential design.
 
-A wrong verdict at any look counts, whether or not a later look would have taken it back.
+A wrong verdict at any look counts, even if a later look would reverse it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS
 DESIGNS = (Design((6, 8, 10)), Design((10, 15, 20)))
 PEEKING_UP_TO = 20
 PEEKING = RateBound(least=0.14, most=0.19)
-"""What looking after every seed costs; less would mean that it is not measured, more that the test is at fault."""
+"""The cost of looking after every seed; a lower rate would mean a broken simulation, a higher one a faulty test."""
 
 
 def peeking(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often a direction is found if one looks after every seed, as if each look were the only one."""
+    """Yields how often a direction is found by looking after every seed, as if each look were the only one."""
     values = simulation.draw("normal", PEEKING_UP_TO, name="peeking")
     sizes = range(LEAST_SEEDS, PEEKING_UP_TO + 1)
     looks = [decide_alone(claim(), values[:, :n]) for n in sizes]
@@ -35,7 +35,7 @@ def peeking(simulation: Simulation) -> Iterator[Row]:
 
 
 def sequential(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often a sequential design finds a direction where there is none, or equivalence where there is not."""
+    """Yields how often a sequential design finds a direction or equivalence where there is none."""
     for design in DESIGNS:
         values = simulation.draw("normal", 1, design.sizes[-1], name="sequential")
         looks = decide_at_looks([claim()], values, design)
@@ -65,7 +65,7 @@ def at_any_look(looks: Sequence[ManyDecisions]) -> np.ndarray:
 
 
 def stopped(looks: Sequence[ManyDecisions]) -> ManyDecisions:
-    """Returns the decisions of somebody who stops at the first look that decides all claims, or at the last."""
+    """Returns the decisions when stopping at the first look that decides all claims, or at the last."""
     last = _stops(looks)
     chosen = (
         np.stack([getattr(look, name) for look in looks])[last, np.arange(len(last))]
@@ -75,12 +75,12 @@ def stopped(looks: Sequence[ManyDecisions]) -> ManyDecisions:
 
 
 def seeds_text(looks: Sequence[ManyDecisions], sizes: Sequence[int]) -> str:
-    """Returns how many seeds somebody needs on average who stops as soon as all claims are decided, and at most."""
+    """Returns the mean number of seeds used when stopping as soon as all claims are decided, and the maximum."""
     return f"{np.array(sizes)[_stops(looks)].mean():.1f} of {sizes[-1]}"
 
 
 def _stops(looks: Sequence[ManyDecisions]) -> np.ndarray:
-    """Returns the look at which each world stops, (worlds,)."""
+    """Returns the index of the look at which each world stops, (worlds,)."""
     done = np.stack([look.decided.all(axis=1) for look in looks])
     done[-1] = True
     return done.argmax(axis=0)

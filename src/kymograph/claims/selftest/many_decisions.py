@@ -1,7 +1,7 @@
-"""The decision on many families of claims at once: `decide.decide_family` in arrays.
+"""Decides many families of claims at once: `decide.decide_family` on arrays.
 
-The p-values come from the same tests and the same hypotheses as the judge's; only the looks, Holm's correction and the
-choice of the outcome are written a second time, over arrays. Tests hold that every outcome is the judge's own.
+The p-values come from the same tests and hypotheses as the judge's. Only the looks, Holm's correction and the choice of
+the outcome are implemented a second time, on arrays; tests check that every outcome is the judge's.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_si
 from kymograph.statistics.many_samples import ManySamples, holm_many
 
 _BLOCK = 500
-"""How many samples are tested at once: their tables of subsets then fit the memory that is close to the processor."""
+"""How many samples are tested at once, so that their subset tables fit the processor's cache."""
 
 
 @dataclass(frozen=True)
 class ManyDecisions:
-    """Which outcome each claim has in each world, (worlds, claims) each; none of the three is INCONCLUSIVE."""
+    """The outcome of each claim in each world, as three masks (worlds, claims); in none of them: INCONCLUSIVE."""
 
     supported: np.ndarray
     refuted: np.ndarray
@@ -46,8 +46,8 @@ def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[Pla
 
     Args:
         claims: the claims of the family.
-        values: (worlds, claims, n) differences left - right of the seeds.
-        looks: those of a sequential design that were reached, the last one at all the values.
+        values: (worlds, claims, n) differences left - right, one per seed.
+        looks: the looks of a sequential design reached so far; the last one uses all values.
     """
     found = [_weigh(claim, values[:, index], looks) for index, claim in enumerate(claims)]
     direction, support, refute, equivalence = (
@@ -67,12 +67,12 @@ def decide_alone(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] 
 
 
 def decide_at_looks(claims: Sequence[Claim], values: np.ndarray, design: Design) -> list[ManyDecisions]:
-    """Returns the decisions after every look of a design, as a user who looks at each of them sees them."""
+    """Returns the decisions at every look of a design, as a user sees them at that look."""
     return [decide_many(claims, values[:, :, : look.seeds], design.reached(look.seeds)) for look in design.looks]
 
 
 def _weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook]) -> PValues:
-    """Returns the p-values of the claim in every world, by both tests and over the looks' shares of alpha."""
+    """Returns the claim's p-values in every world: the larger of both tests', divided by the looks' shares of alpha."""
     turned, bounds = direction_sign(claim) * values, bounds_of(claim)
     stages = [
         _tests(turned[:, : look.seeds], bounds, claim.alpha) for look in looks or (PlannedLook(values.shape[1], 1.0),)
@@ -86,13 +86,13 @@ def _weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook]) -> PV
 
 
 def _tests(turned: np.ndarray, bounds: Bounds, alpha: float) -> PValues:
-    """Returns the larger of the two tests' p-values in every sample: exactly up to alpha, and above alpha above it."""
+    """Returns the larger of the two tests' p-values for every sample; above alpha, only a lower bound on it."""
     student = functools.cache(ManySamples(turned).t_p)
 
     @functools.cache
     def flips(against: float, alternative: Literal["greater", "less"]) -> np.ndarray:
-        # Neither shares of alpha nor Holm's correction make a p-value smaller: where Student's is above alpha nothing
-        # is decided, whatever the other test says, and the other test is what takes the time.
+        # Neither shares of alpha nor Holm's correction make a p-value smaller. Where Student's is above alpha, nothing
+        # can be decided, so the slow sign-flip test is skipped.
         p = student(against, alternative).copy()
         near = np.flatnonzero(p <= alpha)
         for start in range(0, len(near), _BLOCK):

@@ -11,14 +11,14 @@ from kymograph.claims.selftest.worlds import Simulation, claim
 
 FAMILY = 6
 LEAST = {10: 0.78, 20: 0.98}
-"""The power of a fixed design, by its seeds."""
+"""The least power of a fixed design, by number of seeds."""
 LEAST_IN_FAMILY = 0.38
 LEAST_SEQUENTIAL = {10: 0.45, 20: 0.94}
-"""Six seeds cannot spend six tenths of alpha: the first of the looks at 6, 8 and 10 decides nothing."""
+"""Low at 10, because the first look, at 6 seeds, decides nothing: 2/2^6 is above its share of alpha, 0.6 x 0.05."""
 
 
 def fixed(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often the effect is found by a claim that is alone, and by one of six, of which it alone has one."""
+    """Yields how often the effect is found by a claim on its own, and by the only one of six that has an effect."""
     for n, least in LEAST.items():
         found = decide_alone(claim(), simulation.draw("normal", n, name="power") + 1.0)
         yield measured("effect of 1 sd", n, found, "SUPPORTED", found.supported, RateBound(least=least), "power")

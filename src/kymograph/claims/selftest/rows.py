@@ -1,9 +1,9 @@
-"""One row of the selftest: what the judge said in many worlds of one kind, and the bound that it is held to.
+"""One row of the selftest: what the judge decided in many worlds of one kind, and the bound on its rate.
 
-A rate that was measured in so many worlds is itself uncertain. A row fails only if the exact binomial interval of its
-rate (Clopper and Pearson, 1934) lies beyond the bound. The level of the interval is that of a selftest of a hundred
-rows: a judge that keeps to all its bounds fails at most one of a thousand selftests by chance, whatever their seed. At
-10,000 worlds a bound of 5 % then fails from 6 % on, and one of 2.5 % from 3.2 % on.
+A rate measured in a finite number of worlds is itself uncertain. A row fails only if the exact binomial interval of its
+rate (Clopper and Pearson, 1934) lies beyond the bound. The interval's level allows for a hundred rows: a judge that
+keeps all its bounds fails at most one selftest in a thousand by chance. With 10,000 worlds, a bound of 5 % fails from
+6 % on, and one of 2.5 % from 3.2 % on.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LEVEL = 1 - 0.001 / MOST_ROWS
 """The level of the bound on a measured rate."""
 
 Kind = Literal["error", "power", "limit", "cost"]
-"""What a row's rate is: an error that is bounded by alpha, power, a known limit, or the cost of not registering."""
+"""What a row's rate is: an error bounded by alpha, power, a known limit, or the cost of not registering."""
 
 
 @dataclass(frozen=True)
 class RateBound:
-    """Where a rate has to be; either end may be open."""
+    """The range in which a rate must lie; either end may be open."""
 
     most: float = 1.0
     least: float = 0.0
 
     def holds(self, count: int, trials: int) -> bool:
-        """Says whether ``count`` of ``trials`` are compatible with a rate within the bound.
+        """Returns whether ``count`` of ``trials`` are compatible with a rate within the bound.
 
         >>> RateBound(most=0.05).holds(6, 100), RateBound(most=0.05).holds(600, 10_000)
         (True, False)
@@ -49,21 +49,21 @@ class RateBound:
 
 @dataclass(frozen=True)
 class Row:
-    """What the judge said in many worlds of one kind."""
+    """What the judge decided in many worlds of one kind."""
 
     world: str
     """What is true in these worlds, and what is claimed."""
     seeds: str
-    """How many; under a sequential design, on average and at most."""
+    """How many; under a sequential design, the mean and the maximum."""
     worlds: int
     supported: float
-    """The share of verdicts, over all claims and worlds; so are the next two."""
+    """The share of verdicts over all claims and worlds, as for the next two."""
     refuted: float
     equivalent: float
     what: str
     """What is counted, e.g. a direction where there is none."""
     count: int
-    """The worlds in which it happened."""
+    """The number of worlds in which it happened."""
     bound: RateBound
     kind: Kind = "error"
 
@@ -87,7 +87,7 @@ def measured(
     bound: RateBound,
     kind: Kind = "error",
 ) -> Row:
-    """Returns the row of a simulation; ``happened`` (worlds,) or (worlds, claims) is what is counted, once a world."""
+    """Returns the row of a simulation; ``happened``, (worlds,) or (worlds, claims), is counted once per world."""
     worlds = len(happened)
     count = int(happened.reshape(worlds, -1).any(axis=1).sum())
     supported, refuted, equivalent = (float(one.mean()) for one in (found.supported, found.refuted, found.equivalent))

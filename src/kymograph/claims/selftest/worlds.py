@@ -1,4 +1,4 @@
-"""Simulated worlds: laws of numbers, and the claims that are made about them."""
+"""Simulated worlds: the distributions of their numbers, and the claims made about them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ LAWS = ("normal", "lognormal", "heavy-tailed")
 
 @dataclass(frozen=True)
 class Simulation:
-    """How many worlds of each kind there are, and the seed of their numbers."""
+    """How many worlds of each kind to simulate, and the random seed."""
 
     worlds: int
     seed: int = 0
 
     def generator(self, *names: str | int) -> np.random.Generator:
-        """Returns the random numbers of the worlds of this name, whatever other worlds draw."""
+        """Returns the generator of the worlds with this name, independent of what other worlds draw."""
         return np.random.default_rng(stream_seed(self.seed, "selftest", *map(str, names)))
 
     def draw(self, law: str, *shape: int, name: str) -> np.ndarray:
-        """Returns independent numbers of mean 0, (worlds, *shape)."""
+        """Returns independent numbers with mean 0, (worlds, *shape)."""
         generator = self.generator(name, law, *shape)
         size = (self.worlds, *shape)
         if law == "normal":
@@ -38,6 +38,6 @@ class Simulation:
 
 
 def claim(direction: Direction = "greater", margin: float = 0.0) -> Claim:
-    """Returns a claim that the numbers of one arm exceed those of another, or whatever the direction says."""
+    """Returns a claim that compares the numbers of two arms in the given direction."""
     one, other = (Quantity(arm, Measure("x")) for arm in ("one", "other"))
     return Claim(f"{direction} by {margin:g}", "selftest", "own", "", "", one, other, direction, margin)

@@ -1,4 +1,4 @@
-"""``kymograph abandon``: give up planned runs, in the open."""
+"""``kymograph abandon``: give up planned runs, with a reason in the log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Options:
 
 
 def main(words: list[str]) -> int:
-    """Writes into the log that planned runs are given up; prints how many."""
+    """Logs that planned runs are given up; prints how many."""
     options = parse(Options, words, "kymograph abandon")
     from kymograph.lab.abandon import abandon_runs
 

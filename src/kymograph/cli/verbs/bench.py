@@ -1,4 +1,4 @@
-"""``kymograph bench``: this package timed next to the scripts' way of working."""
+"""``kymograph bench``: this package timed against the scripts' way of working."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Annotated
 
 from kymograph.cli.arguments import parse, positional, shown
 
-PART = {"about": "time this package next to the scripts' way of working", "order": 150}
+PART = {"about": "time this package against the scripts' way of working", "order": 150}
 
 
 @dataclass(frozen=True)
 class Options:
-    """This package next to the scripts' way of working, interleaved, as ratios with their spread.
+    """Time this package against the scripts' way of working, interleaved, as ratios with their spread.
 
-    `kymograph bench scale` measures instead what commands cost in a directory of ten thousand runs, and returns 1 if a
-    limit is not kept.
+    `kymograph bench scale` measures instead what commands cost in a directory of ten thousand runs, and exits with 1 if
+    a limit is exceeded.
     """
 
     names: Annotated[tuple[str, ...], positional(), shown("[NAME ...]", default="all")] = ()
-    """Which comparisons; or engines: what each engine costs per sweep and per stack; or peers: what a step of each
-    learning rule costs, next to BioTorch if it is installed."""
+    """Which comparisons; or engines: the cost of each engine per sweep and per stack; or peers: the cost of a step of
+    each learning rule, next to BioTorch if it is installed."""
     repeats: int = 3
     """How often each side is timed."""
     markdown: Annotated[str | None, shown("FILE", default="none")] = None

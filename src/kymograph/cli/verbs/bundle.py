@@ -18,8 +18,8 @@ PART = {
 class Options:
     """Pack runs, claims, log, the user-defined code behind them and a report into one file.
 
-    The report is written anew for the bundle, from the runs in it; figures and a report.html in DIR are left out. The
-    code of users' rules, models, data sets and nulls that the runs were made with is found by itself.
+    The bundle gets its own report, from the runs in it; figures and a report.html in DIR are left out. The code of
+    users' rules, models, data sets and nulls that the runs were made with is found automatically.
     """
 
     directory: Annotated[str, positional(), shown("DIR")]

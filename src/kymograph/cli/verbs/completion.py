@@ -1,4 +1,4 @@
-"""``kymograph completion``: what a shell needs to complete verbs, studies and options."""
+"""``kymograph completion``: a script with which a shell completes verbs, studies and options."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
         from kymograph.studies.loading import registered_study
 
         if len(store.studies) > 1:
-            raise KymographError(f"the script's file has one study; choose it with --study {store.studies[0]}")
+            raise KymographError(f"a script's file has one study; choose it with --study {store.studies[0]}")
         (name,) = store.studies
         code = study.code[0] if study.code else registered_study(name)
         if code is None:

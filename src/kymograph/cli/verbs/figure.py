@@ -41,7 +41,7 @@ class Options:
     venue: Annotated[str | None, shown("VENUE", default="none")] = None
     """Where the paper will appear, e.g. icml2024: sets the figures' width and font sizes."""
     spread: Annotated[str | None, choice(SPREADS), shown(default="interval")] = None
-    """What bands over seeds show, where a figure leaves the choice: the mean's 95 % interval, or mean and sd."""
+    """What bands over seeds show, where a figure offers the choice: the mean's 95 % interval, or mean and sd."""
     list: bool = False
     """List the figures and exit."""
     select: SelectOptions = field(default_factory=SelectOptions)
@@ -77,7 +77,7 @@ def _print_list() -> None:
 
 
 def _names_logs(options: Options) -> bool:
-    """Says whether ``--from`` names files of the scripts, and not a directory of runs."""
+    """Returns whether ``--from`` names the scripts' logs rather than a directory of runs."""
     from kymograph.runs.record import STATUS
 
     paths = [Path(path) for path in options.from_]
@@ -117,6 +117,6 @@ def _from_logs(options: Options) -> tuple[Mapping[str, Figure], Path]:
     from kymograph.lab.figures import figure_from_logs, file_name
 
     if options.select != SelectOptions():
-        raise KymographError("logs are drawn as they are: --study, --arms and --where choose among stored runs")
+        raise KymographError("--study, --arms and --where choose among stored runs, not logs; drop them")
     look = options.style, options.venue, options.spread
     return {file_name(name): figure_from_logs(name, options.from_, *look) for name in options.names}, Path()

@@ -32,8 +32,8 @@ class Options:
     csv: bool = False
     """The directories contain CSV files (columns seed, step, value); each directory is one arm."""
     direction: Annotated[tuple[str, ...], shown("less|greater|SERIES=... ...", default="required with --csv")] = ()
-    """With --csv: whether the last value is claimed to be less or greater in the first directory; for each series of
-    its own, e.g. --direction loss=less accuracy=greater."""
+    """With --csv: whether the last value is claimed to be less or greater in the first directory, for all series or for
+    each, e.g. --direction loss=less accuracy=greater."""
     wide: bool = False
     """One table of about 190 columns instead of a card per claim; scroll it with `less -S`."""
     json: Annotated[str | None, shown("FILE", default="none")] = None
@@ -58,12 +58,12 @@ def main(words: list[str]) -> int:
         if len(options.directories) != 2:
             raise KymographError("--csv compares two directories; name both")
         if options.study or options.where:
-            raise KymographError("CSV files are judged as they are: --study and --where choose among stored runs")
+            raise KymographError("--study and --where choose among stored runs, not CSV files; drop them")
         first, second = options.directories
         verdicts = judge_csv(first, second, options.claims, options.direction)
     else:
         if options.direction:
-            raise KymographError("--direction is about CSV files (--csv); the claims about stored runs have their own")
+            raise KymographError("--direction is for CSV files (--csv); claims about stored runs have their own")
         if len(options.directories) != 1:
             raise KymographError("judge one directory of runs, or two of CSV files with --csv")
         study = named_study(options.study)

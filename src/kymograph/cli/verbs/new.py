@@ -1,4 +1,4 @@
-"""``kymograph new``: a study of your own to start from."""
+"""``kymograph new``: a user-defined study to start from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kymograph.cli.arguments import parse, positional, shown
 from kymograph.errors import KymographError
 
 PART = {
-    "about": "write a study of your own to start from, and its test",
+    "about": "write a user-defined study to start from, and its test",
     "usage": "new study NAME",
     "order": 22,
 }
@@ -41,5 +41,5 @@ def main(words: list[str]) -> int:
     print(f"  kymograph run {study} --n-seeds 10")
     print(f"  kymograph judge runs --study {made.name}")
     print("  kymograph report runs -o report.html")
-    print(f"  python -m pytest {test}   # pip install pytest, if it is not there")
+    print(f"  python -m pytest {test}   # pip install pytest, if it is missing")
     return 0

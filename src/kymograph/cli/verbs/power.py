@@ -1,4 +1,4 @@
-"""``kymograph power``: what so many seeds can show about claims, before anything is run."""
+"""``kymograph power``: the power of claims by the number of seeds, before anything is run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Options:
     claims: Annotated[str, positional(), shown("CLAIMS")]
     """A TOML or Python file of claims, or a study: its name or module:Name."""
     effect: Annotated[tuple[float, ...], shown("SIZE ...", default="0.5 0.8 1 1.5 2 sd; with --sd, by the margin")] = ()
-    """True effects: so many standard deviations beyond the margin; with --sd, in the measure's units or as a ratio."""
+    """True effects, in standard deviations beyond the margin; with --sd, in the measure's units or as a ratio."""
     sd: Annotated[float | None, shown("SD", default="effects are in standard deviations")] = None
-    """Standard deviation of the paired differences, or of the logarithms of the ratios."""
+    """Standard deviation of the paired differences, or of the log ratios."""
     family: Annotated[int | None, shown("N", default="the claims named, and the others of their study")] = None
     """Number of claims that share the level."""
     n: Annotated[tuple[int, ...], shown("N ...")] = (6, 8, 10, 15, 20, 30)
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     claims, _ = named_claims(options.claims)
     if options.looks:
         if options.sd is not None:
-            raise KymographError("--looks compares designs at effects in standard deviations; leave out --sd")
+            raise KymographError("--looks compares designs at effects in standard deviations; drop --sd")
         print(price_of_looks(Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family))
         return 0
     for table in power_tables(claims, options.effect, options.sd, options.family, options.n):
@@ -61,6 +61,6 @@ def main(words: list[str]) -> int:
         print()
     print(
         f"Percent, to ±{100 * monte_carlo_error():.1f} (Monte Carlo, fixed seed): both tests on normal differences, at "
-        "the level over the size of the family. Claims that are decided next to others have more."
+        "the level over the size of the family. Claims that are decided along with others have more."
     )
     return 0

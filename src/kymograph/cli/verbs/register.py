@@ -1,4 +1,4 @@
-"""``kymograph register``: claims, registered with a directory before it has runs."""
+"""``kymograph register``: claims, registered in a directory before it has runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from kymograph.cli.arguments import parse, positional, seeds_from, settings_from, shown
 
 PART = {
-    "about": "register claims with a directory before its runs exist",
+    "about": "register claims in a directory before its runs exist",
     "usage": "register DIR CLAIMS",
     "order": 80,
 }
@@ -23,15 +23,15 @@ class Options:
     claims: Annotated[str, positional(), shown("CLAIMS")]
     """A TOML or Python file of claims, or a study: its name, file.py or module:Name."""
     seeds: Annotated[tuple[str, ...], shown("SEED ...", default="the first ten of the fixed list")] = ()
-    """Seeds over which the claims will be decided; fewer than ten are completed from the fixed list."""
+    """Seeds over which the claims will be decided; fewer than ten are topped up from the fixed list."""
     looks: Annotated[tuple[int, ...], shown("N ...", default="one, at all seeds")] = ()
-    """A sequential design: numbers of seeds at which to decide, e.g. 10 15 20; the first that decides may end it."""
+    """A sequential design: numbers of seeds at which to decide, e.g. 10 15 20; it may end at the first that decides."""
     where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="the study's defaults")] = ()
     """Settings of the runs, e.g. --where lr=0.03; runs with other settings are post hoc."""
 
 
 def main(words: list[str]) -> int:
-    """Registers the claims; prints the digest of each registration, to be put where others can see it."""
+    """Registers the claims; prints the digest of each registration, for publication."""
     options = parse(Options, words, "kymograph register")
     from kymograph.lab.named_claims import named_claims
     from kymograph.lab.power import price_of_looks

@@ -27,9 +27,9 @@ class Options:
     """Shorter training in the image studies."""
     data: Annotated[str, choice(DATA_SETS)] = "digits"
     """Images: scikit-learn's digits (embedded), CIFAR-10 (takes hours), or another data set."""
-    epochs: Annotated[int | None, shown("N", default="20 on digits, 10 with --quick; elsewhere the scripts' own")] = (
-        None
-    )
+    epochs: Annotated[
+        int | None, shown("N", default="20 on digits, 10 if --quick; 30 on cifar10; else the study's")
+    ] = None
     """Epochs of the image studies."""
     study: Annotated[str | None, shown("STUDY", default="those of the scripts")] = None
     """Only this study, with its default arms and settings: its name, file.py or module:Name."""
@@ -42,7 +42,7 @@ def main(words: list[str]) -> int:
     """Runs all studies, judges their claims, draws their figures and writes the report."""
     options = parse(with_engine_options(Options, words), words, "kymograph reproduce")
     if options.study is not None and (options.quick or options.epochs is not None):
-        raise KymographError("--quick and --epochs are about the scripts' studies; drop them, or --study")
+        raise KymographError("--quick and --epochs apply to the scripts' studies; drop them, or --study")
     from kymograph.lab.reproduce import reproduce
 
     return reproduce(

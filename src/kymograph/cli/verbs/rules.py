@@ -18,7 +18,7 @@ PART = {
 class Options:
     """Print the credit plan of every learning rule, each line proved in the way that the rule declares.
 
-    Returns 1 if a line is not true.
+    Exits with 1 if a line does not hold.
     """
 
     network: Annotated[str | None, positional(), shown("FILE.py:FUNCTION", default="a network of snapshot")] = None
@@ -26,7 +26,7 @@ class Options:
     blocks: Annotated[tuple[str, ...], shown("NAME ...", default="those that the network has")] = ()
     """The submodules of your own network that are blocks, in order, for the rules that act on blocks."""
     model: Annotated[str, choice(MODELS)] = "resmlp"
-    """The network of snapshot, if you name none of your own."""
+    """The network of snapshot to use, if you name none of your own."""
     seed: int = 42
     """Seed of the weights and the feedback matrices."""
     device: Annotated[str, shown("DEVICE")] = "auto"

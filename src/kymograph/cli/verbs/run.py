@@ -34,7 +34,7 @@ class Options:
     grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
     """Settings to vary, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
     config: Annotated[str | None, shown("FILE", default="none")] = None
-    """TOML file of settings, perhaps with arms, seeds or n_seeds, and a table [grid]; options take precedence."""
+    """TOML file of settings, optionally with arms, seeds or n_seeds, and a table [grid]; options take precedence."""
     quiet: bool = False
     """Show no progress."""
     compute: EngineOptions = field(default_factory=EngineOptions)

@@ -11,7 +11,7 @@ from kymograph.cli.arguments import at_least, parse
 if TYPE_CHECKING:
     from kymograph.claims.selftest.rows import Row
 
-PART = {"about": "how often the judge is wrong, measured and held against bounds", "order": 100}
+PART = {"about": "measure how often the judge is wrong, and compare the rates with bounds", "order": 100}
 LEAST_WORLDS = 100
 _KINDS = {"limit": " (known limit)", "cost": " (cost of not registering)"}
 
@@ -20,10 +20,10 @@ _KINDS = {"limit": " (known limit)", "cost": " (cost of not registering)"}
 class Options:
     """Measure the judge's error rates in simulated worlds whose truth is known, and compare each with its bound.
 
-    SUPPORTED, REFUTED and EQUIVALENT are shares of all verdicts; the rate is that of worlds in which what stands before
-    it happened. Under a sequential design the seeds are those used on average. A row fails, and the exit code is 1, if
-    its rate is beyond its bound by more than chance allows: a judge that keeps to all bounds fails at most one of a
-    thousand selftests.
+    SUPPORTED, REFUTED and EQUIVALENT are shares of all verdicts. The rate is the share of worlds in which the event
+    named before it happened. For a sequential design, n is the mean number of seeds. A row fails, and the exit code is
+    1, if its rate is beyond its bound by more than chance allows: a judge within all bounds fails at most one selftest
+    in a thousand.
     """
 
     worlds: int = 10_000

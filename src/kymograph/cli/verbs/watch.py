@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
 
 
 def _directory(root: str, study: str | None) -> str:
-    """Returns the directory to watch: the whole, or the directory of one study in it."""
+    """Returns the directory to watch: the whole directory of runs, or that of one study in it."""
     if study is None:
         return root
     from kymograph.runs.spec import slug

@@ -1,7 +1,7 @@
 """Measures: pure functions from tensors to tensors, in float64, without absolute epsilons; undefined is NaN.
 
-A measure is one module here, with ``PART`` (``about`` it, and its ``unit``) and a function of the module's name; it
-needs no entry anywhere else. A user's package adds its own through entry points of the group
+A measure is one module here, with a ``PART`` (``about`` and ``unit``) and a function of the same name as the module; no
+other registration is needed. A user's package adds its own through entry points of the group
 ``kymograph.probes.measures``.
 
     >>> MEASURES.load("cosine").__name__

@@ -1,4 +1,4 @@
-"""Class cross-entropy: the loss at each class's samples."""
+"""Class cross-entropy: the mean loss on each class's samples."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PART = {"about": "mean cross-entropy at each class's samples", "unit": "nats"}
 def class_cross_entropy(
     logits: Float[Tensor, "*batch token class"], counts: Shaped[Tensor, "*#batch class token"]
 ) -> Float[Tensor, "*batch class"]:
-    """Returns the mean of -log(probability of the right class) at each class's samples, shape (..., class).
+    """Returns the mean of -log(probability of the right class) over each class's samples, shape (..., class).
 
     Args:
-        logits: the answer to each token, (..., token, class).
+        logits: logits for each token, (..., token, class).
         counts: samples per (class, token), broadcast against (..., class, token).
 
-    A class without samples has NaN: absent is not 0.
+    A class without samples is NaN, not 0.
 
     >>> import torch
     >>> class_cross_entropy(torch.zeros(2, 2), torch.tensor([[3.0, 1.0], [0.0, 0.0]])).exp().tolist()

@@ -1,4 +1,4 @@
-"""Class probability: how much of its probability a classifier gives to the right class."""
+"""Class probability: the probability that a classifier gives to the right class."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PART = {"about": "mean probability given to the right class at each class's samp
 def class_probability(
     logits: Float[Tensor, "*batch token class"], counts: Shaped[Tensor, "*#batch class token"]
 ) -> Float[Tensor, "*batch class"]:
-    """Returns the mean probability of the right class at each class's samples, shape (..., class).
+    """Returns the mean probability of the right class over each class's samples, shape (..., class).
 
     Args:
-        logits: the answer to each token, (..., token, class).
+        logits: logits for each token, (..., token, class).
         counts: samples per (class, token), broadcast against (..., class, token).
 
-    It is the recall of a classifier that draws its answers from its probabilities: unlike the recall of the most
-    probable class, it changes with every step. A class without samples has NaN: absent is not 0.
+    It is the expected recall of a classifier that samples its predictions: unlike the recall of the most probable
+    class, it changes with every step. A class without samples is NaN, not 0.
 
     >>> import torch
     >>> class_probability(torch.zeros(2, 2), torch.tensor([[3.0, 1.0], [0.0, 0.0]])).tolist()

@@ -14,7 +14,7 @@ PART = {"about": "exp(entropy) of the normalised covariance spectrum of a cloud 
 def effective_dimension(points: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
     """Returns exp(entropy) of the normalised covariance spectrum of the rows of ``points`` (..., n, d).
 
-    Singular values are divided by the largest before they are squared, so the answer depends on the shape of the
+    Singular values are divided by the largest before they are squared, so the result depends on the shape of the
     cloud and not on its size: a cloud shrunk to 1e-6 keeps its dimension. At most min(n - 1, d); NaN if all
     points coincide, or one is not finite.
 
@@ -24,12 +24,12 @@ def effective_dimension(points: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*
     points = as_float64(points)
     centred = points - points.mean(dim=-2, keepdim=True)
     usable = centred.isfinite().all(-1).all(-1)[..., None, None]
-    # (..., min(n, d)), largest first; it raises on NaN
+    # (..., min(n, d)), largest first; svdvals raises on NaN
     singular = torch.linalg.svdvals(torch.where(usable, centred, 0.0))
     spectrum = (singular / singular[..., :1]).square()  # 0/0 = NaN where all points coincide
     return torch.special.entr(spectrum / spectrum.sum(-1, keepdim=True)).sum(-1).exp()
 
 
 def largest_effective_dimension(n: int, d: int) -> int:
-    """Returns the most that the effective dimension of n centred points in d dimensions can be."""
+    """Returns the largest possible effective dimension of n centred points in d dimensions."""
     return min(n - 1, d)

@@ -14,8 +14,8 @@ PART = {"about": "exp(entropy) of the normalised singular values of a matrix", "
 def effective_rank(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
     """Returns exp(entropy) of the normalised singular values of ``matrix`` (..., n, d); Roy and Vetterli, 2007.
 
-    Unlike the effective dimension it is not centred, and the singular values are not squared. Its scale does not
-    matter. At most min(n, d); NaN if all entries are 0 or one is not finite.
+    Unlike for the effective dimension, the matrix is not centred and the singular values are not squared. The scale of
+    the matrix does not matter. At most min(n, d); NaN if all entries are 0 or one is not finite.
 
     >>> round(float(effective_rank(torch.diag(torch.tensor([2.0, 2.0, 0.0])))), 6)
     2.0
@@ -23,5 +23,5 @@ def effective_rank(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch
     matrix = as_float64(matrix)
     usable = matrix.isfinite().all(-1).all(-1)
     singular = torch.linalg.svdvals(torch.where(usable[..., None, None], matrix, 0.0))  # svdvals raises on NaN
-    share = singular / singular.sum(-1, keepdim=True)  # 0/0 = NaN where nothing is left
+    share = singular / singular.sum(-1, keepdim=True)  # 0/0 = NaN where all are 0
     return torch.special.entr(share).sum(-1).exp()

@@ -1,4 +1,4 @@
-"""Gain per layer: by which factor a norm grows from one layer to the next."""
+"""Gain per layer: the factor by which a norm grows from one layer to the next."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PART = {"about": "median over samples of the L2 norm", "unit": "units of the vec
 def median_norm(vectors: Float[Tensor, "*batch samples d"]) -> Float[Tensor, "*batch"]:
     """Returns the median over samples of the L2 norms of ``vectors`` (..., samples, d).
 
-    Of an even number of samples it is the lower of the middle two, as torch has it; NaN if one norm is NaN.
+    For an even number of samples it is the lower of the middle two, as in torch; NaN if one norm is NaN.
 
     >>> float(median_norm(torch.tensor([[3.0, 4.0], [0.0, 1.0], [0.0, 9.0]])))
     5.0

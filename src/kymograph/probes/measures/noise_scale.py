@@ -16,9 +16,9 @@ def noise_scale(
 ) -> Float[Tensor, "*batch"]:
     """Returns the simple noise scale tr(S) / |G|^2 (McCandlish et al., 2018, appendix A).
 
-    ``small`` and ``large`` are means of the squared norm of the gradient over batches of ``n_small`` and ``n_large``
-    samples. Both parts of the ratio are unbiased. NaN where |G|^2 comes out at 0 or below, which noise can do; it is
-    never clamped.
+    ``small`` and ``large`` are mean squared gradient norms over batches of ``n_small`` and ``n_large`` samples.
+    Numerator and denominator are both unbiased. NaN where the estimate of |G|^2 is 0 or below, which noise can cause;
+    it is never clamped.
 
     >>> float(noise_scale(torch.tensor(5.0), torch.tensor(2.0), 1, 4))  # |G|^2 = 1, tr(S) = 4
     4.0

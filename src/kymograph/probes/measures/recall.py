@@ -1,4 +1,4 @@
-"""Recall: how many samples of each class are answered correctly."""
+"""Recall: the fraction of each class's samples that are classified correctly."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def recall(
     """Returns the recall of each class, shape (..., class), from the class predicted for each token.
 
     Args:
-        predictions: the class answered to each token, (..., token).
+        predictions: the class predicted for each token, (..., token).
         counts: samples per (class, token), broadcast against (..., class, token).
 
-    A class without samples has NaN: absent is not 0.
+    A class without samples is NaN, not 0.
 
     >>> recall(torch.tensor([0, 0]), torch.tensor([[3.0, 1.0], [0.0, 2.0]])).tolist()
     [1.0, 0.0]

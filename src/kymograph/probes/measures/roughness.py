@@ -1,4 +1,4 @@
-"""Roughness of a series: its jitter, whatever its trend."""
+"""Roughness of a series: its jitter around its trend."""
 
 from __future__ import annotations
 

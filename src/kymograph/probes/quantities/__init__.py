@@ -1,21 +1,21 @@
 """Quantities: what a probe reads while a network trains, one module each.
 
-A quantity is one module here, with ``PART`` and a function of the module's name; it needs no entry anywhere else. A
-user's package adds its own through entry points of the group ``kymograph.probes.quantities``. ``PART`` says
+A quantity is one module here, with a ``PART`` and a function of the same name as the module; no other registration is
+needed. A user's package adds its own through entry points of the group ``kymograph.probes.quantities``. ``PART`` says
 
 - ``about``, ``unit``: what it is;
-- ``log``: False, if it is drawn on a linear scale whatever its values, as a fraction is;
-- ``level``: from which level on it is read (``light``, ``standard``, ``deep``); without one only by name;
+- ``log``: False if it is always drawn on a linear scale, as a fraction is;
+- ``level``: the lowest level at which it is read (``light``, ``standard``, ``deep``); without one, only by name;
 - ``at``: what the function is given, see `Place`; or ``from``: the quantities that it is computed from, as arrays of
   shape (steps, layers), after training;
-- ``together``: how several readings of a layer in one step become one (several calls, several weight tensors):
+- ``together``: how several readings of a layer in one step (several calls, several weight tensors) are combined:
   ``norm`` (root of the sum of squares), ``sum``, ``mean`` (the default) or ``max``;
 - ``layers``: class names, if it is defined for these layers only;
-- ``view``: ``units``, if the function wants an output as a matrix (samples, units); ``flat``, if it wants all weights
-  of a layer as one vector.
+- ``view``: ``units`` if the function takes an output as a matrix (samples, units); ``flat`` if it takes all weights of
+  a layer as one vector.
 
-A function returns a tensor without dimensions, on the device of what it was given, or a number; it must not change what
-it was given. A function with a second parameter is given the layer as well, if it is read at an output.
+A function returns a zero-dimensional tensor on the device of its input, or a number, and must not change its input. A
+function of an output may have a second parameter, which is the layer.
 
     >>> chosen("light")
     ('output_norm', 'output_gradient_norm', 'weight_norm', 'update_norm')
@@ -38,14 +38,14 @@ TOGETHER = ("norm", "sum", "mean", "max")
 
 
 class Place(enum.Enum):
-    """What the function of a quantity is given."""
+    """What a quantity's function is given."""
 
     OUTPUT = "output"  # a layer's output, as each call ends
     OUTPUT_GRADIENT = "output-gradient"  # the gradient with respect to that output, in the backward pass
     ATTENTION = "attention"  # the weights of an nn.MultiheadAttention, (batch, heads, queries, keys)
     WEIGHT = "weight"  # a list of weight tensors before the step; the function returns a list of as many numbers
     UPDATE = "update"  # what the step subtracted from them, likewise
-    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients, flat; those measured before
+    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients, flat; the previously measured ones
     NETWORK = "network"  # a `FixedBatch`: the network, a loss and a batch that never changes
 
 
@@ -67,7 +67,7 @@ class LoadedQuantity:
 
 
 def chosen(level: str | Iterable[str]) -> tuple[str, ...]:
-    """Returns the names of the quantities of a level, or of those named, in the order in which they are listed."""
+    """Returns the names of a level's quantities, or the given names, in the order in which they are listed."""
     if not isinstance(level, str):
         return tuple(dict.fromkeys(_spelled(name) for name in level))
     if level not in LEVELS:
@@ -80,9 +80,9 @@ def chosen(level: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def offered() -> list[str]:
-    """Returns the names of the quantities that are worth reading for their own sake.
+    """Returns the names of the quantities to offer to a user.
 
-    Those without a level that others are computed from, such as counts of units, can be read by name as well.
+    Those without a level that others are computed from, such as counts of units, are left out but can be read by name.
     """
     parts = QUANTITIES.parts().values()
     sources = {_spelled(source) for part in parts for source in part.facts.get("from", ())}
@@ -91,7 +91,7 @@ def offered() -> list[str]:
 
 
 def load(names: Iterable[str]) -> dict[str, LoadedQuantity]:
-    """Returns the quantities called ``names``, after those that they are computed from."""
+    """Returns the quantities called ``names``, each after those that it is computed from."""
     found: dict[str, LoadedQuantity] = {}
     for name in names:
         quantity = _load(name)
@@ -112,8 +112,8 @@ def _load(name: str) -> LoadedQuantity:
     at = facts.get("at")
     if bool(sources) == (at is not None) or (at is not None and at not in places) or together not in TOGETHER:
         raise KymographError(
-            f"the quantity {name!r} must say either 'from' which others it is computed or where it is read, 'at' one "
-            f"of {', '.join(places)}; and 'together' is one of {', '.join(TOGETHER)}"
+            f"the PART of quantity {name!r} needs either 'from', the quantities that it is computed from, or 'at', one "
+            f"of {', '.join(places)}; and 'together', if given, must be one of {', '.join(TOGETHER)}"
         )
     place = None if at is None else places[at]
     return LoadedQuantity(
@@ -130,5 +130,5 @@ def _load(name: str) -> LoadedQuantity:
 
 
 def _spelled(name: str) -> str:
-    """Returns a quantity's name as series have it."""
+    """Returns a quantity's name as series spell it, with underscores."""
     return name.replace("-", "_")

@@ -18,7 +18,7 @@ PART = {
 def attention_entropy(weights: Tensor) -> Tensor:
     """Returns the mean over batch, heads and queries of the entropy of ``weights`` (batch, heads, queries, keys).
 
-    0: every query looks at one key; log(keys): it looks at all alike. Queries that may look at nothing are left out.
+    0: every query attends to one key; log(keys): it attends to all equally. Fully masked queries are left out.
 
     >>> round(float(attention_entropy(torch.full((1, 1, 2, 4), 0.25))), 6)
     1.386294

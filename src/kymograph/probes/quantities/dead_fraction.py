@@ -18,8 +18,8 @@ def dead_fraction(live: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Returns the share of ``count`` units that are not among the ``live`` ones.
 
     A dead unit is exactly 0 for every sample, and at every position if it is a channel. Only nn.ReLU and nn.ReLU6 are
-    looked at; other activations are not exactly 0. A unit that is dead on one batch can fire on the next: the larger
-    the batch, the more it says. A layer that is called several times has the units of each call.
+    measured; other activations are not exactly 0. A unit that is dead on one batch can fire on the next, so larger
+    batches say more. If a layer is called several times, the units of each call are counted.
 
     >>> dead_fraction(np.array([3.0]), np.array([4.0]))
     array([0.25])

@@ -21,8 +21,8 @@ MOST_ROWS = 1024
 def effective_rank(output: Tensor) -> Tensor:
     """Returns the effective rank of ``output`` (samples, units), of at most 1,024 rows, evenly spaced.
 
-    At most min(samples, units): compare it between networks at the same batch size only. Positions of a sequence or an
-    image are rows of their own.
+    At most min(samples, units), so compare networks only at the same batch size. Every position of a sequence or image
+    is a row.
 
     >>> round(float(effective_rank(torch.eye(3))), 6)
     3.0

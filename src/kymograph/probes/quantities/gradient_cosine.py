@@ -18,7 +18,7 @@ def gradient_cosine(dot: np.ndarray, norm: np.ndarray) -> np.ndarray:
     """Returns the cosine of each gradient and the one measured before it, (steps, layers); NaN at the first step.
 
     With ``every=1`` these are the gradients of successive steps, below 0 where training oscillates; with ``every=10``
-    they lie ten steps apart. A gradient of 0 has no direction: NaN.
+    they are ten steps apart. A gradient of 0 has no direction: NaN.
 
     >>> gradient_cosine(np.array([[np.nan], [-3.0]]), np.array([[2.0], [3.0]])).tolist()
     [[nan], [-0.5]]

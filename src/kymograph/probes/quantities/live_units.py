@@ -19,7 +19,7 @@ PART = {
 def live_units(output: Tensor) -> Tensor:
     """Returns how many columns of a rectifier's ``output`` (samples, units) are not all exactly 0.
 
-    The output is never negative, so that only a column of zeros adds up to 0; a sum is much faster than a comparison.
+    The output is never negative, so only a column of zeros sums to 0, and a sum is much faster than a comparison.
 
     >>> int(live_units(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])))
     2

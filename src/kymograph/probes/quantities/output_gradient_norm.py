@@ -17,10 +17,10 @@ PART = {
 
 
 def output_gradient_norm(gradient: Tensor) -> Tensor | float:
-    """Returns the L2 norm of all entries of ``gradient`` together.
+    """Returns the L2 norm over all entries of ``gradient``.
 
-    It is the gradient of what ``backward`` was called on: of a mean over the batch it shrinks as the batch grows, and
-    under a ``GradScaler`` it is multiplied by the scale.
+    It is the gradient of the tensor that ``backward`` was called on: for a mean over the batch it shrinks as the batch
+    grows, and under a ``GradScaler`` it is multiplied by the scale.
 
     >>> float(output_gradient_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]])))
     5.0

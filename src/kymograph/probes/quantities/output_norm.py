@@ -17,7 +17,7 @@ PART = {
 
 
 def output_norm(output: Tensor) -> Tensor | float:
-    """Returns the L2 norm of all entries of ``output`` together.
+    """Returns the L2 norm over all entries of ``output``.
 
     >>> float(output_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]])))
     5.0

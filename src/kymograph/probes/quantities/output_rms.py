@@ -14,7 +14,7 @@ PART = {
 
 
 def output_rms(norm: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Returns ``norm`` divided by the root of ``size``: the size of a typical entry, whatever the batch.
+    """Returns ``norm`` divided by the root of ``size``: the size of a typical entry, independent of the batch size.
 
     >>> output_rms(np.array([6.0]), np.array([4.0]))
     array([3.])

@@ -20,8 +20,8 @@ FLAT = 0.95**0.5  # 1 - tanh^2 < 0.05 beyond it: at tanh = +-0.975, at sigmoid =
 def saturated_fraction(output: Tensor, layer: nn.Module) -> Tensor:
     """Returns the share of entries of ``output`` at which ``layer`` has less than 5 % of its largest slope.
 
-    That is |tanh| > 0.975, and a sigmoid below 0.013 or above 0.987, which is the same of tanh(z / 2). Only nn.Tanh and
-    nn.Sigmoid are looked at.
+    That is |tanh| > 0.975, and a sigmoid below 0.013 or above 0.987, the same for tanh(z / 2). Only nn.Tanh and
+    nn.Sigmoid are measured.
 
     >>> float(saturated_fraction(torch.tensor([0.0, 0.98, -0.99, 0.5]), nn.Tanh()))
     0.5

@@ -17,7 +17,7 @@ PART = {
 def sharpness(fixed: FixedBatch) -> float:
     """Returns the largest (not the largest absolute) eigenvalue of the Hessian over all trainable parameters.
 
-    Before the step, in evaluation mode, by Lanczos iteration that starts from the eigenvector of the previous measured
-    step. `sharpness_residual` says how far it got.
+    Computed before the step, in evaluation mode, by Lanczos iteration from the eigenvector of the previous measured
+    step. `sharpness_residual` says how far it converged.
     """
     return top_of(fixed).value

@@ -1,4 +1,4 @@
-"""Residual of the sharpness: how well its eigenvector satisfies the equation."""
+"""Residual of the sharpness: how well its eigenvector satisfies the eigenvalue equation."""
 
 from __future__ import annotations
 

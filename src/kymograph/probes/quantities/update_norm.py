@@ -22,8 +22,7 @@ PART = {
 def update_norm(updates: Sequence[Tensor]) -> Sequence[Tensor | float]:
     """Returns the L2 norm of each of ``updates``: what the step subtracted from the weights.
 
-    It is the change that was made, whatever made it: momentum, weight decay and clipping are in it. The update of a
-    frozen layer is 0.
+    It is the measured change and includes momentum, weight decay and clipping. The update of a frozen layer is 0.
 
     >>> float(update_norm([torch.tensor([3.0, 4.0])])[0])
     5.0

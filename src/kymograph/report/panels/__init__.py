@@ -2,8 +2,8 @@
 
 A module declares itself with ``PART = {"about": ..., "order": ...}`` (charts appear in that order) and defines
 ``draw(request: ChartRequest) -> Chart | None``; None if there is nothing to draw. A study names the kinds it wants in
-``SeriesDisplay.forms``; what one kind needs beyond that it takes from ``SeriesDisplay.facts``.
+``SeriesDisplay.forms``; anything else that a kind needs is in ``SeriesDisplay.facts``.
 
-A kind with ``"scope": "study"`` in its ``PART`` compares the settings of a study. No study names it: it is asked once
-per study, with all its current runs, and the study's headline numbers as ``facts["headlines"]``.
+A kind with ``"scope": "study"`` in its ``PART`` compares the settings of a study. No study names it: it is drawn once
+per study, from all its current runs, with the study's headline numbers as ``facts["headlines"]``.
 """

@@ -12,7 +12,7 @@ PART = {"about": "a series against training time, one line per arm", "order": 20
 
 
 def draw(request: ChartRequest) -> Chart | None:
-    """Returns the chart of a series with axes (arm, seed, step); None if it has no two steps or no value."""
+    """Returns the chart of a series with axes (arm, seed, step); None if it has fewer than two steps or no value."""
     array, display = request.curves(), request.display
     if array is None or len(array.labels["step"]) < 2:
         return None

@@ -23,14 +23,14 @@ from kymograph.statistics.intervals import mean_interval
 
 PART = {"about": "a series over training time and depth, as colour, one picture per arm", "order": 30}
 COLUMNS = 200
-"""The most cells along time."""
+"""The most cells along the time axis."""
 FRAME = Frame(height=200, top=8, bottom=38)
 BAR = Frame(height=56, left=12, right=14, top=18, bottom=24)
 
 
 @dataclass(frozen=True)
 class _Colours:
-    """The one colour scale of a chart."""
+    """A chart's colour scale."""
 
     scale: Scale
     map: str
@@ -47,7 +47,7 @@ class _Colours:
 
 @dataclass(frozen=True)
 class _Cells:
-    """One arm's cells: ``values`` (site, column), and how many seeds the fewest steps of each cell have."""
+    """One arm's cells: ``values`` (site, column), and ``seeds``, the fewest seeds at any step of each cell."""
 
     arm: str
     n: int
@@ -55,14 +55,14 @@ class _Cells:
     values: np.ndarray
     seeds: np.ndarray
     width: int
-    """How many steps one cell stands for."""
+    """How many steps one cell covers."""
 
 
 def draw(request: ChartRequest) -> Chart | None:
-    """Returns one picture per arm of a series (arm, seed, step, site) on one colour scale; None if it has no value.
+    """Returns one picture per arm of a series (arm, seed, step, site) on one colour scale; None if it cannot be drawn.
 
-    Of a positive series there is a second view, relative to its start; ``{"relative": True}`` among the display's
-    ``facts`` shows that one first.
+    A series without negative values has a second view, relative to its start; ``{"relative": True}`` in the display's
+    ``facts`` shows that view first.
 
     Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, and on a
     scale that is symmetric around 0 if some means are negative.
@@ -102,7 +102,7 @@ def draw(request: ChartRequest) -> Chart | None:
     first = "relative" if display.facts.get("relative") else "as measured"
     return Chart(
         request.id,
-        f"{display.title} through training",
+        f"{display.title} over training",
         tuple(panels),
         _caption(arms, log, geometric, saturated),
         facts,
@@ -113,7 +113,7 @@ def draw(request: ChartRequest) -> Chart | None:
 
 @dataclass(frozen=True)
 class _View:
-    """The values (site, column) of every arm, and the one colour scale that shows them."""
+    """The values (site, column) of every arm, and their common colour scale."""
 
     name: str
     values: list[np.ndarray]
@@ -121,7 +121,7 @@ class _View:
 
     @property
     def saturated(self) -> bool:
-        """Whether some values lie beyond the colours."""
+        """Whether some values lie outside the colour range."""
         finite = np.concatenate([part[np.isfinite(part)] for part in self.values])
         scale = self.colours.scale
         return bool((finite < scale.low * (1 - 1e-9)).any() or (finite > scale.high * (1 + 1e-9)).any())
@@ -137,7 +137,7 @@ def _cells(arm: str, values: np.ndarray, steps: np.ndarray, geometric: bool) -> 
     n = int((~np.isnan(values)).any(axis=(1, 2)).sum())
     mean, _, _ = mean_interval(values[:, present].reshape(len(values), -1), geometric)
     mean = mean.reshape(-1, values.shape[2])  # (step, site)
-    if geometric:  # where every seed measured exactly 0 the mean is 0, though it has no colour
+    if geometric:  # where the seeds measured exactly 0, the mean is 0, although 0 has no colour
         mean = np.where((values[:, present] == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
     seeds = (~np.isnan(values[:, present])).sum(axis=0)  # (step, site)
     x, thin = binned(steps[present], mean.T, "mean", COLUMNS)
@@ -149,11 +149,11 @@ def _caption(arms: Sequence[_Cells], log: bool, geometric: bool, saturated: bool
     mean = "geometric mean" if geometric else "mean"
     zeros = log and any((arm.values == 0).any() for arm in arms)
     caption = (
-        f"Depth runs down, training to the right; colour is the {mean} over {seeds_text([arm.n for arm in arms])} per "
+        f"Depth runs downwards, training to the right. Colour: {mean} over {seeds_text([arm.n for arm in arms])} per "
         f"arm, on one {'log ' if log else ''}scale for all panels; grey: {'exactly 0, or ' if zeros else ''}no value."
     )
     if saturated:
-        caption += " Colours cover what follows the first step; values beyond them have the colour of the nearer end."
+        caption += " The colour range excludes the first step; values outside it have the colour of the nearer end."
     width = max(arm.width for arm in arms)
     return caption + (f" Long series are thinned: each cell is the mean of up to {width} steps." if width > 1 else "")
 
@@ -182,7 +182,7 @@ def _picture(
     parts: list[object] = [element("rect", class_="missing", x=left, y=top, width=width, height=height)]
     for name, (cells, colours) in views.items():
         if len(x) > 2 and not np.allclose(np.diff(x), x[1] - x[0]):
-            # A picture has columns of one width, so cells of different widths are sampled.
+            # An image has columns of equal width, so cells of unequal width are resampled.
             reach = edges[-1] - edges[0]
             grid = np.linspace(edges[0], edges[-1], 2 * COLUMNS, endpoint=False) + reach / (4 * COLUMNS)
             cells = cells[:, np.clip(np.searchsorted(edges, grid, side="right") - 1, 0, len(x) - 1)]

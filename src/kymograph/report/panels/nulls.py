@@ -1,9 +1,9 @@
-"""Null distributions: a ridge per null, the density of a statistic under it, with every seed's observed value.
+"""Null distributions: one ridge per null with the density of a statistic, and every seed's observed value.
 
-The display's ``facts`` say what is compared:
+The display's ``facts`` define the comparison:
 
     {"observed": "deep_cosine",                        # the summary number that was observed
-     "nulls": {"null_fresh": "fresh matrices", ...},   # series of draws, one draw per step, and what to call each
+     "nulls": {"null_fresh": "fresh matrices", ...},   # series of draws, one draw per step, with their labels
      "site": "deep",                                   # the site of the draws; left out for series without sites
      "quantity": "mean cosine over the deep layers",   # optional: what it is, in running text
      "x_label": "mean cosine, deep layers",            # optional
@@ -34,12 +34,12 @@ BINS = 60
 ROW = 46
 """Pixels from one null to the next."""
 OVERLAP = 0.68
-"""How high a density is, in rows; its name stands above it."""
+"""The height of a density, in rows; its name is above it."""
 
 
 @dataclass(frozen=True)
 class NullFacts:
-    """What a display says about its nulls."""
+    """A display's facts about its nulls."""
 
     observed: str
     nulls: Mapping[str, str]
@@ -52,7 +52,7 @@ class NullFacts:
 
     @staticmethod
     def of(display: SeriesDisplay) -> NullFacts:
-        """Returns the facts of a display; raises if it does not say what was observed, or under which nulls."""
+        """Returns the facts of a display; raises unless they name the observed number and the nulls."""
         facts: Any = display.facts
         nulls = facts.get("nulls") if isinstance(facts, Mapping) else None
         if not isinstance(nulls, Mapping) or not isinstance(facts.get("observed"), str):
@@ -76,7 +76,7 @@ class NullFacts:
 
 
 def draw(request: ChartRequest) -> Chart | None:
-    """Returns one picture per arm: densities of the draws of each null over all seeds, a line per observed value."""
+    """Returns one picture per arm: the density of each null's draws over all seeds, and a line per observed value."""
     facts = NullFacts.of(request.display)
     panels: list[Panel] = []
     rows: list[tuple] = []
@@ -96,9 +96,9 @@ def draw(request: ChartRequest) -> Chart | None:
     if not panels:
         return None
     caption = (
-        f"Ridges: densities of the {facts.quantity} under each null, up to {most_draws:,} draws pooled over seeds, "
-        f"each as high as its row; vertical lines: {facts.observed_label}, one per seed. A line within a ridge is what "
-        "that null gives by chance."
+        f"Ridges: density of the {facts.quantity} under each null, from up to {most_draws:,} draws pooled over seeds, "
+        f"scaled to the height of the row. Vertical lines: {facts.observed_label}, one per seed. A line inside a ridge "
+        "is consistent with that null."
     )
     data = table_data(("panel", "what", "seed", "from", "to", "value"), rows)
     caption = f"{caption} {facts.remark}".strip()
@@ -127,7 +127,7 @@ def _panel(
     display: SeriesDisplay,
     facts: NullFacts,
 ) -> tuple[Panel, list[tuple]]:
-    """Returns one arm's ridgelines, a density per null, each as high as its row, and lines at the observed values."""
+    """Returns one arm's panel, a density per null and a line per observed value, with the rows of its table."""
     everything = np.concatenate([*draws.values(), [value for _, value in observed]])
     frame = Frame(height=FRAME.top + ROW * len(draws) + FRAME.bottom, left=FRAME.left, top=FRAME.top)
     left, top, width, height = frame.box
@@ -136,7 +136,7 @@ def _panel(
     edges = np.linspace(lowest, highest, BINS + 1) if highest > lowest else np.array([x.low, x.high])
     shapes: list[object] = []
     rows: list[tuple] = []
-    targets: list[object] = []  # targets are transparent, in front of everything: what the pointer meets
+    targets: list[object] = []  # transparent, in front of everything: what the pointer hovers over
     for index, (name, values) in enumerate(draws.items()):
         density = np.histogram(values, edges, density=True)[0]
         base = top + ROW * (index + 1)

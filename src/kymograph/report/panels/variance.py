@@ -27,7 +27,7 @@ from kymograph.report.variance_sources import (
 
 PART = {"about": "the standard deviation of headline numbers by source of variance", "order": 60, "scope": "study"}
 LONGEST = 4.0
-"""The most that an axis extends, in largest standard deviations: with few seeds the intervals may be enormous."""
+"""The longest axis, in units of the largest standard deviation: with few seeds, intervals can be enormous."""
 LINE = 13
 """Pixels between the arms of one source."""
 TITLE = "Sources of variance"
@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def draw(request: ChartRequest) -> Chart | None:
-    """Returns one picture per headline number; None unless some arm was run with two sources or more."""
+    """Returns one picture per headline number; None unless some arm was run with at least two sources."""
     root, studies = request.store.root, request.store.studies
     headlines = request.display.facts.get("headlines")
     if not isinstance(headlines, Mapping) or len(studies) != 1 or not has_several_sources(request.store.finished):
@@ -69,7 +69,7 @@ def _row_height(arms: int) -> int:
 
 
 def _scale(numbers: Iterable[NumberSpread]) -> Scale:
-    """Returns the axis from 0 to the longest interval's end, or to `LONGEST` times the largest deviation."""
+    """Returns the axis from 0 to the end of the longest interval, but at most `LONGEST` times the largest deviation."""
     spreads = [spread for one in numbers for spread in one.sources]
     largest = max(spread.sd for spread in spreads)
     end = min(max(spread.high for spread in spreads), LONGEST * largest)
@@ -90,9 +90,9 @@ def _range(counts: Sequence[int]) -> str:
 
 
 def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x: Scale) -> Markup:
-    """Returns the picture of one number: a row per source, in it a dot and an interval per arm.
+    """Returns the picture of one number: one row per source, with a dot and an interval per arm.
 
-    An arm has its place and colour in every picture, also where others lack the number.
+    An arm has the same position and colour in every picture, even where other arms lack the number.
     """
     present = dict.fromkeys(spread.source for one in here.values() for spread in one.sources)
     sources = [*(source for source in ORDER if source in present), *(one for one in present if one not in ORDER)]
@@ -108,7 +108,7 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x
     for place, source in enumerate(sources):
         middle = top + (place + 0.5) * row
         parts.append(element("text", source, class_="label", x=left - 8, y=middle + 4, text_anchor="end"))
-        if source == ALL and len(sources) > 1:  # the others are parts of it, or beside it
+        if source == ALL and len(sources) > 1:  # a line below it sets it off from the single sources
             end = top + row
             parts.append(element("line", class_="limit", x1=4, x2=left + width, y1=end, y2=end))
         for index, (arm, look) in enumerate(colours.items()):
@@ -122,7 +122,7 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x
 
 
 def _mark(look: ArmLook, spread: SourceSpread, x: Scale, y: float) -> list[object]:
-    """Returns a dot at the deviation, a line over its interval, and what the pointer meets."""
+    """Returns a dot at the standard deviation, a line over its interval, and a target for the pointer."""
     arm, colour = look.label, look.colour
     low, high = x.at(min(spread.low, x.high)), x.at(min(spread.high, x.high))
     if spread.idle:
@@ -150,15 +150,15 @@ def _caption(arms: Sequence[ArmSpread], cut: bool) -> str:
     logs = any(one.log for arm in arms for one in arm.numbers)
     sentences = [
         *_findings(arms),
-        "Dots: standard deviation over the n runs of a source, in which it alone is drawn by the run's seed and the "
-        "other sources by a fixed one; lines: its 95 % interval (chi-square, for normal values).",
+        "Dots: standard deviation over the n runs in which only this source depends on the run's seed and the other "
+        "sources have a fixed seed. Lines: its 95 % interval (chi-square, assuming normality).",
         about_all(arms),
     ]
     if logs:
-        sentences.append("A deviation of ln x of 0.1 is about 10 % of x; others are in the number's own unit.")
+        sentences.append("A deviation of 0.1 for ln x is about 10 % of x; the others are in the number's own unit.")
     sentences.append(
-        "A source is said to vary a number most if F tests show that it exceeds every other source, at 5 %, corrected "
-        "for choosing the largest and, within an arm, for several numbers (Holm)."
+        "A source is said to vary a number most if F tests at the 5 % level show that its variance exceeds every "
+        "other's, corrected for choosing the largest and, within an arm, for several numbers (Holm)."
     )
     if any(spread.missing for arm in arms for one in arm.numbers for spread in one.sources):
         sentences.append("Runs without a finite number are left out.")
@@ -168,7 +168,7 @@ def _caption(arms: Sequence[ArmSpread], cut: bool) -> str:
 
 
 def _findings(arms: Sequence[ArmSpread]) -> list[str]:
-    """Returns a sentence on what varies the numbers most, for all arms of which the same can be said."""
+    """Returns one sentence per distinct finding on what varies the numbers most, with the arms it holds for."""
     told: dict[str, list[str]] = {}
     for arm in arms:
         told.setdefault(_finding(arm), []).append(arm.name)

@@ -26,7 +26,7 @@ function path(xs, ys) {
   return text;
 }
 
-// --- Curves: the nearest arm's seeds as threads, and the nearest seed marked --------------------------------------
+// --- Curves: the nearest arm's seeds as thin lines, and the nearest seed marked -----------------------------------
 function curves(data, panel) {
   const time = (x) => data.names ? data.names[x] : data.time + " " + Math.round(x).toLocaleString("en");
   const prepared = panel.arms.map((name) => data.arms.find((arm) => arm.name === name)).map((arm) => ({
@@ -89,7 +89,7 @@ function kymograph(data, panel) {
     draw(layer, "rect", { class: "cell under", ...cell });
     draw(layer, "rect", { class: "cell", ...cell });
     const value = panel.values[site][column], start = panel.values[site].find((one) => one !== null);
-    const ratio = value !== null && start ? "; " + number(value / start, 3) + " times the start" : "";
+    const ratio = value !== null && start ? "; " + number(value / start, 3) + " times the start value" : "";
     return panel.title + "\n" + data.time + " " + Math.round(panel.steps[column]).toLocaleString("en") + ", " + data.sites[site]
       + ": " + number(value) + ratio + "\n" + data.unit + ", n = " + panel.counts[site][column];
   }
@@ -123,7 +123,7 @@ function dataOf(chart) {
   return parsed.get(chart);
 }
 const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-const readers = { curves, kymograph };  // other kinds of chart put what they have to say into data-tip attributes
+const readers = { curves, kymograph };  // other kinds of chart have data-tip attributes
 function makeInteractive(chart, plot) {
   const svg = plot.querySelector("svg");
   const layer = draw(svg, "g", { class: "hover" });

@@ -1,4 +1,4 @@
-// --- Verdicts: unfolding, search, filters, sorting; the choice is in the address -----------------------------------
+// --- Verdicts: unfolding, search, filters, sorting; the choice is kept in the URL -----------------------------------
 const claims = all(".claim"), table = document.querySelector("table.verdicts");
 const below = (claim) => document.getElementById(claim.id + "-evidence");
 function unfold(claim, open) {
@@ -75,7 +75,7 @@ if (table) {
       choose({ sort: choice.sort === column ? column + "-turned" : choice.sort === column + "-turned" ? "" : column }));
   });
 }
-function arrive() {  // at what the address says: a filter, a claim, or anything else with an id
+function arrive() {  // goes to what the URL names: a filter, a claim, or anything else with an id
   const place = decodeURIComponent(location.hash.slice(1));
   if (place.startsWith("?")) {
     const parameters = new URLSearchParams(place.slice(1));

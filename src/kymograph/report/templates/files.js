@@ -39,7 +39,7 @@ const onClick = (selector, action) => all(selector).forEach((button) => button.a
 }));
 onClick("button.csv", (button) => save(csvOf(button.closest("[data-chart]")), button.dataset.file, "text/csv"));
 
-// --- Pictures as SVG files, which carry their own style -----------------------------------------------------------
+// --- Pictures as SVG files, with their style included -------------------------------------------------------------
 const styled = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "text-anchor", "display"];
 function drawn(svg) {
   const copy = svg.cloneNode(true), from = all("*", svg), to = all("*", copy);
@@ -103,7 +103,7 @@ function crc(bytes) {
   return (sum ^ 0xffffffff) >>> 0;
 }
 const little = (...fields) => fields.flatMap(([value, size]) => Array.from({ length: size }, (_, at) => (value >>> (8 * at)) & 255));
-function zip(entries) {  // files as they are, without compression
+function zip(entries) {  // without compression
   const parts = [], directory = [], encode = new TextEncoder();
   let offset = 0, listed = 0;
   for (const [name, content] of entries) {

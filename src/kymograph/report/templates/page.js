@@ -14,7 +14,7 @@ theme.addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
 name();
 
-// --- The tip: for the pointer, the keyboard and touch -------------------------------------------------------------
+// --- Tooltips: for the pointer, the keyboard and touch ------------------------------------------------------------
 function show(text, x, y) {
   tip.textContent = text;
   tip.hidden = false;
@@ -41,12 +41,12 @@ document.addEventListener("keydown", (event) => { if (event.key === "Escape") hi
 document.addEventListener("scroll", hide, { passive: true });
 
 
-// --- Folding: studies, and whatever a link leads to ---------------------------------------------------------------
+// --- Opening and closing: studies, and the target of a link --------------------------------------------------------
 const studies = all("details.study"), openAll = document.getElementById("studies");
 openAll.addEventListener("click", () => {
   const open = openAll.getAttribute("aria-expanded") !== "true";
   openAll.setAttribute("aria-expanded", String(open));
-  openAll.textContent = open ? "Fold all studies" : "Open all studies";
+  openAll.textContent = open ? "Close all studies" : "Open all studies";
   studies.forEach((study) => { study.open = open; });
 });
 function reveal(id) {
@@ -60,7 +60,7 @@ function reveal(id) {
   target.scrollIntoView();
   return target;
 }
-document.addEventListener("click", (event) => {  // a link to where the page already is scrolls there again
+document.addEventListener("click", (event) => {  // a link to the current target scrolls there again
   const link = event.target.closest && event.target.closest('a[href^="#"]');
   if (link && link.getAttribute("href") === location.hash) arrive();
 });

@@ -1,9 +1,8 @@
-"""Rules that compute each gradient where it belongs, instead of making it elsewhere and adding it.
+"""Rules that compute each gradient directly in ``.grad``.
 
-Autograd makes every gradient in new memory, adds it to a zeroed one and throws it away. What is written out here fills
-the memory of ``.grad`` at once. It does what its plain twin does: where gradients are to be added, they are computed in
-memory of their own first; and where a network has hooks, frozen parameters or memory that the arithmetic cannot work
-in, the plain twin does the work.
+Autograd computes every gradient in new memory, adds it to a zeroed one and discards it. An accelerator writes to
+``.grad`` directly, with the results of its plain twin: gradients to be accumulated are computed in separate memory
+first, and where a network has hooks, frozen parameters or an unsupported memory layout, the plain twin does the work.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kymograph.rules.base import Credit, Rule
 
 
 class _Location(NamedTuple):
-    """Where a parameter's weights and gradient are. The gradient is held, so that no other takes its address."""
+    """Where a parameter's weights and gradient are. Holding the gradient keeps its address from being reused."""
 
     parameter: nn.Parameter
     address: int
@@ -29,7 +28,7 @@ class _Location(NamedTuple):
 
 
 class InPlace(Rule):
-    """The base of every accelerator; among a class's bases, it comes before the plain twin."""
+    """The base of every accelerator; in a class's list of bases it comes before the plain twin."""
 
     def __init__(self, net: nn.Module, *arguments: Any, **options: Any) -> None:
         super().__init__(net, *arguments, **options)
@@ -44,9 +43,9 @@ class InPlace(Rule):
         """Writes this batch's gradients over what was in ``.grad``."""
 
     def locate(self) -> bool:
-        """Takes what views it needs of weights and gradients; returns whether the arithmetic can work in their memory.
+        """Takes the views it needs of weights and gradients; returns whether their memory layout is supported.
 
-        Called before the first step, and again whenever weights, gradients or `rule_tensors` are found elsewhere.
+        Called before the first step, and again whenever weights, gradients or `rule_tensors` have moved.
         """
         return True
 
@@ -59,7 +58,7 @@ class InPlace(Rule):
         if not accumulate and self._nothing_moved():
             return self.fill(x, y)
         if self._needs_autograd():
-            # By the order of the bases this is the plain twin's, never the abstract one.
+            # By the order of the bases this is the plain twin's method, never the abstract one.
             return super().backward(x, y, accumulate=accumulate)  # type: ignore[safe-super]
         own = self._net_parameters
         before = [parameter.grad for parameter in own]
@@ -78,7 +77,7 @@ class InPlace(Rule):
         return credit
 
     def _nothing_moved(self) -> bool:
-        """Returns whether everything is where the last step found it: the question of every step, so a quick one."""
+        """Returns whether everything is where the last step found it; checked at every step, so it must be fast."""
         if not self._locations:
             return False
         for parameter, address, gradient in self._locations:
@@ -90,30 +89,30 @@ class InPlace(Rule):
         return not held or all(a is b for a, b in zip(held, self.rule_tensors(), strict=True))
 
     def _needs_autograd(self) -> bool:
-        """Returns whether a hook waits for autograd, or a parameter is not to be trained."""
+        """Returns whether a hook needs autograd, or a parameter is frozen."""
         return _hooked(self._net_parameters, self._net_modules) or not all(
             own.requires_grad for own in self._net_parameters
         )
 
     def _found(self) -> bool:
-        """Locates everything anew and notes where it was found, unless the arithmetic cannot work there."""
+        """Locates everything again and records where it is; returns whether the memory layout is supported."""
         self._locations, self._rule_tensors = [], []
         if not self.locate():
             return False
         try:
             self._locations = [_Location(own, own.data_ptr(), own.grad) for own in self._net_parameters]
-        except RuntimeError:  # a kind of tensor without memory of its own: to be located at every step
+        except RuntimeError:  # a kind of tensor without storage: located at every step
             return True
         self._rule_tensors = list(self.rule_tensors())
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has memory of its own, and must look for it."""
+        """Returns the state without locations: a copy has its own memory, and must locate it."""
         return {**self.__dict__, "_locations": [], "_rule_tensors": []}
 
 
 def _hooked(parameters: Iterable[nn.Parameter], modules: Iterable[nn.Module]) -> bool:
-    """Returns whether a hook of any kind waits for what these parameters and modules, or all modules, do."""
+    """Returns whether any hook is registered on these parameters or modules, or globally."""
     for parameter in parameters:
         if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
             return True

@@ -1,7 +1,7 @@
 """Backpropagation of a stack of equal layers in closed form.
 
-What autograd would do, to the bit, without its graph and its fresh memory: every intermediate has memory of its own,
-reused from step to step, and weight gradients are written where they belong.
+Bit-identical to autograd, but without its graph and fresh memory: every intermediate has its own memory, reused from
+step to step, and weight gradients are written directly to ``.grad``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LayerStackBackprop(InPlace, Backprop):
     _memory: _StackMemory | None = None
 
     def locate(self) -> bool:
-        """Makes twins of the layers without autograd."""
+        """Builds twins of the layers that do not use autograd."""
         self._layers = [_LayerArithmetic(cast(Layer, block)) for block in self.net.blocks]
         self._memory = None
         return True
@@ -40,7 +40,7 @@ class LayerStackBackprop(InPlace, Backprop):
         memory = self._memory
         if memory is None or memory.above.shape != x.shape:
             memory = self._memory = _StackMemory(x.shape, len(self._layers), self.net.flat.values)
-        memory.layers[-1].out = torch.empty_like(memory.above)  # handed out, so never written to again
+        memory.layers[-1].out = torch.empty_like(memory.above)  # returned to the caller, so never overwritten
         stream = [x]
         for layer, own in zip(self._layers, memory.layers, strict=True):
             stream.append(layer.forward(stream[-1], own))
@@ -67,7 +67,7 @@ class _LayerMemory:
 
 
 class _StackMemory:
-    """The memory of one pass through a stack, for one shape of batch."""
+    """The memory of one pass through a stack, for one batch shape."""
 
     def __init__(self, shape: torch.Size, layers: int, like: Tensor) -> None:
         self.layers = [_LayerMemory(shape, like) for _ in range(layers)]
@@ -75,7 +75,7 @@ class _StackMemory:
 
 
 class _LayerArithmetic:
-    """One layer's forward and backward pass on plain tensors, into memory that is already there."""
+    """One layer's forward and backward pass on plain tensors, in preallocated memory."""
 
     def __init__(self, layer: Layer) -> None:
         affine, scale = layer.affine, layer.scale

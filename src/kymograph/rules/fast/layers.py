@@ -1,4 +1,4 @@
-"""Linear layers and LayerNorms with their derivatives written out: each gradient is computed where it belongs."""
+"""Linear layers and LayerNorms with their derivatives written out; gradients are written directly to ``.grad``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kymograph.shapes import Float
 
 _norm_back = torch.ops.aten.native_layer_norm_backward
 Normed = tuple[Tensor, Tensor, Tensor]
-"""What a LayerNorm keeps: its output, and the mean and the inverse deviation of its inputs."""
+"""A LayerNorm's output, and the mean and inverse standard deviation of its inputs."""
 
 
 def normalise(norm: nn.LayerNorm, h: Float[Tensor, "batch width"]) -> Normed:
-    """Returns a LayerNorm's output and what its way back needs."""
+    """Returns a LayerNorm's output and what its backward pass needs."""
     return torch.native_layer_norm(h, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
@@ -42,5 +42,5 @@ def linear_back(layer: nn.Linear, inputs: Float[Tensor, "batch in"], signal: Flo
 
 def gradient_of(parameter: Tensor) -> Tensor:
     """Returns the memory that a parameter's gradient is computed into."""
-    assert parameter.grad is not None, "gradients have their memory before an accelerator fills it"
+    assert parameter.grad is not None, "gradients are allocated before an accelerator fills them"
     return parameter.grad

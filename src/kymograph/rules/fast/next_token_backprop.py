@@ -1,7 +1,7 @@
 """Backpropagation of the next-token model in closed form.
 
 With e = E[x], z = W e + b and dz = (softmax(z) - y) / B, the gradients are dW = dz^T e, db = dz and dE[x] = W^T dz.
-Written out, a step costs a third of what autograd takes for these few numbers. They are autograd's, to rounding.
+Written out, a step takes a third of the time that autograd needs. The results are autograd's up to rounding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NextTokenBackprop(InPlace, Backprop):
     net: NextToken
 
     def locate(self) -> bool:
-        """Makes twins of the parameters without autograd, once: every step reads and writes through them."""
+        """Detaches the parameters once; every step reads and writes through these views."""
         net = self.net
         self._embedding, self._weight, bias = (view.detach() for view in (net.embedding, net.weight, net.bias))
         self._weight_t, self._bias_row = self._weight.transpose(1, 2), bias[:, None]

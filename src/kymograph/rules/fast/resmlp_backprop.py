@@ -1,7 +1,7 @@
 """Backpropagation of the residual MLP with every derivative written out.
 
-Autograd makes each weight gradient in new memory, adds it to a zeroed one and throws it away, which on a processor
-costs a tenth of the step. Here each is computed where it belongs. The numbers are autograd's, to rounding.
+Autograd computes each weight gradient in new memory, adds it to a zeroed one and discards it, which on a CPU costs a
+tenth of the step. Here each is written directly to ``.grad``. The results are autograd's up to rounding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kymograph.rules.shallow import Shallow
 
 PART = {"rules": ("bp", "shallow", "frozen"), "about": "ResidualMLP: derivatives written out, in place"}
 DEVICES = ("cpu", "cuda")
-"""Where writing into strided views can be relied on."""
+"""Devices on which writing into strided views is reliable."""
 
 _gelu_back = torch.ops.aten.gelu_backward
 
@@ -95,7 +95,7 @@ def accelerate(rule: Rule) -> Rule | None:
 
 
 def serves(rule: Rule) -> bool:
-    """Returns whether a rule's network and loss are those written out here, on a device where that can be done."""
+    """Returns whether a rule's network, loss and device are supported here."""
     net = rule.net
     return (
         type(net) is ResidualMLP
@@ -122,7 +122,7 @@ def _readout(net: ResidualMLP, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Te
 def _block(
     block: MlpBlock, h: Tensor, normed: Normed, inner: Tensor, active: Tensor, signal: Tensor, fill: bool
 ) -> Tensor:
-    """Returns the gradient at a block's input, less the skip's, from that at its output; fills its own if asked."""
+    """Returns the gradient at a block's input, without the skip's, from that at its output; fills its own if asked."""
     before = _gelu_back(signal @ block.w2.weight, inner)
     if fill:
         linear_back(block.w2, active, signal)

@@ -1,9 +1,10 @@
 """DFA of the residual MLP, all blocks at once.
 
-Two facts that autograd cannot know make a DFA step cheaper than backpropagation's. Nothing flows between blocks, so the
-way back is the same few batched products for all of them. And the credit e B^T has no more rank than there are classes:
-kept as its two factors, it turns the weight gradients of the embed and of every block's last layer (rank 10 instead of
-256 on CIFAR-10) into products that cost next to nothing. The numbers are `DirectFeedback`'s, to rounding.
+Two facts that autograd cannot know make a DFA step cheaper than a backpropagation step. Nothing flows between blocks,
+so the backward pass is the same few batched products for all of them. And the rank of the credit e B^T is at most the
+number of classes: kept as its two factors, it turns the weight gradients of the embed and of every block's last layer
+(rank 10 instead of 256 on CIFAR-10) into products that cost next to nothing. The results are `DirectFeedback`'s up to
+rounding.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ PART = {
 
 
 class StackedDirectFeedback(InPlace, DirectFeedback):
-    """`DirectFeedback` on a `ResidualMLP` whose blocks lie evenly spaced in memory, as a `FlatNetwork` lays them."""
+    """`DirectFeedback` on a `ResidualMLP` whose blocks are evenly spaced in memory, as in a `FlatNetwork`."""
 
     net: ResidualMLP
 
     def locate(self) -> bool:
-        """Takes each weight of all blocks as one tensor; False if they do not lie so that this is a view."""
+        """Takes each weight of all blocks as one stacked view; returns whether their memory layout allows it."""
         matrices = stack_of_views(list(self.feedback))
         if matrices is None:
             matrices = torch.stack(list(self.feedback))  # (L, width, classes)
@@ -73,7 +74,7 @@ class StackedDirectFeedback(InPlace, DirectFeedback):
 
 
 def _rms(error: Tensor, matrices: Tensor) -> Tensor:
-    """Returns the RMS of each sample's credit plus `RMS_EPSILON`, (..., B, 1): `unit_rms` without the quotient."""
+    """Returns the RMS of each sample's credit plus `RMS_EPSILON`, (..., B, 1): the divisor in `unit_rms`."""
     credit = error @ matrices.mT  # (..., B, width)
     return credit.square_().mean(-1, keepdim=True).sqrt_() + RMS_EPSILON
 
@@ -113,7 +114,7 @@ class _Stack:
 
     @staticmethod
     def of(net: ResidualMLP, feedback: Tensor) -> _Stack | None:
-        """Returns the blocks of ``net`` as one stack; None if they do not lie evenly spaced in memory."""
+        """Returns the blocks of ``net`` as one stack; None if they are not evenly spaced in memory."""
         values, gradients = {}, {}
         for name, _ in net.blocks[0].named_parameters():
             weights = _weights(net, name)
@@ -124,7 +125,7 @@ class _Stack:
         return _Stack(net, feedback, values, gradients)
 
     def _room_for(self, size: int) -> None:
-        """Makes room for what the way back needs of a forward pass, a row per block and sample."""
+        """Allocates what the backward pass needs from a forward pass, a row per block and sample."""
         depth, inside, width = self.w1.shape
         self.unit, self.output = self.w1.new_empty(2, depth, size, width)  # LayerNorm less its weights; the block's f
         self.inner, self.active = self.w1.new_empty(2, depth, size, inside)  # before and after the GELU
@@ -148,7 +149,7 @@ class _Stack:
     def readout_back(self, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Fills the gradients of terminal LayerNorm and head; returns the mean loss and the logits, (B, classes).
 
-        In the very operations of autograd, without its bookkeeping, which takes longer than the operations do.
+        Uses autograd's own operations without its bookkeeping, which takes longer than the operations.
         """
         net, aten = self.net, torch.ops.aten
         normed = normalise(net.norm, h) if isinstance(net.norm, nn.LayerNorm) else None
@@ -168,7 +169,7 @@ class _Stack:
         embed = self.net.embed_layer
         assert embed.weight.grad is not None and embed.bias.grad is not None
         factor = coefficients.t() @ x  # (classes, inputs)
-        rows = math.gcd(len(matrix), 32)  # in pieces, which the cores share better than one flat product
+        rows = math.gcd(len(matrix), 32)  # in pieces, which parallelise better than one flat product
         pieces, gradient = (
             matrix.view(-1, rows, len(factor)),
             embed.weight.grad.view(-1, rows, factor.shape[1]),
@@ -177,10 +178,10 @@ class _Stack:
         torch.mv(matrix, coefficients.sum(0), out=embed.bias.grad)
 
     def blocks_back(self, coefficients: Tensor, pull: float) -> Tensor | None:
-        """Fills the gradients of all blocks; returns the signals at their outputs, (L, B, width), if written out.
+        """Fills the gradients of all blocks; returns the signals at their outputs, (L, B, width), if computed.
 
-        The signal at a block's output is c B^T, plus ``pull`` times that output if its size is penalised; only then is
-        it of full rank and written out. LayerNorm's own gradients need no further product: with M the product of the
+        The signal at a block's output is c B^T, plus ``pull`` times that output if its size is penalised. Only then is
+        it of full rank, and computed. LayerNorm's own gradients need no further product: with M the product of the
         signal before the GELU and ``unit``, the gradient of W1 is M times LayerNorm's weights (and shifted by its
         bias), and theirs is W1 * M summed over the outputs of W1.
         """

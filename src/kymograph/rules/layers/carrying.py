@@ -1,6 +1,6 @@
-"""A forward pass of any module in which every product with a weight goes back through that weight's feedback.
+"""Runs any module so that the backward pass of every product with a weight uses that weight's feedback.
 
-The module's own code runs unchanged: a `TorchFunctionMode` sees each call of torch, wherever it is made, and swaps the
+The module's own code runs unchanged: a `TorchFunctionMode` sees each torch call, wherever it is made, and swaps the
 products. Module backward hooks would miss functional calls, break on in-place operations, and still compute the
 product that they replace.
 """
@@ -32,8 +32,8 @@ class Carrying(TorchFunctionMode):
 
     Args:
         weights: the parameters that have feedback, by name.
-        feedback: returns the feedback of a weight, in the weight's shape and layout; asked once per pass, if at all.
-        rule: what to call the rule in error messages.
+        feedback: returns the feedback of a weight, in the weight's shape and layout; called at most once per weight.
+        rule: the rule's name in error messages.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], feedback: Callable[[str], Tensor], rule: str) -> None:
@@ -49,8 +49,8 @@ class Carrying(TorchFunctionMode):
         if swap is not None:
             return swap(self, func, *args, **kwargs)
         if func in _OPENED:
-            # Layers that the way back recomputes are swapped as they were on the way forward: their inputs are then cut
-            # off from what they came from, so that whether something below learns cannot be seen again.
+            # Layers that the backward pass recomputes are swapped as in the forward pass: their inputs are detached by
+            # then, so it can no longer be seen whether something below learns.
             self._going_back = self._going_back or func in _GOING_BACK
             with self:
                 return opened(func)(*args, **kwargs)
@@ -59,7 +59,7 @@ class Carrying(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def product(self, plain: Operation, x: Tensor, weight: Tensor, bias: Tensor | None, swapped: Swapped) -> Tensor:
-        """Returns ``plain`` of the arguments if nothing below learns; otherwise the product that feedback goes back."""
+        """Returns the plain product if nothing below learns; otherwise the one whose backward pass uses feedback."""
         if not torch.is_grad_enabled() or not (x.requires_grad or self._going_back):
             return plain(x, weight, bias)
         use = self._table.find(weight)
@@ -68,7 +68,7 @@ class Carrying(TorchFunctionMode):
         if use is None:
             raise KymographError(
                 f"{self._rule} cannot pass through a layer whose weight, of shape {tuple(weight.shape)}, is computed "
-                "or is no parameter: there is no feedback for it; remove the parametrisation, or train with bp"
+                "or not a parameter, so it has no feedback; remove the parametrisation, or train with bp"
             )
         self._swapped.add(use.name)
         feedback = viewed_like(self._feedback(use.name), weight, use)
@@ -77,15 +77,15 @@ class Carrying(TorchFunctionMode):
     def swapped(
         self, plain: Operation, x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tensor, swapped: Swapped
     ) -> Tensor:
-        """Returns the product that uses ``weight`` on the way forward and ``feedback`` on the way back."""
+        """Returns the product with ``weight`` in the forward pass and ``feedback`` in the backward pass."""
         return swapped(x, weight, bias, feedback)
 
     def is_weight(self, tensor: Any) -> bool:
-        """Says whether ``tensor`` is a weight, or a view of one."""
+        """Returns whether ``tensor`` is a weight, or a view of one."""
         return isinstance(tensor, Tensor) and tensor.dim() >= 2 and self._table.find(tensor) is not None
 
     def refuse(self, func: Any, *arguments: Any) -> None:
-        """Raises if a function that no feedback leads through takes a weight, and something below it learns."""
+        """Raises if a function that feedback cannot pass through uses a weight, and something below it learns."""
         tensors = _tensors(arguments)
         uses = [use for one in tensors if one.dim() >= 2 and (use := self._table.find(one)) is not None]
         learning = [one for one in tensors if one.requires_grad and self._table.find(one) is None]
@@ -106,7 +106,7 @@ def _linear_back(x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tenso
 
 def _matmul(mode: Carrying, func: Any, input: Tensor, other: Tensor, **kwargs: Any) -> Tensor:
     right, left = mode.is_weight(other), mode.is_weight(input)
-    if right == left:  # no weight, or a weight that is made of two
+    if right == left:  # no weight, or a weight made of two
         return func(input, other, **kwargs)
     weight, x = (other, input) if right else (input, other)
     if weight.dim() > 2 or x.dim() < (1 if right else 2):
@@ -190,7 +190,7 @@ def _each(value: Any, axes: int) -> list[int]:
 
 
 def _padded(x: Tensor, weight: Tensor, padding: str, dilation: list[int]) -> tuple[Tensor, list[int]]:
-    """Returns the input padded as ``valid`` or ``same`` asks, and the padding that is then left to do."""
+    """Returns the input padded for ``valid`` or ``same``, and the padding left for the convolution."""
     none = [0] * len(dilation)
     if padding == "valid":
         return x, none
@@ -211,9 +211,9 @@ def _tensors(found: Any) -> list[Tensor]:
 
 @functools.cache
 def opened(func: types.FunctionType) -> types.FunctionType:
-    """Returns a function of torch that runs its own code at once, so that the calls it makes are seen one by one.
+    """Returns a copy of a torch function whose inner calls a mode sees one by one.
 
-    torch's Python functions hand themselves whole to a mode; their code is this copy's, which does not ask for one.
+    torch's Python functions first hand themselves whole to an active mode; the copy runs its code without that check.
     """
     unasked = {name: lambda *_: False for name in func.__globals__ if name.startswith("has_torch_function")}
     copy = types.FunctionType(
@@ -234,7 +234,7 @@ _SWAPS: dict[Any, Callable[..., Tensor]] = {
     **dict.fromkeys((torch.conv1d, torch.conv2d, torch.conv3d), _convolution),
     **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), _transposed_convolution),
 }
-_RECURRENT = {  # they pass through their weights from one time step to the next, whatever their input
+_RECURRENT = {  # they pass through their weights from one time step to the next, whether or not their input learns
     getattr(torch, name + cell) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
 }
 _REFUSED = {

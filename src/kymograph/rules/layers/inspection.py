@@ -12,7 +12,7 @@ from kymograph.errors import KymographError
 
 VIEWS = ("T", "Transpose", "Permute", "View", "UnsafeView", "Split", "SplitWithSizes", "Chunk", "Slice", "Select",
          "Unsqueeze", "Squeeze", "AsStrided", "Expand", "Alias", "Reshape", "Unbind", "ToCopy", "Clone")  # fmt: skip
-"""Operations that hand on a parameter as it is."""
+"""Operations that pass on a parameter unchanged."""
 LOCAL = ("Embedding", "EmbeddingBag", "Add", "Sub", "Mul", "Div", "Neg", "Cat", "Stack", "Index", "IndexSelect",
          "Gather", "Repeat", "NativeLayerNorm", "NativeBatchNorm", "NativeGroupNorm", "CudnnBatchNorm", "RmsNorm",
          "FusedRmsNorm", "PreluKernel", "Where", "Lerp", "Addcmul", "Pow", "Rsqrt", "Sqrt", "Tanh", "Sigmoid", "Exp",
@@ -23,8 +23,8 @@ LOCAL = ("Embedding", "EmbeddingBag", "Add", "Sub", "Mul", "Div", "Neg", "Cat", 
 def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor], rule: str) -> dict[str, set[str]]:
     """Returns, for every parameter that the outputs depend on, the weights through whose feedback its signal comes.
 
-    Raises if a weight is used by an operation that passes it on exactly and that nobody has declared to do so: a
-    recomputation, compiled code, a function of the user's own.
+    Raises if a weight is used by an unlisted operation that would pass the signal on exactly: a recomputation, compiled
+    code, a custom function.
     """
     names = {id(own): name for name, own in net.named_parameters()}
     above: dict[Any, set[str]] = defaultdict(set)
@@ -45,8 +45,8 @@ def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor],
         for node in users[name]:
             if not _passes_nothing_on_silently(node, names):
                 raise KymographError(
-                    f"{rule} cannot pass through {_operation(node)}, which uses {name}: it would be passed on exactly; "
-                    "remove torch.compile, the recomputation or the custom function, or train with bp"
+                    f"{rule} cannot pass through {_operation(node)}, which uses {name} and would pass the signal on "
+                    "exactly; remove torch.compile, the recomputation or the custom function, or train with bp"
                 )
     return found
 
@@ -60,12 +60,12 @@ def _passes_nothing_on_silently(node: Any, names: Mapping[int, str]) -> bool:
 
 
 def _is_custom(node: Any) -> bool:
-    """Says whether a node is a Python function of the user's or of torch's: what it computes inside is not seen."""
+    """Returns whether a node is a Python autograd function, whose inner computation is not visible."""
     return hasattr(type(node), "_forward_cls")
 
 
 def _parameters(node: Any, names: Mapping[int, str]) -> list[str]:
-    """Returns the parameter that a node is, or a view of; empty if it is something computed."""
+    """Returns the name of the parameter that a node is, or is a view of; empty if it is computed."""
     while _operation(node) in VIEWS and node.next_functions and node.next_functions[0][0] is not None:
         node = node.next_functions[0][0]
     name = names.get(id(getattr(node, "variable", None)))

@@ -1,7 +1,7 @@
-"""Products whose way back leads through other weights: y = W x forward, B^T g backward, exact for W and the bias.
+"""Products whose backward pass uses other weights: y = W x forward, B^T g backward, exact for W and the bias.
 
-Nothing else differs from the layer itself, so with B = W each is its ordinary product. Under autocast the way back is
-taken in the precision of the outputs, as autograd does.
+Nothing else differs from the layer itself, so with B = W each is the ordinary product. Under autocast the backward
+pass runs in the precision of the outputs, as in autograd.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class LinearProduct(torch.autograd.Function):
-    """``x W^T + b`` for x (..., inputs) and W (outputs, inputs), with B (outputs, inputs) on the way back."""
+    """``x W^T + b`` for x (..., inputs) and W (outputs, inputs), with B (outputs, inputs) in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tensor, layer: str) -> Tensor:
@@ -41,7 +41,7 @@ class LinearProduct(torch.autograd.Function):
 
 
 class ConvolutionSettings(NamedTuple):
-    """How a convolution moves over its input."""
+    """The arguments of `torch.convolution` after input, weight and bias."""
 
     stride: Sequence[int]
     padding: Sequence[int]
@@ -52,7 +52,7 @@ class ConvolutionSettings(NamedTuple):
 
 
 class ConvolutionProduct(torch.autograd.Function):
-    """A convolution, plain or transposed, of any number of axes, with the kernel B on the way back."""
+    """A convolution, plain or transposed, with any number of axes, with the kernel B in the backward pass."""
 
     @staticmethod
     def forward(
@@ -82,7 +82,7 @@ class ConvolutionProduct(torch.autograd.Function):
         at_x = at_weight = at_bias = None
         if for_x:
             at_x = back(gradient, x, feedback, None, *ctx.settings, (True, False, False))[0]
-        if for_weight or for_bias:  # of its weight, only the shape is asked for
+        if for_weight or for_bias:  # only the shape of the weight is used
             mask = (False, for_weight, for_bias)
             _, at_weight, at_bias = back(gradient, x, feedback, ctx.bias_sizes, *ctx.settings, mask)
         return at_x, at_weight, at_bias, None, None, None

@@ -1,7 +1,7 @@
-"""The gradients of layer-by-layer feedback a second time, by plain autograd on another expression.
+"""Derives the gradients of layer-by-layer feedback a second time, by plain autograd on another expression.
 
-A product of value W x and gradient B^T g is ``W stop(x) + B x - stop(B x)``: two products instead of one, so no way to
-train, but there is no backward pass in it that could be wrong.
+``W stop(x) + B x - stop(B x)`` has the value W x and the gradient B^T g. It takes two products instead of one, so it is
+not used for training, but it has no backward pass of its own that could be wrong.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from kymograph.errors import KymographError
 
 
 def weights_of(net: nn.Module) -> dict[str, nn.Parameter]:
-    """Returns every parameter that can be a weight: all with two axes or more, but tables that are only looked up.
+    """Returns every parameter that can be a weight: all with two axes or more, except tables that are only looked up.
 
-    A table of embeddings that a layer shares as its weight is one of them.
+    An embedding table that a layer shares as its weight is included.
     """
     looked_up: set[int] = set()
     used: set[int] = set()
@@ -68,9 +68,9 @@ class Use(NamedTuple):
 
 
 class WeightTable:
-    """Finds the weight whose memory a tensor is a view of: chunks and transposes of a weight are known as that weight.
+    """Finds the weight that a tensor is a view of: chunks and transposes of a weight are recognised as that weight.
 
-    It holds addresses, so it is made anew for every pass.
+    It holds addresses, so it is rebuilt for every pass.
     """
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
@@ -79,7 +79,7 @@ class WeightTable:
         self._starts = [start for start, *_ in self._spans]
 
     def find(self, tensor: Tensor) -> Use | None:
-        """Returns which weight ``tensor`` is, whole or as a view; None if it is none."""
+        """Returns the weight that ``tensor`` is, whole or as a view; None if it is not a weight."""
         address = tensor.data_ptr()
         position = bisect.bisect_right(self._starts, address) - 1
         if position < 0:
@@ -91,17 +91,17 @@ class WeightTable:
 
 
 def viewed_like(feedback: Tensor, weight: Tensor, use: Use) -> Tensor:
-    """Returns the view of ``feedback`` that ``weight`` is of the weight it belongs to."""
+    """Returns ``feedback`` in the same view as ``weight`` is of its parameter."""
     return feedback.as_strided(weight.size(), weight.stride(), feedback.storage_offset() + use.offset)
 
 
 def same_layout(values: Tensor, weight: Tensor) -> Tensor:
-    """Returns ``values`` laid out in memory as ``weight`` is, with its precision and device."""
+    """Returns ``values`` laid out in memory like ``weight``, with its dtype and device."""
     if _extent(weight) != weight.numel():
         raise KymographError("feedback needs weights that fill their memory without gaps; make them contiguous")
     return torch.empty_strided(weight.size(), weight.stride(), dtype=weight.dtype, device=weight.device).copy_(values)
 
 
 def _extent(tensor: Tensor) -> int:
-    """Returns how many elements of memory lie between a tensor's first and its last, both included."""
+    """Returns how many elements of memory a tensor spans, from its first to its last."""
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True))

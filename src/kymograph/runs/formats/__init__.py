@@ -1,1 +1,1 @@
-"""How other programs keep runs: formats to export to, and files of theirs that can be read. A format is one module."""
+"""File formats of other programs, to export to or to import from. A format is one module."""

@@ -19,12 +19,12 @@ PART = {"about": "a CSV table of series, and one of summaries next to it", "orde
 
 
 def write(store: Store, path: Path) -> None:
-    """Writes one row per finished run and step, with a column per quantity, and next to it the summaries.
+    """Writes a table with one row per finished run and step and a column per quantity, and the summaries next to it.
 
-    A quantity that was measured at several sites has a column ``NAME/SITE`` for each. A cell is empty where it was not
-    measured. Settings in which the runs differ are columns here; every setting is a column of the summaries, whose
-    column ``id`` is the same, so that the file does not repeat them at every step. A series that is called like a
-    setting is in the column ``series/NAME``.
+    A quantity that was measured at several sites has a column ``NAME/SITE`` for each. Cells without a measurement are
+    empty. Only settings in which the runs differ are columns here, so that the file does not repeat the others at every
+    step; the summaries have all settings and the same column ``id``. A series whose name is taken is in the column
+    ``series/NAME``.
     """
     runs = store.finished.runs
     settings = differing_settings(runs)
@@ -37,7 +37,7 @@ def write(store: Store, path: Path) -> None:
 
 
 def quantity_columns(runs: Iterable[StoredRun], taken: set[str]) -> dict[str, str]:
-    """Returns the column of every quantity, and of every site of it, by its tag."""
+    """Returns the column name of every quantity, or of each of its sites, by tag."""
     found = dict.fromkeys(tag for run in runs for name, entry in run.series.items() for tag in tags(name, entry.sites))
     return {tag: f"series/{tag}" if tag in taken else tag for tag in found}
 

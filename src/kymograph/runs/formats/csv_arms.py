@@ -1,4 +1,4 @@
-"""Runs from elsewhere: a directory of CSV files with the columns seed, step and value is one arm."""
+"""Imports runs from elsewhere: a directory of CSV files with the columns seed, step and value is one arm."""
 
 from __future__ import annotations
 

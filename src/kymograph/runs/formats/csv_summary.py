@@ -12,6 +12,6 @@ PART = {"about": "a CSV table with one row per run: its settings and its summary
 
 
 def write(store: Store, path: Path) -> None:
-    """Writes identity, status, every setting and every summary number of every run; a missing one is an empty cell."""
+    """Writes identity, status, every setting and every summary number of every run; missing values are empty cells."""
     rows = summary_rows(store.runs)
     write_csv(path, [csv_line(rows[0] if rows else ()), *(csv_line(row.values()) for row in rows)])

@@ -1,4 +1,4 @@
-"""Tables as CSV text: shortest numbers, empty cells for what is missing, compressed if the file's name ends in .gz."""
+"""Tables as CSV text: shortest numbers, empty cells for missing values, compressed if the file's name ends in .gz."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from kymograph.runs.files import write_atomically
 
-_END = "\r\n"  # the writer quotes a cell that holds a character of what ends its lines
+_END = "\r\n"  # the writer quotes a cell that contains a character of its line terminator
 _FORMULA = ("=", "@", "+", "-", "\t", "\r")
 
 
 def csv_line(cells: Iterable[Any]) -> str:
-    """Returns one row of a CSV file, without the end of the line; None is an empty cell.
+    """Returns one row of a CSV file, without its line terminator; None is an empty cell.
 
-    A text that a spreadsheet would compute, because it starts like a formula, has an apostrophe before it.
+    Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.
 
     >>> csv_line(["a, b", None, 0.1, True, "=1+1", "-0.5"])
     '"a, b",,0.1,True,\'=1+1,-0.5'
@@ -43,7 +43,7 @@ def _cell(value: Any) -> Any:
 
 
 def number_texts(values: np.ndarray) -> list[str]:
-    """Returns each of (n,) numbers with the fewest digits that restore it in its own precision; NaN is empty.
+    """Returns (n,) numbers as text, each with the fewest digits that restore it in its precision; NaN is empty.
 
     >>> number_texts(np.array([0.1, np.nan, np.inf], dtype=np.float32))
     ['0.1', '', 'inf']
@@ -52,13 +52,13 @@ def number_texts(values: np.ndarray) -> list[str]:
 
 
 def write_csv(path: Path, lines: Sequence[str]) -> None:
-    """Writes the lines of a table to ``path``, whole or not at all."""
+    """Writes the lines of a table to ``path`` atomically."""
     content = "".join(f"{line}\n" for line in lines).encode()
     write_atomically(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def summary_path(path: Path) -> Path:
-    """Returns where the table of summaries lies that goes with a table of series.
+    """Returns the path of the table of summaries that goes with a table of series.
 
     >>> summary_path(Path("runs.csv.gz")).name
     'runs-summary.csv.gz'

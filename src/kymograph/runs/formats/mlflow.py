@@ -31,9 +31,9 @@ PART = {"about": "an MLflow database, an SQLite file", "order": 5}
 def write(store: Store, path: Path) -> None:
     """Writes every run of ``store`` into the database at ``path``, an experiment per study.
 
-    A run that is there already, by its id, is left as it is; one that was cut off, or that failed then and is
-    finished now, is written anew. Infinities become the largest double, which is what MLflow keeps for them.
-    A database that is new takes its place when it is whole: MLflow cannot go on with tables that were cut off.
+    A run that is already there, by its id, is left as it is; one that was cut off, or that failed then and is finished
+    now, is written again. Infinities become the largest double, as MLflow stores them. A new database is moved into
+    place when it is complete, because MLflow cannot continue with half-written tables.
     """
     _check(path)
     sweep_once(path.parent)
@@ -43,8 +43,8 @@ def write(store: Store, path: Path) -> None:
     place = temporary_name(path.parent, path.name[:100], "new")
     try:
         try:
-            place.mkdir()  # a directory, because a database may have files beside it
-            database = place / os.urandom(8).hex()  # MLflow takes a name that it knows for a database that it knows
+            place.mkdir()  # a directory, because a database may have files next to it
+            database = place / os.urandom(8).hex()  # a new name, because MLflow caches databases by name
             _write_all(store, database, path)
             os.replace(database, path)
         finally:
@@ -54,7 +54,7 @@ def write(store: Store, path: Path) -> None:
 
 
 def _write_all(store: Store, database: Path, path: Path) -> None:
-    """Writes every run into ``database``, which will lie at ``path``."""
+    """Writes every run into ``database``, whose final path is ``path``."""
     with _quiet():
         client_type, errors = _require()
         try:
@@ -71,7 +71,7 @@ def _write_all(store: Store, database: Path, path: Path) -> None:
 
 
 def _require() -> tuple[Any, tuple[type[Exception], ...]]:
-    """Returns MLflow's client and the errors it raises; loading it must not send anything anywhere."""
+    """Returns MLflow's client and the errors it raises; its telemetry is disabled first."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
         import alembic  # noqa: F401
@@ -87,7 +87,7 @@ def _require() -> tuple[Any, tuple[type[Exception], ...]]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps MLflow's notes on its tables, and its libraries' warnings to it, off the screen."""
+    """Silences MLflow's messages about its tables, and its libraries' warnings."""
     logger = logging.getLogger("mlflow.store.db.utils")
     level = logger.level
     with warnings.catch_warnings():
@@ -101,10 +101,10 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_connections() -> Iterator[None]:
-    """Spares the wait for the disk after each of many small writes, and closes every connection at the end.
+    """Skips the wait for the disk after each of many small writes, and closes every connection at the end.
 
-    A run that was cut off is written anew in any case. MLflow would keep its connections, by name: whoever deletes a
-    database and exports again would write to the deleted one.
+    The wait is not needed, because a run that was cut off is written again in any case. MLflow would cache its
+    connections by name: after deleting a database, an export would write to the deleted one.
     """
     from sqlalchemy import Connection, Engine, event
 
@@ -129,11 +129,11 @@ def _own_connections() -> Iterator[None]:
 
 
 def _check(path: Path) -> None:
-    """Raises if ``path`` is a file that is no MLflow database, before anything is written to it."""
+    """Raises, before anything is written, if ``path`` exists and is not an MLflow database."""
     if not path.exists():
         return
     try:
-        # Not read-only: a writer that was killed leaves a journal, which whoever opens the database next plays back.
+        # Not read-only: a killed writer leaves a journal, which is replayed when the database is next opened.
         with contextlib.closing(sqlite3.connect(f"{real_path(path).as_uri()}?mode=rw", uri=True)) as connection:
             tables = {row[0] for row in connection.execute("select name from sqlite_master")}
     except sqlite3.Error:
@@ -143,7 +143,7 @@ def _check(path: Path) -> None:
 
 
 def _experiment(client: Any, study: str, path: Path) -> str:
-    """Returns the id of the study's experiment, made if there is none; its artifacts would go next to the database."""
+    """Returns the id of the study's experiment, created if necessary; its artifacts would go next to the database."""
     found = client.get_experiment_by_name(study)
     if found is not None:
         return found.experiment_id
@@ -200,5 +200,5 @@ def _write(client: Any, experiment: str, run: StoredRun, known: Mapping[str, tup
 
 
 def _key(tag: str) -> str:
-    """Returns ``tag`` with what MLflow does not allow in a name written as its code, so that no two become one."""
+    """Returns ``tag`` with characters that MLflow does not allow written as codes, so that names stay distinct."""
     return re.sub(r"[^/\w.\- ]", lambda found: f"-{ord(found[0]):x}-", tag)

@@ -36,7 +36,7 @@ def write(store: Store, path: Path) -> None:
 
 
 def one_type(values: Sequence[Any]) -> list[Any]:
-    """Returns the cells of a column as one type, as Parquet needs it: numbers, truth values, or texts.
+    """Returns the cells of a column as one type, as Parquet requires: numbers, Booleans or strings.
 
     >>> one_type([1, 0.5, None]), one_type(["norm", 0.5, None])
     ([1.0, 0.5, None], ['norm', '0.5', None])

@@ -1,4 +1,4 @@
-"""The files of the research scripts, from stored runs."""
+"""Writes stored runs as files of the research scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def export_script(
         raise KymographError(f"there is no finished run of seed {seed}; stored: {', '.join(map(str, seeds))}")
     path = Path(output)
     if not path.parent.is_dir():
-        raise KymographError(f"there is no directory {path.parent}; make it first")
+        raise KymographError(f"there is no directory {path.parent}; create it first")
     content = layout(store.select(seeds=[seed]) if seed is not None else store)
     write_atomically(path, (json.dumps(plain(content), indent=2) + "\n").encode())
     return path

@@ -104,7 +104,7 @@ def _entries(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
-    """Reads script logs from files, or from every ``*.json`` of a directory; one sentence names a bad one."""
+    """Reads script logs from files, or from every ``*.json`` of a directory; errors name the bad file."""
     files: list[Path] = []
     for given in map(Path, paths):
         if is_directory(given):
@@ -123,7 +123,7 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
 
 
 def one_setup(trajectories: Sequence[Trajectory]) -> None:
-    """Raises unless the trajectories, with and without LayerNorm apart, are seeds of one set-up, each there once."""
+    """Raises unless the trajectories are distinct seeds of one set-up, separately with and without LayerNorm."""
     firsts: dict[tuple[Any, ...], tuple[Any, str]] = {}
     places: dict[tuple[str, bool, int], Trajectory] = {}
     for mine in trajectories:
@@ -176,7 +176,7 @@ def _read(path: Path, unknown_seed: int) -> list[Trajectory]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], keys: tuple[str, str], path: Path) -> np.ndarray:
-    """Returns a list of numbers per row as an array; every row must have as many, all finite or missing (null)."""
+    """Returns a list of numbers per row as an array; rows must be equally long, and values finite or missing (null)."""
     key = next((name for name in keys if name in rows[0]), None)
     if key is None:
         raise KymographError(f"{path} has neither {keys[0]} nor {keys[1]}")
@@ -207,7 +207,7 @@ def _number(row: Mapping[str, Any], key: str, path: Path) -> float:
 
 
 def _model(config: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Returns the network: from the settings, or by the keys in use."""
+    """Returns the network's name, from the settings or inferred from the keys in use."""
     stated = config.get("model")
     return stated if isinstance(stated, str) else "vit" if _HIDDEN[1] in row else "resmlp"
 
@@ -221,7 +221,7 @@ def _seed(config: Mapping[str, Any], path: Path, unknown: int) -> int:
 
 
 def _has_out_ln(config: Mapping[str, Any], path: Path) -> bool:
-    """Says whether the network had a LayerNorm before its head: from the settings, or from the names in use."""
+    """Returns whether the network had a LayerNorm before its head, from the settings or the names in use."""
     if isinstance(config.get("out_ln"), bool):
         return config["out_ln"]
     name = f"{path.parent.name}/{path.name}".lower()

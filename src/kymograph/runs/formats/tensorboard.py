@@ -1,4 +1,4 @@
-"""Stored runs as TensorBoard event files, by TensorBoard's own protocol buffers and without torch."""
+"""Stored runs as TensorBoard event files, written with TensorBoard's own protocol buffers and without torch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kymograph.runs.run_table import setting_cells, setting_columns
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
-# One file of a fixed name per run, instead of EventFileWriter's name of time, host and process: exporting again
-# replaces it, where a second file next to the first would show every point twice.
+# One file with a fixed name per run, unlike EventFileWriter's name of time, host and process: exporting again replaces
+# it, whereas a second file next to the first would show every point twice.
 EVENTS = "events.out.tfevents.0.kymograph"
 
 PART = {"about": "TensorBoard event files, a directory", "order": 4}
@@ -44,7 +44,7 @@ def _require() -> None:
 
 
 def _events(run: StoredRun) -> bytes:
-    """Returns the event file of one run: an event per step, which holds every scalar taken at it."""
+    """Returns the event file of one run: an event per step, with every scalar measured at it."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
@@ -76,7 +76,7 @@ def _events(run: StoredRun) -> bytes:
 
 
 def _hyperparameters(run: StoredRun) -> dict[str, Any]:
-    """Returns the configuration with study, arm and seed, as the hyperparameter table takes it."""
+    """Returns the configuration with study, arm and seed, for the hyperparameter table."""
     columns = setting_columns([run])
     facts = {"study": run.study, "arm": run.arm, "seed": run.seed, **setting_cells(run, columns)}
     return {name: "none" if value is None else value for name, value in facts.items()}

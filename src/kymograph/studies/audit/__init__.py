@@ -1,8 +1,8 @@
 """Do the blocks of a network earn their place? The ladder of last-k trainable blocks, and the audit of one network.
 
 The study trains the same network with only its last k blocks learning, from none (the frozen baseline: embed, norm and
-head learn) to all. ``kymograph audit`` compares one trained network with it, and asks about scale and reference
-(after arXiv:2606.21126).
+head learn) to all. ``kymograph audit`` compares one trained network with this ladder, and tests scale and
+reference (after arXiv:2606.21126).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class AuditConfig(NetworkSettings):
     """Every setting of an `audit` run; an arm sets the rule and how many of the last blocks learn."""
 
     rule: Literal["bp", "dfa"] = "bp"
-    """How parameters get their direction. [set by the arm]"""
+    """The learning rule. [set by the arm]"""
     rms: bool = True
     """Whether each sample's credit is divided by its RMS (dfa). [arms bp: no]"""
     clip: bool = True
     """Whether each block's gradient is clipped to norm 1. [arms bp: no]"""
     last: int = 4
-    """How many of the last blocks learn; the others keep their first values. [set by the arm]"""
+    """How many of the last blocks learn; the others keep their initial values. [set by the arm]"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.last <= self.depth:
-            raise KymographError(f"a network of {self.depth} blocks has no last {self.last}; choose 0 to {self.depth}")
+            raise KymographError(f"last must be from 0 to {self.depth}, the number of blocks, not {self.last}")
         super().__post_init__()
 
     @property
     def network(self) -> ImageSettings:
-        """The same settings as those of a network that is measured at the end only."""
+        """The settings of the network, which is measured only before and after training."""
         shared = {name: value for name, value in vars(self).items() if name != "last"}
         return ImageSettings(**shared, log_every=10**6)
 

@@ -29,7 +29,7 @@ def ladder(store: Store) -> LabFigure:
         values = np.array([[mine.get((seed, rung), np.nan) for rung in rungs] for seed in seeds], dtype=np.float64)
         colour = looks[f"{rule}/last0"].hex
         seed_curves(figure, axes, "ladder", rule.upper(), rungs, values, seeds, colour, False, marker="o")
-    axes.set_xlabel("last blocks that learn")
+    axes.set_xlabel("number of trainable last blocks")
     axes.set_ylabel("test accuracy")
     axes.set_xticks(rungs)
     axes.legend()

@@ -1,7 +1,7 @@
 """Is a measured credit/gradient cosine real, or what random feedback gives?
 
 Networks are trained by DFA with and without a penalty on the blocks' outputs; the cosine between their credit and the
-gradient is then set against what feedback matrices that had no part in training give.
+gradient is then compared with that of feedback matrices that were not used in training.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class CalibrationConfig(TrainingSettings):
     log_every: int = 1
     """Epochs between measurements of stream and gradient; the last epoch is always measured."""
     images: int = 2048
-    """Test images on which cosines are taken; all of them if there are fewer."""
+    """Test images on which cosines are computed; all of them if there are fewer."""
     draws: int = 999
-    """Draws of every null."""
+    """Draws from each null."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +48,7 @@ class CalibrationConfig(TrainingSettings):
 
     @property
     def network(self) -> ImageSettings:
-        """How the network is trained: by DFA with normalised credit and clipped blocks, as the script does it."""
+        """The network's settings: DFA with normalised credit and clipped blocks, as in the script."""
         shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingSettings)}
         return ImageSettings(**shared, log_every=self.log_every, rule="dfa", rms=True, clip=True)
 
@@ -90,11 +90,11 @@ class Calibration(ImageStudy[CalibrationConfig]):
                 "x_label": "mean cosine, deep layers",
                 "short": "cosine",
                 "observed_label": "the network's own feedback matrices",
-                "remark": "Shuffled images and random directions are narrow, because they break what images share.",
+                "remark": "Shuffled images and random directions give narrow nulls: they destroy what images share.",
                 "nulls": {f"null_{name}": null_label(name) for name in NULLS.names()},
             },
         ),
-        SeriesDisplay("cosine", "Credit against gradient, after training", "cosine", log=False, forms=("profile",)),
+        SeriesDisplay("cosine", "Credit and gradient, after training", "cosine", log=False, forms=("profile",)),
         *TRAINED_SERIES,
     )
     published = (  # arXiv:2606.21126, seeds 42, 123 and 456
@@ -116,9 +116,9 @@ class Calibration(ImageStudy[CalibrationConfig]):
         return [*super().parts(config), *((NULLS, name) for name in NULLS.names())]
 
     def arms(self) -> Sequence[Arm]:
-        """Returns DFA without penalty, with the published one, and with others."""
+        """Returns DFA without a penalty, with the published penalty, and with others."""
         return [
-            Arm("vanilla", "DFA as the script does it", {"penalty": 0.0}, default=True, label="DFA",
+            Arm("vanilla", "DFA as in the script", {"penalty": 0.0}, default=True, label="DFA",
                 colour="vermilion", baseline=True),
             Arm("penalised", "plus 0.01 ‖f‖² per block", {"penalty": 0.01}, default=True, label="DFA, penalty 0.01",
                 colour="purple", dash="long"),

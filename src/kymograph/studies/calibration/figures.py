@@ -15,14 +15,14 @@ from kymograph.runs.store import Store
 from kymograph.studies.calibration import Calibration
 
 SHOWN = (REFERENCE, "rows", "columns")
-"""The nulls of the figure: those that keep what images share. The others are too narrow to be drawn beside them."""
+"""The nulls in the figure: those that preserve what images share. The others are too narrow to draw next to them."""
 
 
 @styled
 def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequence[float]]]) -> LabFigure:
     """Draws one panel per (title, null draws by name, observed values): densities, and a line per observed value.
 
-    Each density is scaled to its own peak: some nulls are so much narrower than others that they would flatten them.
+    Each density is scaled to its own peak, because narrow nulls would otherwise flatten the wide ones.
     """
     figure, grid = panel_grid(len(panels), (4.4, 3.2), 3, least=2.2)
     for axes, (title, nulls, observed) in zip(grid, panels, strict=True):
@@ -36,7 +36,7 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
             axes.axvline(value, color=COLOURS[1], linewidth=stroke(), label=label)
             figure.note(("panel", "what", "value"), [(title, "observed", value)])
         shown = np.concatenate([*nulls.values(), np.asarray(observed)])
-        axes.update_datalim([(shown.min(), 0.0), (shown.max(), 1.0)])  # a line alone would end up on the frame
+        axes.update_datalim([(shown.min(), 0.0), (shown.max(), 1.0)])  # a line alone would coincide with the frame
         axes.autoscale_view()
         axes.set_ylim(0.0, 1.05)
         axes.set_title(title)

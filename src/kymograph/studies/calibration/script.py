@@ -1,4 +1,4 @@
-"""What the script prints of a network, from a stored run: its cosines, those of fresh matrices, and its conclusion."""
+"""What the script prints for a network, from a stored run: its cosines, those of fresh matrices, and its conclusion."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NEAR_ZERO, SIMILAR = 0.05, 0.10
 
 
 def to_script(store: Store) -> dict[str, Any]:
-    """Returns the numbers that the script prints of one network; standard deviations have n in the denominator.
+    """Returns the numbers that the script prints for one network; standard deviations have denominator n.
 
-    The script's ``deep_std`` is taken over draws and layers together (line 128): it says how much the cosine of one
+    The script's ``deep_std`` is taken over draws and layers together (line 128): it measures how much the cosine of one
     layer varies, and is larger than the standard deviation of the deep mean, the summary's ``deep_null_sd``.
     """
     runs = list(store.select("calibration").finished)
@@ -49,10 +49,10 @@ def to_script(store: Store) -> dict[str, Any]:
 
 
 def conclusion(fresh_deep_mean: float) -> str:
-    """Returns which of the script's three conclusions its cut-offs lead to; NaN leads, as in the script, to the last.
+    """Returns which of three conclusions the script's cut-offs give; NaN gives the last, as in the script.
 
-    They look at the mean of the null alone, which is 0 whatever the network does: the p-values of `calibration` and its
-    claims say what these cannot.
+    The cut-offs use only the mean of the null, which is 0 whatever the network does. The p-values and claims of
+    `calibration` decide what they cannot.
     """
     size = abs(fresh_deep_mean)
     if size < NEAR_ZERO:

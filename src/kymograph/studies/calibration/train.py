@@ -1,4 +1,4 @@
-"""Training one `calibration` run, then setting its credit against its nulls."""
+"""Training one `calibration` run, then comparing its credit with the nulls."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def series(found: CreditCalibration) -> dict[str, RunSeries]:
 
 
 def summary(found: CreditCalibration) -> dict[str, float | int | str | bool | None]:
-    """Returns the deep mean's and the first layer's numbers."""
+    """Returns the summary numbers of the deep mean and of the first layer."""
     deep, first = found.deep, found.layers[0]
     numbers: dict[str, float | int | str | bool | None] = {
         "deep_cosine": deep.observed,

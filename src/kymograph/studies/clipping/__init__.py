@@ -35,7 +35,7 @@ class ClippingConfig:
     batch_size: int = 1
     """Samples per step."""
     vocab: int = 4
-    """Tokens, and classes."""
+    """Number of tokens, which are also the classes."""
     dim: int = 16
     """Width of the embedding."""
     clip: Literal["none", "norm", "value", "percentile"] = "none"
@@ -45,11 +45,11 @@ class ClippingConfig:
     max_value: float = 0.3
     """Threshold of clipping by value."""
     percentile: float = 90.0
-    """Percentile of its own past norms at which adaptive clipping cuts."""
+    """Percentile of past gradient norms that adaptive clipping uses as its threshold."""
     window: int = 200
-    """How many past norms adaptive clipping looks at."""
+    """Number of past gradient norms that adaptive clipping considers."""
     data: Literal["script", "learnable"] = "script"
-    """Targets independent of the token, as in the script, or announced by it. [set by the arm]"""
+    """Whether targets are independent of the token, as in the script, or announced by it. [set by the arm]"""
     label_noise: float = 0.1
     """Fraction of the rare samples whose token does not announce them; only for learnable data."""
     probe_every: int = 100
@@ -63,13 +63,13 @@ class ClippingConfig:
         for name in ("lr", "max_norm", "max_value"):
             above_zero(name, getattr(self, name))
         if not 0 <= self.n_rare < self.n_samples:
-            raise KymographError(f"n_rare must lie in 0 to {self.n_samples - 1}, not {self.n_rare}")
+            raise KymographError(f"n_rare must be between 0 and {self.n_samples - 1}, not {self.n_rare}")
         if self.batch_size > self.n_samples:
             raise KymographError(f"batch_size must be at most n_samples = {self.n_samples}, not {self.batch_size}")
         if not 0 <= self.label_noise < 0.5:
-            raise KymographError(f"label_noise must lie in 0 to 0.5, not {self.label_noise}")
+            raise KymographError(f"label_noise must be at least 0 and below 0.5, not {self.label_noise}")
         if not 0 <= self.percentile <= 100:
-            raise KymographError(f"percentile must lie in 0 to 100, not {self.percentile}")
+            raise KymographError(f"percentile must be between 0 and 100, not {self.percentile}")
 
 
 IMBALANCES: dict[str, dict[str, int]] = {
@@ -86,7 +86,7 @@ _CLIPPING = {"none": "no clipping", "norm": "clipped", "value": "clipped by valu
 
 
 def _shown(arm: Arm) -> Arm:
-    """Returns an arm with how it is shown: its label, the panel that it shares, and its colour.
+    """Returns an arm with its label, panel and colour.
 
     The arms of the two imbalances have one colour per kind of clipping; those of the sweeps take what is free.
     """
@@ -177,16 +177,16 @@ class Clipping(Study[ClippingConfig]):
             "overview", "weight norm, its changes, gradient norm, effective dimension and rare accuracy, by setting"
         ),
         "clipping-spikes": Drawing(
-            "spikes", "what rare and common steps do to gradient, clipping, learning rate and movement"
+            "spikes", "gradient, clipping, effective learning rate and movement at rare and at common steps"
         ),
         "clipping-sweep": Drawing(
             "sweep", "jitter of the weights and share of clipped steps, by threshold, imbalance and batch size"
         ),
     }
-    threads = 1  # its tensors are too small to share out
+    threads = 1  # its tensors are too small to parallelise
 
     def arms(self) -> Sequence[Arm]:
-        """Returns the script's four arms, their learnable twins, and the sweeps."""
+        """Returns the script's four arms, their learnable counterparts, and the sweeps."""
         arms: list[Arm] = []
         treatment: dict[str, Any]
         for imbalance, preset in IMBALANCES.items():
@@ -220,7 +220,7 @@ class Clipping(Study[ClippingConfig]):
             arms.append(
                 Arm(
                     f"{imbalance}/clip_adaptive",
-                    "clip at a past percentile",
+                    "clip at a percentile of past norms",
                     {"clip": "percentile", "data": "script"},
                     preset,
                 )
@@ -228,7 +228,7 @@ class Clipping(Study[ClippingConfig]):
             for size in SWEEP_BATCH:
                 for name, clip in (("no_clip", "none"), ("clip", "norm")):
                     treatment = {"clip": clip, "data": "script", "batch_size": size}
-                    arms.append(Arm(f"{imbalance}/{name}/batch{size}", f"{size} samples a step", treatment, preset))
+                    arms.append(Arm(f"{imbalance}/{name}/batch{size}", f"{size} samples per step", treatment, preset))
         for percent in SWEEP_PERCENT:
             for name, clip in (("no_clip", "none"), ("clip", "norm")):
                 treatment = {"clip": clip, "data": "script", "n_rare": 10 * percent}
@@ -237,7 +237,7 @@ class Clipping(Study[ClippingConfig]):
         return [_shown(arm) for arm in arms]
 
     def stack_key(self, config: ClippingConfig) -> tuple:
-        """Runs of one shape and length train together; clipping, rate, imbalance and data are per replica."""
+        """Returns shape and length; clipping, rate, imbalance and data may differ between the replicas of a stack."""
         return tuple(
             getattr(config, name)
             for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")

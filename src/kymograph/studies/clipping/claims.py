@@ -5,22 +5,23 @@ something else: the standard deviation of a series with a trend, and an accuracy
 
 *Margins* come from what the quantities mean, not from what came out:
 
-- x1.1 for the variation of a series: the script asks for "more" alone, and a tenth is the least that shows in its
+- x1.1 for the variation of a series: the script only asks for "more", and a tenth is the least that is visible in its
   figure.
 - 0.16 dimensions for a collapse: the standard deviation of the effective dimension among initial embeddings (its mean
-  is 2.71), so what another draw of the weights changes.
+  is 2.71), i.e. what another draw of the weights would change.
 - 0.05 for an accuracy: five answers in a hundred.
 - 100 steps for a delay at 99:1: the mean distance between two rare samples, so that a delay costs at least one of them.
 - 0.69 nats (log 2) for the loss at rare samples: giving the rare class twice its frequency is the least that would
   count as having learned it.
 - x2 for gradients at rare samples: without clipping, such a step moves the weights further than two common ones.
 
-*Manipulation checks* are true by construction as long as the arms do what they are meant to do, and are no findings.
+*Manipulation checks* are true by construction if the arms work as intended, and are not findings.
 
-*How many.* Ten seeds can decide a family of twenty-five; one place is left for a claim of the user's own.
+*How many.* Ten seeds can decide a family of twenty-five, which leaves room for one claim by the user.
 
-*Seen before.* Earlier runs at the study's first ten seeds had been looked at when these claims were made: among others,
-that clipping delays the rare class by some 400 steps. Other seeds (``--seeds``) test them afresh.
+*Seen before.* When these claims were made, earlier runs at the study's first ten seeds had been examined. Among other
+things, they showed that clipping delays the rare class by some 400 steps. Other seeds (``--seeds``) test the claims
+afresh.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def _time_to_learn() -> Claim:
 
 
 def _not_learned(setup: str, arm: str) -> Claim:
-    # An accuracy of 0 in every seed is a floor; the loss at rare samples says how far from known the class is.
+    # An accuracy of 0 in every seed is a floor; the loss at rare samples shows how far the class is from being learned.
     imbalance, place = "extreme", _place(setup, "extreme")
     key, where, why = {
         "script": ("rare_excess_loss", "the rare samples", "no token announces it in these data"),
@@ -209,7 +210,7 @@ def _place(setup: str, imbalance: str) -> str:
 
 
 def _arms(setup: str, imbalance: str, key: str) -> tuple[Quantity, Quantity]:
-    """Returns a summary's number with clipping and without."""
+    """Returns a summary number with clipping and without."""
     place = _place(setup, imbalance)
     return Quantity(f"{place}/clip", Measure(key)), Quantity(f"{place}/no_clip", Measure(key))
 

@@ -22,7 +22,7 @@ from kymograph.statistics.intervals import mean_interval
 from kymograph.studies.clipping import IMBALANCES, RATIOS, Clipping
 
 SPIKY = 10
-"""Points of a curve of largest values: each covers half an epoch, and so, at 99:1, a rare sample in every seed."""
+"""The points of a curve of bin maxima: each covers half an epoch, and so, at 99:1, a rare sample in every seed."""
 WITHOUT, WITH = (ArmLook(name, colour, 0) for name, colour in (("without clipping", 2), ("with clipping", 3)))
 
 
@@ -38,21 +38,21 @@ class _Row:
 
     @property
     def spiky(self) -> bool:
-        """Whether the largest values of bins are shown, and not single seeds, which are all spikes."""
+        """Whether bin maxima are shown, without single seeds, which are all spikes."""
         return self.bin_by == "max"
 
 
 ROWS = (
     _Row("weight_norm", "weight norm ‖w‖"),
-    _Row("weight_norm_change", "largest |Δ‖w‖| of a step,\nin bins of training", "max", True),
-    _Row("grad_norm", "largest ‖g‖ before clipping,\nin bins of training", "max", True),
+    _Row("weight_norm_change", "|Δ‖w‖| per step\n(maximum in bin)", "max", True),
+    _Row("grad_norm", "‖g‖ before clipping\n(maximum in bin)", "max", True),
     _Row("effective_dim", "effective dimension\nof the embedding"),
     _Row("accuracy", "accuracy on\nthe rare class", bounds=(0.0, 1.0)),
 )
 
 
 def _pairs(store: Store) -> dict[str, tuple[str, str]]:
-    """Returns the data that have both an unclipped and a clipped arm, with those arms, in the order of the study."""
+    """Returns the settings with both an unclipped and a clipped arm, with those arms, in the study's order."""
     arms = store.finished.arms
     declared = [arm.name for arm in Clipping().arms()]
     pairs = {}
@@ -64,7 +64,7 @@ def _pairs(store: Store) -> dict[str, tuple[str, str]]:
 
 
 def _title(store: Store, arm: str) -> str:
-    """Returns in words what data an arm is trained on."""
+    """Returns a description of an arm's training data."""
     runs = store.select(arms=[arm]).finished
     config = runs.runs[0].config
     label = next((one.label for one in Clipping().arms() if one.name == arm), arm)
@@ -115,12 +115,12 @@ def overview(store: Store) -> LabFigure:
             )
     name_bands(grid.flat)
     legends(figure, grid.flat)
-    figure.entitle("Gradient clipping under class imbalance; lines are means over seeds, thin lines single seeds")
+    figure.entitle("Gradient clipping under class imbalance (thick lines: means over seeds; thin lines: single seeds)")
     return figure
 
 
 def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarray]:
-    """Returns a figure and its panels (quantity, setting); on a landscape page the quantities stand side by side."""
+    """Returns a figure and its panels (quantity, setting); on a landscape page the quantities are side by side."""
     look = current_look()
     most = min(settings, 4) if look.landscape else look.columns(settings, least=1.5)
     if most < settings:
@@ -134,7 +134,7 @@ def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarra
 
 @styled
 def spikes(store: Store) -> LabFigure:
-    """Draws what rare and common steps do to gradient, clipping, learning rate and movement, one dot per seed."""
+    """Draws gradient, clipping, learning rate and movement at rare and at common steps, one dot per seed."""
     labels = Clipping().declaration().labels
     store = store.select("clipping").finished
     arms = [arm for arm in store.arms if not np.isnan(store.select(arms=[arm]).summary("rare_grad_norm").values).all()]
@@ -208,7 +208,7 @@ def sweep(store: Store) -> LabFigure:
         ("threshold", thresholds, lambda run: run.config["max_norm"], lambda run: _swept(setting(run), "norm")),
         ("rare samples, %", percents, lambda run: 100 * run.config["n_rare"] / run.config["n_samples"],
          lambda run: _swept("", run.config["clip"])),
-        ("samples a step", batches, lambda run: run.config["batch_size"],
+        ("samples per step", batches, lambda run: run.config["batch_size"],
          lambda run: _swept(setting(run), run.config["clip"])),
     )  # fmt: skip
     rows = (("weight_norm_roughness", "jitter of ‖w‖", True), ("clip_fraction", "fraction of steps clipped", False))
@@ -223,12 +223,12 @@ def sweep(store: Store) -> LabFigure:
 
 
 def _alone(run: StoredRun) -> bool:
-    """Says whether a run of a default imbalance varies the threshold at most."""
+    """Returns whether a run of a default imbalance varies at most the threshold."""
     return run.config["batch_size"] == 1 and run.config["clip"] in ("none", "norm")
 
 
 def _swept(setting: str, clip: str) -> ArmLook:
-    """Returns the look of a curve over a sweep: the colour of its clipping, the dashes of its imbalance."""
+    """Returns the look of a curve over a sweep: colour by clipping, dashes by imbalance."""
     look = WITHOUT if clip == "none" else WITH
     words = f"{RATIOS[setting]}, {look.label}" if setting else look.label
     return ArmLook(words, look.colour, {"extreme": 0, "moderate": 1}.get(setting, 2))

@@ -10,7 +10,7 @@ from kymograph.runs.stored import StoredRun
 from kymograph.studies.clipping import IMBALANCES
 
 ARMS = {"no_clip": "no_clip", "clip": "with_clip"}
-"""Our names of the arms, and the script's."""
+"""The arms' names here, and in the script."""
 KEYS = ("weight_norm_std", "weight_change_mean", "weight_change_max", "grad_norm_max", "effective_dim_std",
         "final_rare_acc")  # fmt: skip
 

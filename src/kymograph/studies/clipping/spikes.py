@@ -1,6 +1,6 @@
 """Do gradient spikes sit at rare samples, how often are they clipped, and how much movement comes from them?
 
-The script announced this analysis and never did it. A step is *rare* if its batch holds a rare sample.
+The script announced this analysis but never did it. A step is *rare* if its batch holds a rare sample.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ def spike_analysis(
     """Returns gradient, clipping and movement at rare steps against common ones, all inputs of shape (steps,).
 
     * ``rare_grad_norm``, ``common_grad_norm``: median norm before clipping, and ``spike_ratio``, their quotient;
-    * ``spike_auc``: the chance that a rare step has the larger gradient of a random pair (ties count half);
-    * ``rare_clip_fraction``, ``common_clip_fraction``: how often clipping fired;
+    * ``spike_auc``: the probability that a rare step has a larger gradient than a common one (ties count half);
+    * ``rare_clip_fraction``, ``common_clip_fraction``: the fraction of steps that were clipped;
     * ``rare_effective_lr``, ``common_effective_lr``: median of movement over gradient;
     * ``rare_step_share``, ``rare_movement_share``: the rare steps' share of all steps and of the path length.
 

@@ -43,7 +43,7 @@ TICK_EVERY = 250
 HELD_OUT_PER_CLASS = 2000
 """Held-out samples of each class: enough that a frequency of 0.9 is known to 0.7 percentage points."""
 READINGS_PER_PROBE = 10
-"""How many times between two probes the answers are read: what is learned within 100 steps has a time within 10."""
+"""How often predictions are read between two probes, so that learning times are known to 10 steps, not 100."""
 
 
 @torch.inference_mode()
@@ -129,7 +129,7 @@ def make_task(config: ClippingConfig, seed: int) -> TokenTask:
 
 
 def make_held_out(config: ClippingConfig, seed: int) -> TokenTask:
-    """Returns fresh samples of the law of one run's data; no run trains on them, and arms of one seed share them."""
+    """Returns fresh samples from the distribution of one run's data, never trained on; arms of one seed share them."""
     if config.data == "script":
         return script_held_out(seed, HELD_OUT_PER_CLASS, config.vocab)
     return learnable_held_out(
@@ -138,7 +138,7 @@ def make_held_out(config: ClippingConfig, seed: int) -> TokenTask:
 
 
 def make_clips(configs: Sequence[ClippingConfig], device: str) -> list[Clip]:
-    """Returns the kinds of clipping that occur in a stack; a replica that a kind is not for has threshold infinity."""
+    """Returns the kinds of clipping in a stack; for replicas without a kind, its threshold is infinite."""
 
     def threshold(kind: str, field: str) -> Tensor | None:
         if all(config.clip != kind for config in configs):
@@ -238,7 +238,7 @@ def _result(
 def clipping_ratio(config: ClippingConfig, grad_norm_max: float) -> float:
     """Returns the largest gradient norm over the threshold of clipping by norm; NaN for another kind of clipping.
 
-    The script prints this number of the run without clipping, "x threshold", with its threshold of 1 (line 512).
+    The script prints this number for the run without clipping, "x threshold", with its threshold of 1 (line 512).
     """
     return grad_norm_max / config.max_norm if config.clip in ("none", "norm") else float("nan")
 

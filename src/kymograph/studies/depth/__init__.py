@@ -1,7 +1,7 @@
 """Do residual connections rescue deep plain networks?
 
-Networks of equal layers learn to reproduce their input, or its image under a fixed rotation. Arms of one seed
-share initial weights, data, batches and the batch they are measured on.
+Networks of identical layers learn to reproduce their input, or its image under a fixed orthogonal map. Arms of one
+seed share initial weights, data, batches and the batch they are measured on.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PART: dict[str, Any] = {"about": "Do residual connections rescue deep plain netw
 
 @dataclass(frozen=True)
 class DepthConfig:
-    """Every setting of a `depth` run; an arm sets how the layers are joined."""
+    """Every setting of a `depth` run; an arm sets how the layers are connected."""
 
     layers: int = 20
     """Layers in the stack."""
     width: int = 64
-    """Features of every layer."""
+    """Features per layer."""
     task: Literal["identity", "orthogonal"] = "identity"
-    """What to learn: the input itself, or its image under a fixed random rotation."""
+    """What to learn: the input itself, or its image under a fixed random orthogonal map."""
     n_samples: int = 1024
     """Training samples, uniform in [-1, 1]."""
     steps: int = 500
@@ -37,9 +37,9 @@ class DepthConfig:
     lr: float = 1e-3
     """Learning rate of Adam."""
     skip: bool = False
-    """Whether the input of a layer is added to its output. [set by the arm]"""
+    """Whether a layer's input is added to its output. [set by the arm]"""
     branch: Literal["one", "scaled", "zero"] = "one"
-    """Factor on a residual branch: 1, 1/sqrt(layers), or a learned scalar from 0. [set by the arm]"""
+    """Factor on the residual branches: 1, 1/sqrt(layers), or a learned scalar that starts at 0. [set by the arm]"""
     prenorm: bool = False
     """Whether a branch normalises its input. [set by the arm]"""
     probe_every: int = 50
@@ -80,7 +80,7 @@ SWEPT = ("plain", "residual", "residual/scaled")
 
 
 class Depth(Study[DepthConfig]):
-    """Plain against residual stacks, and repairs of the residual one."""
+    """Plain versus residual stacks, and repaired variants of the residual one."""
 
     name = "depth"
     question = PART["about"]
@@ -104,8 +104,8 @@ class Depth(Study[DepthConfig]):
         SeriesDisplay(
             "pre_backward_gain", "Backward gain before the ReLU", "gain of ‖∂L/∂z‖ per layer", site="estimate"
         ),
-        SeriesDisplay("stream_norm", "The stream", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH),
-        SeriesDisplay("stream_grad", "The gradient on the stream", "‖∂L/∂h_ℓ‖", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("stream_norm", "Stream norm", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("stream_grad", "Gradient on the stream", "‖∂L/∂h_ℓ‖", log=True, forms=OVER_DEPTH),
         SeriesDisplay("pre_mean", "Mean before the ReLU", "mean", log=False, forms=("profile",)),
         SeriesDisplay("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
         SeriesDisplay("grad_norm", "Gradient before the ReLU", "‖∂L/∂z_ℓ‖", log=True, forms=("profile",)),
@@ -115,7 +115,7 @@ class Depth(Study[DepthConfig]):
         "depth-gradient": Drawing("gradient", "gradient norm before each ReLU, after training"),
         "depth-mean": Drawing("mean", "mean before each ReLU, after training"),
         "depth-std": Drawing("std", "standard deviation before each ReLU, after training"),
-        "depth-gain": Drawing("gain", "gain per layer, forward and backward, through training"),
+        "depth-gain": Drawing("gain", "gain per layer, forward and backward, over training"),
         "depth-sweep": Drawing("sweep", "final loss and gradient gain by depth, final loss by width"),
         "depth-kymograph": Drawing("stream_kymograph", "norm of the stream over depth and time, a panel per arm"),
         "depth-kymograph-gradient": Drawing(
@@ -123,7 +123,7 @@ class Depth(Study[DepthConfig]):
         ),
     }
     threads = 1  # so that every engine gives the same bits
-    largest_stack = 16  # what keeps a core's caches warm, and gives several workers something to do
+    largest_stack = 16  # fits a core's caches, and leaves work for several workers
 
     def arms(self) -> Sequence[Arm]:
         """Returns the five wirings, then the sweeps of depth and width."""
@@ -156,7 +156,7 @@ class Depth(Study[DepthConfig]):
         return arms
 
     def stack_key(self, config: DepthConfig) -> tuple:
-        """Plain and residual runs of one shape train together; so do learned factors, and so do pre-norm ones."""
+        """Returns the shape, and whether a run has learned factors or pre-norm, which train in separate stacks."""
         shape = ("layers", "width", "n_samples", "steps", "batch_size", "lr", "probe_every", "probe_size")
         return (config.prenorm, config.branch == "zero", *(getattr(config, name) for name in shape))
 

@@ -1,4 +1,4 @@
-"""What the depth script says about plain and residual stacks, as claims, and what becomes of it in repaired ones.
+"""The depth script's findings on plain and residual stacks, as claims, and their repaired versions.
 
 The script states two findings (its lines 4 and 5): gradients of deep plain stacks vanish, and residual connections
 solve that. It prints losses and the range of the gradient norms, and draws loss, gradient, mean and standard deviation;
@@ -18,22 +18,22 @@ LEARN = "script 003, lines 2 and 5, fresh losses of lines 335 and 336: residual 
 LEVEL_MARGIN = 1.05
 """Gradients are level if they change by less than this factor per layer, and vanish if they shrink by more.
 
-Over the script's 19 steps from layer to layer it makes a factor of 2.5, less than half a decade on the figure's
+Over the script's 19 steps from layer to layer it amounts to a factor of 2.5, less than half a decade on the figure's
 logarithmic axis. One margin for both claims leaves no gap between "level" and "vanishing"."""
 LOSS_MARGIN = 1.1
 """Losses count as different if they differ by more than this factor.
 
-Which 64 samples are in a batch moves the null predictor's loss by 1.4 % (one standard deviation; 0.35 % on fresh data):
-a tenth is several times the noise of any loss that is compared here."""
+The choice of the 64 samples in a batch changes the null predictor's loss by 1.4 % (one standard deviation; 0.35 % on
+fresh data), so a tenth is several times the noise of any loss compared here."""
 LEARNED_MARGIN = 2.0
 """A stack has learned its task if its loss is below the null predictor's by more than this factor.
 
-Half of that loss is the floor of any stack that ends in a ReLU, because it cannot answer with a negative number. A skip
-past the last ReLU is worth something only below it."""
+Half of that loss is the floor of any stack that ends in a ReLU, because it cannot output negative numbers. A skip past
+the last ReLU shows its value only below that floor."""
 
 SCALED, ZERO, PRENORM = "residual/scaled", "residual/zero", "residual/prenorm"
 BEFORE_RELU, ON_STREAM = Measure("final_pre_backward_gain"), Measure("final_backward_gain")
-"""The gain per layer of the gradient on its way down: before the ReLUs, as in the script, and on the stream itself."""
+"""The gradient's gain per layer on its way down: before the ReLUs, as in the script, and on the stream itself."""
 
 
 def claims() -> list[Claim]:
@@ -45,7 +45,7 @@ def claims() -> list[Claim]:
         _better("script", "residual connections train better", "residual", "final_loss", "identity"),
         _learn("script", "residual connections let a deep stack learn the identity", "residual", "identity"),
         _vanish("repaired", "gradients on the plain stream vanish with depth", ON_STREAM, "orthogonal"),
-        # The problem that goes by this name is one of networks that have yet to learn.
+        # The vanishing gradient problem concerns networks that have yet to learn.
         _vanish(
             "repaired", "gradients on the plain stream vanish before training", Measure("initial_backward_gain"),
             "orthogonal",
@@ -99,7 +99,7 @@ def _idle(setup: str, name: str, task: str) -> Claim:
 
 def _better(setup: str, name: str, arm: str, loss: str, task: str) -> Claim:
     one, other = (Quantity(which, Measure(loss), {"task": task}) for which in (arm, "plain"))
-    # Plain learns nothing, and to be better or worse than nothing says nothing of an arm that learned nothing either.
+    # Plain learns nothing, so comparing it with an arm that learned nothing either is meaningless.
     learned = Check(
         f"{arm} learned something, i.e. beats the null predictor on fresh data",
         _over_null(arm, task), most=1.0, strict=True,

@@ -88,7 +88,7 @@ def _profile(store: Store, name: str, label: str, log: bool) -> LabFigure:
 
 @styled
 def gain(store: Store) -> LabFigure:
-    """Draws the gain per layer, forward and backward, through training: 1 is level, above it explodes."""
+    """Draws the gain per layer, forward and backward, over training: 1 is level, and above 1 norms grow."""
     store = _of_default_shape(store)
     figure = sheet((5.5, 4.2), columns=2)
     grid = figure.subplots(1, 2)
@@ -112,7 +112,7 @@ def gain(store: Store) -> LabFigure:
 def stream_kymograph(store: Store) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
-    title = f"The stream through training, {_task(store)} task"
+    title = f"Stream norm over training, {_task(store)} task"
     return kymograph(store.series("stream_norm"), title, "median over samples of ‖h_ℓ‖", sites=STREAM, labels=LABELS)
 
 
@@ -120,7 +120,7 @@ def stream_kymograph(store: Store) -> LabFigure:
 def gradient_kymograph(store: Store) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
-    title = f"The gradient on the stream through training, {_task(store)} task"
+    title = f"Gradient on the stream over training, {_task(store)} task"
     return kymograph(store.series("stream_grad"), title, "‖∂L/∂h_ℓ‖, mean loss", sites=STREAM, labels=LABELS)
 
 

@@ -1,4 +1,4 @@
-"""What trained stacks are worth on fresh data: their loss over that of the null predictor, which always answers 0."""
+"""Trained stacks on fresh data: their loss relative to that of the null predictor, which always outputs 0."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FRESH_SAMPLES = 1024
 def fresh_batch(
     seed: int, task: str, width: int
 ) -> tuple[Float[Tensor, "samples width"], Float[Tensor, "samples width"]]:
-    """Returns inputs and targets of the task that no step was trained and no series was measured on.
+    """Returns inputs and targets of the task, each (samples, width), used neither in training nor in measurements.
 
-    They come from a stream of their own, so drawing them shifts no other random number; all arms of a seed share them.
+    They have their own stream, so drawing them shifts no other random numbers; all arms of a seed share them.
     """
     draw = streams.generator(seed, "fresh data")
     inputs = torch.empty(FRESH_SAMPLES, width).uniform_(-1.0, 1.0, generator=draw)
@@ -32,9 +32,9 @@ def fresh_batch(
 
 
 def against_null(net: LayerStack, specs: Sequence[RunSpec[DepthConfig]], device: str) -> list[dict[str, float]]:
-    """Returns each replica's loss on its fresh batch, the null predictor's there, and the first over the second.
+    """Returns each replica's loss on its fresh batch, the null predictor's loss there, and the ratio of the two.
 
-    Targets have mean 0, so 0 is the best constant answer: a ratio of 1 is what a network reaches by learning nothing.
+    Targets have mean 0, so 0 is the best constant output: a ratio of 1 means that nothing was learned.
     """
     batches = [fresh_batch(spec.seed, spec.config.task, spec.config.width) for spec in specs]
     inputs, targets = (torch.stack(part).to(device) for part in zip(*batches, strict=True))

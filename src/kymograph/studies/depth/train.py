@@ -49,7 +49,7 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
         [batch_indices(spec.seed, shape.steps, shape.batch_size, shape.n_samples) for spec in specs], dim=1
     ).to(device)  # (steps, R, batch)
     replicas = torch.arange(len(specs), device=device)[:, None]
-    order = (order + replicas * shape.n_samples).flatten(1)  # rows of all replicas' samples on end
+    order = (order + replicas * shape.n_samples).flatten(1)  # rows of the replicas' concatenated samples
 
     def pick(samples: Tensor, rows: Tensor) -> Tensor:
         return samples.flatten(0, 1).index_select(0, rows).view(len(specs), shape.batch_size, shape.width)
@@ -81,7 +81,7 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
 
 
 def make_net(configs: Sequence[DepthConfig], seeds: Sequence[int], device: str) -> LayerStack:
-    """Returns a stack with the initial weights of each replica's seed; arms of one seed start alike."""
+    """Returns a stack with the initial weights of each replica's seed, which all arms of the seed share."""
     shape = configs[0]
     learned = shape.branch == "zero" and shape.skip
     scales = tuple(
@@ -95,10 +95,10 @@ def make_net(configs: Sequence[DepthConfig], seeds: Sequence[int], device: str) 
 
 
 def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Returns what flows through the network on one fixed batch, per replica and site, and leaves no trace.
+    """Returns activation and gradient statistics on one fixed batch, each (replica, site), without side effects.
 
     Before each ReLU: mean, standard deviation and gradient norm, as in the script. On the stream itself, which
-    has one point more than there are layers: the median over samples of ||h_l||, and the gradient norm there.
+    has one more point than there are layers: the median over samples of ||h_l||, and the gradient norm.
     Gradients are of the mean loss, L2 over the whole batch.
     """
     norm = {"norm": lambda g: torch.linalg.vector_norm(as_float64(g), dim=(1, 2))}
@@ -160,7 +160,7 @@ def _result(
         "final_probe_loss": float(readings["probe_loss"][-1]),
         "mean_last_50_loss": float(loss[-50:].astype(np.float64).mean()),
         "solved_at_start": bool(readings["probe_loss"][0] == 0),
-        # What a network that answers 0 would lose, and the least that one whose last word is a ReLU can.
+        # The loss of a network that outputs 0, and the lowest possible loss of one that ends in a ReLU.
         "null_loss": float(as_float64(targets).square().mean()),
         "floor_loss": 0.0 if config.skip else float(as_float64(targets).clamp(max=0).square().mean()),
         "finite": bool(np.isfinite(loss).all()),

@@ -1,8 +1,8 @@
 """Which learning rules train which networks, at the learning rate that suits each, and do their updates align?
 
-Every rule on every network has its own rate, chosen from a declared grid on seeds that take no further part and on
-images that are neither trained on nor tested on: the size of a feedback matrix acts as a rate, so that a comparison at
-one rate would be one of rates. Head only, the network whose read-out alone learns, is part of every comparison.
+Every rule on every network has its own rate, chosen from a declared grid on separate seeds and on images used neither
+for training nor for testing: the size of a feedback matrix acts like a rate, so comparing rules at one rate would
+compare rates. Head only, the network in which only the read-out learns, is part of every comparison.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PART: dict[str, Any] = {
 EPOCHS = {"digits": 20, TOKENS: 20, "cifar10": 5}
 TRAINING = {"digits": 720, TOKENS: 1024, "cifar10": 45_000}
 VALIDATION = {"digits": 360, TOKENS: 1024, "cifar10": 5_000}
-"""What a seed trains on and is tuned on; all other images, or as many sequences again, are the test set."""
+"""Numbers of training and validation samples; all other images, or as many more sequences, are the test set."""
 
 
 @dataclass(frozen=True)
@@ -42,35 +42,35 @@ class RuleFamilyConfig:
     network: Literal["mlp", "resmlp", "conv", "conv-bn", "vit", "transformer"] = "mlp"
     """The network. [set by the arm]"""
     rule: str = "bp"
-    """How parameters get their direction: a registered rule. [set by the arm]"""
+    """The learning rule, by its registered name. [set by the arm]"""
     data: str = "digits"
-    """scikit-learn's digits (embedded), cifar10 (see --data-dir), or another one. [arms transformer: marked-sums]"""
+    """scikit-learn's digits (embedded), cifar10 (see --data-dir), or another. [arms transformer: marked-sums]"""
     epochs: int = 0
     """Passes over the training data. (0: 20, or 5 on cifar10) [arms mlp/kp/decay: 175, mlp/kp/strong-decay: 18]"""
     lr: float = 1e-3
-    """Learning rate of AdamW, constant. [chosen for each arm]"""
+    """Constant learning rate of AdamW. [tuned for each arm]"""
     wd: float = 1e-3
     """Weight decay. [arms mlp/kp/decay: 0.1, mlp/kp/strong-decay: 1]"""
     batch_size: int = 64
     """Samples per step."""
     depth: int = 2
-    """Blocks."""
+    """Number of blocks."""
     width: int = 128
-    """Features of the stream. [arms: resmlp 64, conv and conv-bn 16, vit and transformer 32]"""
+    """Width of the stream. [arms: resmlp 64, conv and conv-bn 16, vit and transformer 32]"""
     training_samples: int = 0
     """Samples to train on. (0: 720 digits, 1,024 sequences, 45,000 images of cifar10)"""
     validation_samples: int = 0
-    """Samples by which the rate is chosen. (0: 360 digits, 1,024 sequences, 5,000 images of cifar10)"""
+    """Samples for choosing the rate. (0: 360 digits, 1,024 sequences, 5,000 images of cifar10)"""
     measurements: int = 16
-    """How often a run is measured, at equal ratios of steps. [arms but mlp: 6]"""
+    """Measurements per run, at log-spaced steps. [arms other than mlp: 6]"""
     draws: int = 19
-    """Fresh feedback that the alignment at the end is compared with."""
+    """Draws of fresh feedback with which the final alignment is compared."""
 
     def __post_init__(self) -> None:
         if self.data != TOKENS:
             DATA_SETS.part(self.data)
         if (self.network == "transformer") != (self.data == TOKENS):
-            raise KymographError(f"the transformer reads {TOKENS} and the other networks read images; choose --arms")
+            raise KymographError(f"the transformer reads {TOKENS}, all other networks images; choose arms with --arms")
         RULES.part(self.rule)
         for name, usual in (("epochs", EPOCHS), ("training_samples", TRAINING), ("validation_samples", VALIDATION)):
             if getattr(self, name) == 0:
@@ -128,7 +128,7 @@ class RuleFamily(Study[RuleFamilyConfig]):
             facts={"sites": "part"},
         ),
         SeriesDisplay(
-            "stream_norm", "The stream", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH,
+            "stream_norm", "Stream norm", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH,
             facts={"sites": "point of the stream"},
         ),
     )  # fmt: skip
@@ -144,7 +144,7 @@ class RuleFamily(Study[RuleFamilyConfig]):
         return family_arms()
 
     def stack_key(self, config: RuleFamilyConfig) -> tuple:
-        """Every run trains on its own."""
+        """Returns all settings; every run trains on its own."""
         return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
 
     def steps(self, config: RuleFamilyConfig) -> int:
@@ -152,13 +152,13 @@ class RuleFamily(Study[RuleFamilyConfig]):
         return config.steps
 
     def parts(self, config: RuleFamilyConfig) -> Sequence[tuple[Registry, str]]:
-        """Returns the rule, and the data set and the model where they are registered ones."""
+        """Returns the rule, and the data set and the model if they are registered."""
         images = [] if config.data == TOKENS else [(DATA_SETS, config.data)]
         models = [(MODELS, model)] if (model := config.network.removesuffix("-bn")) in MODELS.names() else []
         return [(RULES, config.rule), *images, *models]
 
     def prepare(self, specs: Sequence[RunSpec[RuleFamilyConfig]], data_dir: Path | None) -> None:
-        """Raises if a data set's files are not there; notes what a user should know of them."""
+        """Raises if a data set's files are missing; prints notes about the data."""
         for name in dict.fromkeys(spec.config.data for spec in specs if spec.config.data != TOKENS):
             if note := check_files(name, data_dir):
                 print(f"note: {note}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The arms: which rules train which networks, with the sizes that each network has and the rates that each may have."""
+"""The arms: which rules train which networks, with the size of each network and the rates tried for it."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from kymograph.runs.declaration import Arm
 from kymograph.runs.tuned import Tuned
 
 TOKENS = "marked-sums"
-"""The generated data of the Transformer on tokens."""
+"""The generated data set of the Transformer on tokens."""
 HEAD_ONLY, EXACT = "shallow", "bp"
-"""The rules that every table compares with."""
+"""The rules with which every table compares the others."""
 TUNING_SEEDS = 3
 RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 LARGE_RATES = (1.0, 0.3, *RATES[:5])
-"""The rates of the convolutions, which take large steps, and with small ones learn nothing in so few of them."""
+"""The rates of the convolutions, which tolerate large steps and learn nothing in so few small ones."""
 SMALL_RATES = RATES[1:6]
-"""The rates of the Transformers, of which none learns at 0.1."""
+"""The rates of the Transformers, none of which learns at 0.1."""
 EVERY_RATE = (10.0, 3.0, 1.0, 0.3, *RATES, 0.00003, 0.00001, 0.000003)
 GRIDS: Mapping[str, tuple[float, ...]] = {
-    HEAD_ONLY: EVERY_RATE[:8],  # a read-out alone bears large steps
-    # A signal that never goes away drives the weights for ever. What then is best may be so small a step that the
-    # blocks stay as they are, or so large a one that they are lost and only the read-out counts.
+    HEAD_ONLY: EVERY_RATE[:8],  # a read-out alone tolerates large steps
+    # A signal that never vanishes keeps driving the weights. The best step may then be so small that the blocks hardly
+    # change, or so large that they become useless and only the read-out counts.
     "sdfa": EVERY_RATE,
     "drtp": EVERY_RATE,
     "random-credit": EVERY_RATE,
 }
-"""The rates that are tried for a rule, whatever the network; for other rules the network says which."""
+"""The rates tried for a rule on every network; for other rules they depend on the network."""
 DECAYS = {"mlp/kp/decay": (0.1, 175), "mlp/kp/strong-decay": (1.0, 18)}
-"""The arms with which the theory of Kolen-Pollack is tested: weight decay, and the epochs that its time asks for."""
+"""The arms that test the theory of Kolen-Pollack: weight decay, and the number of epochs that it requires."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network of the study: what it is called, its settings, and whether every rule or only some train it."""
+    """A network of the study: its label, its settings, and whether it is trained with every rule or only some."""
 
     label: str
     settings: Mapping[str, Any]
@@ -57,7 +57,7 @@ NETWORKS: Mapping[str, Network] = {
 
 @dataclass(frozen=True)
 class FamilyRule:
-    """A rule of the study: what figures call it, how they draw it, and whether every network is trained with it."""
+    """A rule of the study: its label and look in figures, and whether every network is trained with it."""
 
     label: str
     colour: str
@@ -84,16 +84,16 @@ RULES: Mapping[str, FamilyRule] = {
     "normalised-bp": FamilyRule("normalised BP", "blue", "dashed"),
 }
 _LAYERWISE = ("bp", "normalised-bp", "fa", "usf", "brsf", "frsf", "kp", "wm")
-"""The rules of the first of two panels, where a network has so many that one panel cannot show them."""
+"""The rules in the first of two panels, for a network with too many rules for one panel."""
 
 
 def family_arms() -> list[Arm]:
-    """Returns an arm for every network and rule that are put together, and those for the theory of Kolen-Pollack."""
+    """Returns an arm for every combination of network and rule, and those for the theory of Kolen-Pollack."""
     return [*_pairs(), *_theory_arms()]
 
 
 def family_grids() -> dict[str, Tuned]:
-    """Returns how the rate of every arm is chosen, by arm; that of the theory's arms is part of their claims."""
+    """Returns the rule by which each arm's rate is tuned; the rate of the theory's arms is part of their claims."""
     return {
         arm.name: Tuned("lr", _grid(**arm.treatment), by="validation_accuracy", best="highest", seeds=TUNING_SEEDS)
         for arm in _pairs()
@@ -110,7 +110,7 @@ def _pairs() -> Iterator[Arm]:
         for rule, looks in RULES.items():
             if not (about.every_rule or looks.every_network):
                 continue
-            group = "" if not about.every_rule else ", layer by layer" if rule in _LAYERWISE else ", direct and none"
+            group = "" if not about.every_rule else ", layer by layer" if rule in _LAYERWISE else ", direct or none"
             yield Arm(
                 f"{network}/{rule}",
                 f"{about.label}, {looks.label}",
@@ -125,11 +125,11 @@ def _pairs() -> Iterator[Arm]:
 
 
 def _theory_arms() -> Iterator[Arm]:
-    """Yields Kolen-Pollack with decays for which B should turn into W within the run."""
+    """Yields Kolen-Pollack with decays for which B should converge to W within the run."""
     for name, (decay, epochs) in DECAYS.items():
         yield Arm(
             name,
-            f"Kolen-Pollack at a decay of {decay:g}, until B should have turned into W",
+            f"Kolen-Pollack at a decay of {decay:g}, until B should have converged to W",
             {"network": "mlp", "rule": "kp", "lr": 0.01, "wd": decay},
             {**NETWORKS["mlp"].settings, "epochs": epochs},
             default=True,

@@ -1,11 +1,12 @@
-"""What is known, or said, of the rule family, as claims; registered before the runs.
+"""What is known, or said, about the rule family, as claims; registered before the runs.
 
-Margins. An accuracy differs by a point (0.01): less than what two seeds of one arm usually differ by is no difference
-between rules, and no gain over head only. An update counts as aligned from a cosine of 0.1 over that of fresh feedback:
-to first order, it then does a tenth of what the gradient does. A difference of two differences of accuracy counts from
-two points, a point for each of them. Times differ if they differ by a factor of 1.5, the largest ratio of neighbouring
-measurements once a run is under way. Alignment is given up from a cosine of 0.05, half of what counts as aligned.
-Kolen-Pollack's angle is compared with the 10 degrees that its theory was asked for, so its margin is 0.
+Margins. Accuracies differ from one point (0.01) on: less than the usual difference between two seeds of an arm is no
+difference between rules, and no gain over head only. An update counts as aligned from a cosine of 0.1 above that of
+fresh feedback: to first order, it then achieves a tenth of what the gradient does. A difference of two differences in
+accuracy counts from two points on, one for each of them. Times differ from a factor of 1.5 on, the largest ratio of
+neighbouring measurements once a run is under way. Alignment counts as given up if the cosine falls by 0.05, half of
+what counts as aligned. Kolen-Pollack's angle is compared with the 10 degrees for which its theory gives the time, so
+its margin is 0.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _beats_head_only(network: str) -> Claim:
 
 
 def _learned(arm: str) -> Check:
-    """A network that has learned nothing says nothing about a rule."""
+    """A network that has learned nothing is no evidence about a rule."""
     return Check(f"{arm} has learned", Quantity(arm, ACCURACY), least=LEARNS)
 
 

@@ -86,6 +86,6 @@ def alignments(store: Store) -> LabFigure:
 
 
 def _on(series: RunSeries, steps: np.ndarray) -> np.ndarray:
-    """Returns a series at ``steps``, NaN where a run that diverged has ended."""
+    """Returns a series at ``steps``, with NaN after the end of a diverged run."""
     found = dict(zip(series.step.tolist(), series.value.tolist(), strict=True))
     return np.array([found.get(step, np.nan) for step in steps.tolist()], dtype=np.float64)

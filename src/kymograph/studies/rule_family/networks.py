@@ -1,4 +1,4 @@
-"""The networks of the study, with the first weights of a seed."""
+"""The networks of the study, with a seed's initial weights."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kymograph.studies.rule_family import RuleFamilyConfig
 from kymograph.studies.rule_family.tasks import FamilyTask
 
 BATCH_NORM = "-bn"
-"""The end of the name of a network that is another one with batch norm."""
+"""The suffix of a network's name that adds batch norm to it."""
 
 
 def family_network(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> BlockNetwork:
-    """Returns the network with the first weights of its seed; all rules start from the same ones."""
+    """Returns the network with the initial weights of its seed, which all rules share."""
     draw = streams.generator(seed, "weights")
     if config.network == "transformer":
         vocab, length = task.shape
-        with torch.random.fork_rng(devices=[]):  # torch's own first weights are redrawn
+        with torch.random.fork_rng(devices=[]):  # torch's own initial weights are redrawn below
             net = TokenTransformer(vocab, length, task.classes, config.depth, config.width)
         initialise(net, draw)
         return net

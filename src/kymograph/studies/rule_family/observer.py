@@ -1,4 +1,4 @@
-"""What is measured on the way: fit, alignment and its null, angles, norms; and what a run's curves come to."""
+"""Measurements during training (fit, alignment and its null, angles, norms), and a run's summary numbers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PROBE = 128
 SITED = ("alignment", "feedback_angle", "update_size", "stream_norm")
 
 NO_NULL = dict.fromkeys(("alignment_null", "alignment_null_sd", "alignment_p"))
-"""The numbers of `Observer.null` where nothing was drawn."""
+"""The numbers of `Observer.null` if nothing was drawn."""
 
 
 def measured_steps(total: int, count: int) -> tuple[int, ...]:
-    """Returns up to ``count`` steps from 1 to ``total`` at equal ratios, and 0, before training.
+    """Returns 0 (before training) and up to ``count`` log-spaced steps from 1 to ``total``.
 
     >>> measured_steps(64, 4)
     (0, 1, 4, 16, 64)
@@ -36,7 +36,7 @@ def measured_steps(total: int, count: int) -> tuple[int, ...]:
 
 
 class Observer:
-    """Measures a network as it learns; each row is one moment."""
+    """Measures a network as it learns; each row is one measurement."""
 
     def __init__(self, net: BlockNetwork, rule: Rule, name: str, task: FamilyTask) -> None:
         self.net, self.rule, self.name, self.task = net, rule, name, task
@@ -44,7 +44,7 @@ class Observer:
         self.rows: list[dict[str, Any]] = []
 
     def measure(self, step: int) -> dict[str, Any]:
-        """Measures everything that is followed through training."""
+        """Measures everything that is followed during training."""
         flow = diagnose(self.net, *self.task.fitted, None)
         aligned = alignment(self.rule, *self.probe)
         row = {
@@ -75,7 +75,7 @@ class Observer:
         return found
 
     def null(self, draws: int, seed: int) -> tuple[dict[str, Any], dict[str, RunSeries]]:
-        """Returns what fresh feedback gives now: numbers over all parts, and every part's mean and largest cosine."""
+        """Returns the null from fresh feedback: numbers over all parts, and every part's mean and largest cosine."""
         drawn = fresh_alignments(self.name, self.rule, *self.probe, draws, seed)
         last = self.rows[-1]
         means = np.array([mean_known({part: float(values[number]) for part, values in drawn.items()})
@@ -93,7 +93,7 @@ class Observer:
         return numbers, {name: RunSeries(step, np.array([values]), parts) for name, values in by_part.items()}
 
     def numbers(self) -> dict[str, Any]:
-        """Returns what the rows come to at the end."""
+        """Returns the summary numbers of the rows."""
         last = self.rows[-1]
         angles = last["feedback_angle"].values()
         return {
@@ -112,10 +112,10 @@ class Observer:
 
 
 def phases(steps: list[int], losses: list[float], alignments: list[float]) -> dict[str, float | None]:
-    """Returns when alignment peaks and when half of the fit is done, and the alignment then.
+    """Returns when alignment peaks and when half of the fit is done, with the alignment at that time and at the end.
 
-    The fit is the fall of the logarithm of the training loss from before training to the end; half of it is done at the
-    first measurement at which the loss is at most the geometric mean of the two. Times are in steps, the start is 1.
+    The fit is the decrease of the log training loss from before training to the end; half of it is done at the first
+    measurement at which the loss is at most the geometric mean of the two. Times are in steps, counted from 1.
     """
     none: Mapping[str, float | None] = dict.fromkeys(
         ("alignment_peak_time", "half_fit_time", "alignment_at_half_fit", "alignment_after_half_fit", "loss_fall")

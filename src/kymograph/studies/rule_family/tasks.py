@@ -1,4 +1,4 @@
-"""What a run trains on, what its rate is chosen by, and what it is tested on: three sets without a sample in common."""
+"""A run's training, validation and test sets, which have no sample in common."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kymograph.studies.rule_family import RuleFamilyConfig
 from kymograph.studies.rule_family.arms import TOKENS
 
 VALUES, LENGTH = 8, 8
-"""Of the sequences: how many values there are, and tokens."""
+"""Of the sequences: the number of values, and of tokens."""
 FITTED = 256
 """The most training samples on which the fit is measured."""
 
@@ -37,7 +37,7 @@ class Epochs(Protocol):
     """The batches of a training set."""
 
     def epoch(self, seed: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields the batches of one epoch, in an order of its own."""
+        """Yields the batches of one epoch, in an order specific to it."""
         ...
 
 
@@ -52,12 +52,12 @@ class FamilyTask:
     test: Samples
     classes: int
     shape: tuple[int, ...]
-    """Of images: channels, height and width; of sequences: the size of the vocabulary and the length."""
+    """For images: channels, height and width; for sequences: vocabulary size and length."""
     digest: str
 
 
 def family_task(config: RuleFamilyConfig, seed: int, device: str, data_dir: Path | None) -> FamilyTask:
-    """Returns the data of one seed, divided anew for every seed."""
+    """Returns the data of one seed, with a split of its own."""
     if config.data == TOKENS:
         return _sequences(config, seed, device)
     return _images(config, seed, device, data_dir)
@@ -111,7 +111,7 @@ def _sequences(config: RuleFamilyConfig, seed: int, device: str) -> FamilyTask:
 
 
 class SequenceBatches:
-    """The batches of sequences in memory, in the order that seed and epoch name."""
+    """The batches of sequences in memory, in an order determined by seed and epoch."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
         self._samples, self._batch_size = samples, batch_size

@@ -1,8 +1,8 @@
-"""When Kolen-Pollack's feedback should have turned into its weights (arXiv:1904.05391).
+"""When Kolen-Pollack's feedback should have converged to the weights (arXiv:1904.05391).
 
-B takes the step of W, and both decay by the factor 1 - lr wd with every step. So B - W shrinks by that factor, whatever
-is learned. At the start W and B are independent and of one size, and the length of B - W is sqrt(2) times that of W;
-if W keeps its length, the sine of the angle between them is at most sqrt(2) (1 - lr wd)^t.
+B takes the same steps as W, and both decay by the factor 1 - lr wd at every step. So B - W shrinks by that factor,
+whatever is learned. At the start, W and B are independent and of the same norm, so the norm of B - W is sqrt(2) times
+that of W. If W keeps its norm, the sine of the angle between them is at most sqrt(2) (1 - lr wd)^t.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 DEGREES = 10.0
-"""The angle at which B counts as turned into W: the update keeps 98 % of what the exact one would do in a layer."""
+"""The angle at which B counts as converged to W: the update then achieves 98 % of the exact one's effect in a layer."""
 
 
 def steps_to_angle(lr: float, wd: float, degrees: float = DEGREES) -> int | None:

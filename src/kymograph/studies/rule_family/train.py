@@ -1,4 +1,4 @@
-"""Training one network with one rule, and measuring it at equal ratios of steps."""
+"""Training one network with one rule, and measuring it at log-spaced steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def train(specs: Sequence[RunSpec[RuleFamilyConfig]], work: Workplace) -> list[R
 
 
 def _run(spec: RunSpec[RuleFamilyConfig], work: Workplace) -> RunResult:
-    """Trains one network; a tuning run is measured at its end only, by what the rate is chosen by."""
+    """Trains one network; a tuning run is measured only at its end."""
     config, seed = spec.config, spec.seed
     task = family_task(config, seed, work.device, work.data_dir)
     net = family_network(config, task, seed).to(work.device)
@@ -91,7 +91,7 @@ def _batches(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> Iterator[
 
 
 def _marks(rule: Rule, seed: int) -> dict[str, Any]:
-    """Returns by what the feedback can be known again: its law, its seed and its hash as it is at the end."""
+    """Returns what identifies the feedback: its law, its seed and its hash at the end."""
     feedback = rule.feedback_tensors()
     if not feedback:
         return {}

@@ -1,6 +1,6 @@
 """How do the norms of the residual stream and of its gradients evolve under backpropagation and under DFA?
 
-One network per run, measured on a fixed buffer of test images before training and as it goes.
+One network per run, measured on a fixed buffer of test images before and during training.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NETWORKS = {
     "vit": ("ViT-Mini", "ViT-Mini"),
     "conv": ("convolutional", "Convolutional network"),
 }
-"""What an arm's label begins with, and the panel of the network's own arms."""
+"""The start of an arm's label, and the panel of the network's own arms."""
 _RULES = {
     "bp": ("BP", "blue"),
     "dfa": ("DFA", "vermilion"),
@@ -48,17 +48,17 @@ _RULES = {
 _VARIANTS = {
     "no_out_ln": ("no terminal LayerNorm", "Without terminal LayerNorm"),
     "no_skip": ("no skip", "Without skip connections"),
-    "random_targets": ("random labels", "DFA taken apart"),
-    "no_rms": ("no RMS", "DFA taken apart"),
-    "no_clip": ("no clipping", "DFA taken apart"),
-    "bare": ("bare", "DFA taken apart"),
+    "random_targets": ("random labels", "DFA ablations"),
+    "no_rms": ("no RMS", "DFA ablations"),
+    "no_clip": ("no clipping", "DFA ablations"),
+    "bare": ("bare", "DFA ablations"),
     "sgd": ("SGD", "Under SGD"),
     "bare/sgd": ("bare, SGD", "Under SGD"),
-    "penalised": ("penalty 0.01", "DFA taken apart"),
-    "clip": ("clipped", "BP with DFA's parts"),
-    "rms": ("RMS credit", "BP with DFA's parts"),
+    "penalised": ("penalty 0.01", "DFA ablations"),
+    "clip": ("clipped", "BP with DFA's additions"),
+    "rms": ("RMS credit", "BP with DFA's additions"),
 }
-"""By the end of an arm's name: what its label adds, and the panel that it shares."""
+"""By the end of an arm's name: what it adds to the label, and its panel."""
 
 
 def _shown(arm: str) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     }
     series = (
         *TRAINED_SERIES,
-        SeriesDisplay("cos_out", "Credit against gradient", "cosine", log=False, forms=OVER_DEPTH),
+        SeriesDisplay("cos_out", "Credit and gradient", "cosine", log=False, forms=OVER_DEPTH),
     )
     published = (  # arXiv:2606.21126, seeds 42, 123 and 456
         PublishedValue("resmlp/bp", "test_accuracy", "test accuracy", ".585 ± .001", 0.584, 0.586, _PUBLISHED),
@@ -132,21 +132,21 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     }
 
     def arms(self) -> Sequence[Arm]:
-        """Returns the script's arms, the other networks, and the rule with its parts switched off one by one."""
+        """Returns the script's arms, other networks, and ablations of the rule."""
         no_skip = {"w2_std": 0.05}
         rows: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
             ("resmlp/bp", "backpropagation", _BP, {}),
-            ("resmlp/dfa", "DFA as the script does it: RMS-normalised credit, blocks clipped", _DFA, {}),
+            ("resmlp/dfa", "DFA as in the script: RMS-normalised credit, clipped blocks", _DFA, {}),
             ("resmlp/bp/no_out_ln", "without the LayerNorm before the head", {**_BP, "out_ln": False}, {}),
             ("resmlp/dfa/no_out_ln", "without the LayerNorm before the head", {**_DFA, "out_ln": False}, {}),
             ("vit/bp", "ViT-Mini", {**_BP, "model": "vit"}, _VIT),
             ("vit/dfa", "ViT-Mini, credit spread over the tokens", {**_DFA, "model": "vit"}, _VIT),
             ("conv/bp", "a plain convolutional network", {**_BP, **_PLAIN}, _CONV),
-            ("conv/dfa", "the same, credit spread over the places", {**_DFA, **_PLAIN}, _CONV),
+            ("conv/dfa", "the same, credit spread over the positions", {**_DFA, **_PLAIN}, _CONV),
             ("resmlp/bp/no_skip", "h = f instead of h + f", {**_BP, "skip": False}, no_skip),
             ("resmlp/dfa/no_skip", "h = f instead of h + f", {**_DFA, "skip": False}, no_skip),
             ("resmlp/dfa/random_targets", "fresh random labels", {**_DFA, "random_targets": True}, {}),
-            ("resmlp/dfa/no_rms", "credit keeps the size of the error", {**_DFA, "rms": False}, {}),
+            ("resmlp/dfa/no_rms", "credit keeps the magnitude of the error", {**_DFA, "rms": False}, {}),
             ("resmlp/dfa/no_clip", "blocks are not clipped", {**_DFA, "clip": False}, {}),
             ("resmlp/dfa/bare", "the rule alone: no RMS, no clipping", {**_DFA, "rms": False, "clip": False}, {}),
             ("resmlp/dfa/sgd", "SGD instead of AdamW", {**_DFA, "optimizer": "sgd"}, {"lr": 0.1}),
@@ -154,8 +154,8 @@ class Snapshot(ImageStudy[SnapshotConfig]):
              {**_DFA, "rms": False, "clip": False, "optimizer": "sgd"}, {"lr": 0.1}),
             ("resmlp/dfa/penalised", "plus 0.01 ‖f‖² per block", {**_DFA, "penalty": 0.01}, {}),
             ("resmlp/bp/sgd", "SGD instead of AdamW", {**_BP, "optimizer": "sgd"}, {"lr": 0.1}),
-            ("resmlp/bp/clip", "blocks clipped as DFA's are", {**_BP, "clip": True}, {}),
-            ("resmlp/bp/rms", "credit normalised as DFA's is", {**_BP, "rms": True}, {}),
+            ("resmlp/bp/clip", "blocks clipped as under DFA", {**_BP, "clip": True}, {}),
+            ("resmlp/bp/rms", "credit normalised as under DFA", {**_BP, "rms": True}, {}),
             ("resmlp/shallow", "only norm and head learn", {"rule": "shallow"}, {}),
             ("resmlp/frozen", "embed, norm and head learn, blocks do not", {"rule": "frozen"}, {}),
         ]  # fmt: skip

@@ -1,9 +1,9 @@
 """What the snapshot scripts say about stream and gradient under DFA, as claims.
 
-The script compares the gradient itself. A gradient is also small because a network is right, so the repaired claims
-compare the gradient at block 2 per unit of output error, and are decided only where BP still makes errors. DFA came
-with two more changes than the rule, normalised credit and clipped blocks; the repaired claims on growth use the rule
-alone.
+The script compares the gradient itself. A gradient is also small if a network makes no errors, so the repaired claims
+compare the gradient at block 2 per unit of output error, and are decided only where BP still makes errors. The script's
+DFA differs from BP in more than the rule, namely in normalised credit and clipped blocks; the repaired claims on growth
+use the rule alone.
 
 Margins. "Grows" and "collapses" mean an order of magnitude. "Bounded" means that the stream does not grow by the factor
 of 50 at which the evaluation that these scripts belong to calls a scale unstable (arXiv:2606.21126). "In step" means
@@ -109,7 +109,7 @@ def _stays(setup: str, name: str, gradient: Measure) -> Claim:
 
 
 def _makes_errors(arm: str) -> Check:
-    """A network that is right has no gradient, whatever its stream does."""
+    """A network without errors has no gradient, whatever its stream does."""
     return Check("BP still makes errors", Quantity(arm, Measure("final_error_norm")), least=0.05)
 
 

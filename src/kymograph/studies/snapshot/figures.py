@@ -38,7 +38,7 @@ def vit(store: Store, spread: str | None = None) -> LabFigure:
 def draw_resmlp(trajectories: Sequence[Trajectory], spread: str | None = None) -> LabFigure:
     """Draws two rows, with and without terminal LayerNorm: the stream's last norm and the gradient at block 2.
 
-    ``spread`` names what the bands show (`kymograph.figures.spreads`); the legends say it.
+    ``spread`` selects what the bands show (`kymograph.figures.spreads`), as stated in the legends.
     """
     shown = choose_spread(spread)
     _need(trajectories, "resmlp")
@@ -62,7 +62,7 @@ def draw_vit(trajectories: Sequence[Trajectory], spread: str | None = None) -> L
     _need(trajectories, "vit")
     with_and_without = {trajectory.out_ln for trajectory in trajectories}
     if len(with_and_without) > 1:
-        raise KymographError("these runs are with and without terminal LayerNorm, and the figure of vit has one row")
+        raise KymographError("these runs are with and without terminal LayerNorm, but the figure of vit has one row")
     figure = sheet((5.5, 4), columns=2)
     grid = figure.subplots(1, 2)
     title = f"ViT-Mini, {'' if with_and_without == {True} else 'no '}terminal LayerNorm"
@@ -74,7 +74,7 @@ def draw_vit(trajectories: Sequence[Trajectory], spread: str | None = None) -> L
 def _need(trajectories: Sequence[Trajectory], model: str) -> None:
     foreign = next((trajectory for trajectory in trajectories if trajectory.model != model), None)
     if foreign is not None:
-        raise KymographError(f"{foreign.source} is of the network {foreign.model}, and this figure is of {model}")
+        raise KymographError(f"{foreign.source} is of the network {foreign.model}, but this figure is of {model}")
     missing = {"BP", "DFA"} - {trajectory.rule for trajectory in trajectories}
     if missing:
         names = " and ".join(f"{model}/{rule.lower()}" for rule in sorted(missing))
@@ -122,13 +122,13 @@ def _panels(
 @styled
 def stream_kymograph(store: Store) -> LabFigure:
     """Draws ‖h_ℓ‖ over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
-    return _kymograph(store, "stream_norm", "The residual stream through training", "median over images of ‖h_ℓ‖")
+    return _kymograph(store, "stream_norm", "Residual stream over training", "median over images of ‖h_ℓ‖")
 
 
 @styled
 def gradient_kymograph(store: Store) -> LabFigure:
     """Draws ‖g_ℓ‖ over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
-    return _kymograph(store, "stream_grad", "The gradient through training", "median over images of ‖∂L/∂h_ℓ‖")
+    return _kymograph(store, "stream_grad", "Gradient over training", "median over images of ‖∂L/∂h_ℓ‖")
 
 
 def _kymograph(store: Store, name: str, title: str, quantity: str) -> LabFigure:

@@ -1,1 +1,1 @@
-"""Who computes the stacks: this process, or several. An engine is one module here, or in a user's package."""
+"""Engines compute stacks, in this process or in others. An engine is one module here, or in a user's package."""

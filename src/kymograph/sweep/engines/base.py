@@ -1,13 +1,13 @@
-"""The seam of an engine: it takes orders and yields, for each, how its runs ended. Results travel by disk only.
+"""The interface of an engine: it takes orders and yields the outcomes of each. Results are passed on disk only.
 
-An engine with options of its own names a frozen dataclass of them, whose docstrings are the help texts:
+An engine with its own options defines a frozen dataclass for them, whose docstrings are the help texts:
 
     class Engine:
         options_type = Options
 
         def __init__(self, workers: int, options: Options) -> None: ...
 
-The command line offers them with ``--engine NAME``; nothing else needs to know them.
+The command line offers them with ``--engine NAME``; nothing else needs to know about them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ AUTO = "auto"
 
 
 class Engine(Protocol):
-    """Computes stacks of runs; made with the number of workers it may use, and its options if it has any."""
+    """Computes stacks of runs; created with the number of workers it may use, and its options if it has any."""
 
     def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
-        """Yields the outcomes of each order's runs as it ends, in any order; stops all work when it is closed."""
+        """Yields each order's outcomes as it ends, in any sequence; closing the iterator stops all work."""
         ...
 
 
 def check_engine(name: str, workers: int | None) -> None:
-    """Raises if there is no such engine, or no such number of workers."""
+    """Raises if there is no such engine, or if the number of workers is invalid."""
     known = [AUTO, *ENGINES.names()]
     if name not in known:
         raise KymographError(f"there is no engine {name!r}{did_you_mean(name, known)}")
@@ -48,7 +48,7 @@ def check_engine(name: str, workers: int | None) -> None:
 
 
 def options_type(name: str) -> type | None:
-    """Returns the dataclass of the options that the engine called ``name`` has of its own; None if it has none."""
+    """Returns the dataclass of the engine ``name``'s own options; None if it has none."""
     return None if name == AUTO else getattr(ENGINES.load(name), "options_type", None)
 
 
@@ -63,7 +63,7 @@ def make_options(name: str, given: Mapping[str, Any]) -> Any:
 
 
 def is_elsewhere(options: Any) -> bool:
-    """Says whether an engine with these options computes on other machines than this one."""
+    """Returns whether an engine with these options computes on other machines."""
     return bool(getattr(options, "elsewhere", False))
 
 
@@ -72,8 +72,8 @@ def choose_engine(
 ) -> Engine:
     """Returns the engine called ``name`` with a worker per core, or one per accelerator if there are any.
 
-    ``auto`` computes in this process if there is work for one worker only, and otherwise in several. An engine that
-    computes elsewhere gets a worker per stack: what this machine has does not matter there.
+    ``auto`` computes in this process if there is work for one worker only, and in several otherwise. An engine that
+    computes elsewhere gets a worker per stack, regardless of this machine.
     """
     check_engine(name, workers)
     own = make_options(name, options or {})
@@ -87,7 +87,7 @@ def choose_engine(
 
 
 def record_death(order: Order, reason: str) -> list[RunOutcome]:
-    """Records the runs of ``order`` that its worker had not stored when it died as failed; returns their outcomes."""
+    """Records as failed the runs of ``order`` that its worker had not stored when it died; returns their outcomes."""
     root, outcomes = Path(order.directory), []
     for spec, missing in zip(order.stack.specs, order.stack.missing, strict=True):
         if missing and not is_finished(root, spec):
@@ -97,6 +97,6 @@ def record_death(order: Order, reason: str) -> list[RunOutcome]:
 
 
 def exit_reason(code: int) -> str:
-    """Returns why runs failed whose worker process ended with this exit code; a negative one is a signal's."""
+    """Returns the reason of failure for a worker's exit code; a negative one is a signal."""
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"the worker process died ({how}); run again to retry"

@@ -1,7 +1,7 @@
-"""Workers of a Dask cluster compute the stacks: one on this machine, or one that runs already, on any number of them.
+"""Computes the stacks on a Dask cluster: one that is started on this machine, or one that is already running.
 
-What Dask carries is a function by its name, an order as a JSON string and its outcomes as another. A worker that is
-lost costs its stack, which Dask gives to another one, a stated number of times; then the runs are recorded as failed.
+Dask carries only the name of a function, an order as a JSON string and its outcomes as another. The stack of a lost
+worker is given to another one, up to a set number of times; then the runs are recorded as failed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from kymograph.sweep.worker import die_with_parent, started_by_us
 
 PART = {"about": "workers of a Dask cluster, on this machine or on others", "order": 3}
 MOST_WAITING = 1000
-"""Orders that are with the scheduler at a time: it keeps them in memory."""
+"""The most orders with the scheduler at a time, which keeps them in memory."""
 _HOST = "127.0.0.1"
 _MOST_STARTS = 20
-"""How often a program that keeps a worker is started, without an order ending meanwhile, before that is an error."""
+"""How often each worker's program may be started without an order ending, before that is an error."""
 _one_at_a_time = threading.Lock()
 
 
@@ -44,18 +44,18 @@ class Options:
 
     scheduler: str | None = field(
         default=None,
-        metadata={"metavar": "ADDRESS", "default": "Dask's own setting scheduler-address; else a cluster made here"},
+        metadata={"metavar": "ADDRESS", "default": "Dask's own setting scheduler-address; else a new cluster here"},
     )
-    """A scheduler that runs already, e.g. tcp://node0:8786."""
+    """The address of a running scheduler, e.g. tcp://node0:8786."""
     retries: int = field(default=5, metadata={"metavar": "N"})
-    """How often a cluster made here gives a stack whose worker died to another one; a scheduler that runs already
-    has a setting for that (distributed.scheduler.allowed-failures, 3)."""
+    """How often a new cluster here gives a stack whose worker died to another one; a running scheduler has its own
+    setting for that (distributed.scheduler.allowed-failures, 3)."""
     dashboard: bool = False
     """Serve the dashboard of a cluster on this machine, at 127.0.0.1 only."""
 
     @property
     def address(self) -> str | None:
-        """The scheduler that runs already; None: there is none, and the cluster is this sweep's own."""
+        """The address of a running scheduler; None: the sweep starts its own cluster."""
         return self.scheduler or _import_dask().config.get("scheduler-address", None)
 
     @property
@@ -65,7 +65,7 @@ class Options:
 
 
 class Engine:
-    """Computes on a Dask cluster; ``workers`` is how many a cluster of its own has."""
+    """Computes on a Dask cluster; ``workers`` is the size of a cluster that it starts itself."""
 
     options_type = Options
 
@@ -73,7 +73,7 @@ class Engine:
         self.workers, self.options = workers, options
 
     def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
-        """Yields each order's outcomes as it ends; closing the iterator stops what was not finished."""
+        """Yields each order's outcomes as it ends; closing the iterator stops unfinished work."""
         if not orders:
             return
         _import_dask()
@@ -123,14 +123,14 @@ def _computed(
 
 
 def _outcomes(future: Any, order: Order) -> list[RunOutcome]:
-    """Returns how the runs of an order ended; raises what its worker says is wrong."""
+    """Returns the outcomes of an order; raises the error that its worker reported."""
     from distributed import CancelledError, KilledWorker
 
     try:
         answer = json.loads(future.result())
     except KilledWorker as error:
         deaths = error.allowed_failures + 1
-        return record_death(order, f"{deaths} workers died while they computed it (KilledWorker); run again to retry")
+        return record_death(order, f"{deaths} workers died while computing it (KilledWorker); run again to retry")
     except CancelledError:
         raise KymographError("the Dask scheduler is gone; run the same command again to resume") from None
     except ModuleNotFoundError as error:
@@ -144,19 +144,19 @@ def _outcomes(future: Any, order: Order) -> list[RunOutcome]:
 
 
 def carry_out_json(text: str) -> str:
-    """Carries out an order in a Dask worker; both the order and what becomes of it are JSON."""
+    """Carries out an order in a Dask worker; both the order and its result are JSON."""
     from distributed import get_worker
 
     asked = json.loads(text)
     order, devices, worker = Order.from_json(asked["order"]), asked["devices"], get_worker()
-    if devices:  # the workers of a cluster of our own are numbered
+    if devices:  # the workers of the sweep's own cluster are numbered
         order = replace(order, device=devices[int(worker.name) % len(devices)])
     with _one_at_a_time:  # a worker with several threads would mix up modules, variables and heartbeats
         return json.dumps(carry_out(order, _Watch(worker, worker.get_current_task())))
 
 
 class _Watch:
-    """Stops the work when nobody waits for it any more: Dask itself cannot stop what runs."""
+    """Stops the work when its task is cancelled: Dask itself cannot stop a running task."""
 
     def __init__(self, worker: Any, key: Any) -> None:
         self._worker, self._key, self._looked = worker, key, time.monotonic()
@@ -177,7 +177,7 @@ class _Cancelled(BaseException):
 
 
 def _import_dask() -> Any:
-    """Returns dask; raises a sentence that names the extra if it is not installed."""
+    """Returns dask; raises a KymographError naming the extra if it is not installed."""
     try:
         import dask
         import distributed  # noqa: F401
@@ -193,7 +193,7 @@ def _client(address: str, known: bool) -> Any:
 
     if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
         raise KymographError(
-            f"{address} wants TLS, and Dask's configuration names no certificates; see docs/clusters.md"
+            f"{address} requires TLS, but Dask's configuration names no certificates; see docs/clusters.md"
         )
     try:
         client = Client(address, set_as_default=False)
@@ -207,9 +207,9 @@ def _client(address: str, known: bool) -> Any:
 
 @contextlib.contextmanager
 def own_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iterator[OwnCluster]:
-    """Makes a cluster on this machine's loopback that ends with this process, however that ends.
+    """Starts a cluster on this machine's loopback interface that ends with this process, however that ends.
 
-    The scheduler is a thread of this process. The workers are started as programs, which needs no main guard.
+    The scheduler is a thread of this process. The workers are separate programs, which need no main guard.
     """
     import dask
     from distributed import Scheduler
@@ -218,7 +218,7 @@ def own_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iter
     protocol = "tls" if dask.config.get("distributed.comm.require-encryption", None) else "tcp"
     options = {"host": _HOST, "protocol": protocol, "allowed_failures": retries, "dashboard": dashboard,
                "dashboard_address": f"{_HOST}:{8787 if dashboard else 0}"}  # fmt: skip
-    # A worker holds one order, not one more to go on with: a stack that kills its worker must not take another along.
+    # A worker holds one order and prefetches none: a stack that kills its worker must not take another with it.
     with (
         dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
         SpecCluster(
@@ -237,16 +237,16 @@ def own_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iter
 
 
 class OwnCluster:
-    """The workers of a cluster on this machine: programs that start again the process that computes when it dies."""
+    """The workers of a cluster on this machine: programs that restart their computing process when it dies."""
 
     def __init__(self, address: str, workers: int, log: IO[str]) -> None:
         self.address, self._log = address, log
         self._programs: list[subprocess.Popen | None] = [None] * workers
         self.starts = 0
-        """How many programs were started since an order ended."""
+        """How many programs were started since the last order ended."""
 
     def tend(self) -> None:
-        """Starts the programs that are not there, or no longer: one ends if its worker dies before it is known."""
+        """Starts the programs that are not running: one ends if its worker dies before it has registered."""
         for number, program in enumerate(self._programs):
             if program is None or program.poll() is not None:
                 if self.starts >= _MOST_STARTS * len(self._programs):
@@ -267,21 +267,21 @@ class OwnCluster:
             stdout=subprocess.DEVNULL,
             stderr=self._log,
             env={**started_by_us(), "DASK_LOGGING__DISTRIBUTED": "error"},
-            start_new_session=True,  # Ctrl-C is the sweep's to handle; it ends the programs
+            start_new_session=True,  # the sweep handles Ctrl-C, and ends the programs
         )
 
     def stop(self) -> None:
-        """Ends the programs; the processes that they keep end with them."""
+        """Ends the programs; their computing processes end with them."""
         for program in filter(None, self._programs):
             program.kill()
             program.wait()
 
 
 def dask_setup(process: Any) -> None:
-    """Ties a program that keeps a worker to the sweep, and readies the worker; Dask calls this when either starts."""
+    """Makes a worker's program end with the sweep, and prepares the worker; Dask calls this when either starts."""
     from distributed import Nanny
 
     if isinstance(process, Nanny):
         die_with_parent()
     else:
-        import_torch()  # takes seconds, in which the worker would have an order that dies with it
+        import_torch()  # takes seconds, so it is done before the worker has an order to lose

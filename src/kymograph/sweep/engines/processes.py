@@ -1,4 +1,4 @@
-"""Several worker processes on this machine compute the stacks, each on one torch thread, or on an accelerator."""
+"""Computes the stacks in several worker processes on this machine, each with one torch thread or an accelerator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PART = {"about": "several processes on this machine, a core or an accelerator ea
 class Engine:
     """Computes in ``workers`` processes.
 
-    A worker that dies takes only its stack with it: those runs are recorded as failed and a new worker goes on.
+    A worker that dies takes only its stack with it: those runs are recorded as failed, and a new worker takes over.
     """
 
     def __init__(self, workers: int) -> None:
@@ -36,7 +36,7 @@ class Engine:
         waiting: queue.SimpleQueue[Order] = queue.SimpleQueue()
         for order in orders:
             waiting.put(order)
-        # Chosen here, once: a worker that chose for itself could share an accelerator with all the others.
+        # Assigned here: workers that chose for themselves could all share one accelerator.
         devices = (accelerators(orders[0].device) if orders else []) or ["cpu"]
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         pool = [_Hand(waiting, answers, devices[number % len(devices)]) for number in range(self.workers)]
@@ -86,13 +86,13 @@ class _Hand(threading.Thread):
         self._end_worker()
 
     def _end_worker(self) -> int:
-        """Kills the worker if it still lives; returns its exit code."""
+        """Kills the worker if it is still running; returns its exit code."""
         if self._process is None:
             return 0
         self._process.kill()
         code = self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # what was still buffered has no reader any more
+            with contextlib.suppress(OSError):  # buffered data has no reader any more
                 if pipe is not None:
                     pipe.close()
         return code

@@ -1,4 +1,4 @@
-"""This process computes the stacks, one after the other."""
+"""Computes the stacks in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PART = {"about": "this process, one stack after the other", "order": 1}
 
 
 class Engine:
-    """Computes in this process; there is one worker, whatever the number asked for."""
+    """Computes in this process, with one worker whatever the number asked for."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = 1

@@ -1,8 +1,8 @@
-"""The nodes of a Slurm cluster compute the stacks, as one job array over those that are missing.
+"""Computes the missing stacks on the nodes of a Slurm cluster, as one job array.
 
-The array's orders and answers are files in the output directory, which every node must see. Slurm does not start a job
-again whose process was killed; this engine does, while it follows the queue, up to ``--retries`` times. With
-``--detach`` it returns at once, and the next `kymograph run` submits what is missing and not in the queue.
+The array's orders and answers are files in the output directory, which every node must see. Slurm does not restart a
+job whose process was killed; this engine does, while it follows the queue, up to ``--retries`` times. With ``--detach``
+it returns at once, and the next `kymograph run` submits what is missing and not in the queue.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kymograph.sweep.slurm_queue import JobEnd, QueueUnreachable
 
 PART = {"about": "a job array of a Slurm cluster whose nodes share the output directory", "order": 4}
 LONGEST_PAUSE = 10.0
-"""Seconds between two looks at the queue, at the most; looking often slows Slurm down for everybody."""
+"""The most seconds between two queries of the queue; frequent queries slow Slurm down for everybody."""
 PATIENCE = 300.0
-"""Seconds without an answer from Slurm after which following it is given up."""
+"""Seconds without an answer from Slurm after which the sweep stops following its jobs."""
 GRACE = 60.0
-"""Seconds after which what a finished job wrote must have arrived on this machine's view of the disk."""
+"""Seconds after which the files of a finished job must be visible on this machine."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Options:
     partition: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the cluster's"})
     """The partition, or several separated by commas."""
     time: str | None = field(default=None, metadata={"metavar": "HH:MM:SS", "default": "the partition's"})
-    """The most time that a job may take."""
+    """The time limit of a job."""
     sbatch: tuple[str, ...] = field(default=(), metadata={"metavar": "OPTION ...", "default": "none"})
-    """Further options of sbatch, without their dashes, e.g. --sbatch mem=4G account=physics."""
+    """Further sbatch options, without their dashes, e.g. --sbatch mem=4G account=physics."""
     per_job: int = field(default=1, metadata={"metavar": "N"})
-    """Stacks that one job computes, one after the other; short stacks share its start-up of some seconds."""
+    """Stacks that one job computes in turn; short stacks then share its start-up of a few seconds."""
     retries: int = field(default=3, metadata={"metavar": "N"})
     """How often a stack whose job was killed is submitted again."""
     detach: bool = False
-    """Return when the jobs are submitted; the same command collects what is done, and submits what is missing."""
+    """Return when the jobs are submitted; the same command later collects results and submits what is missing."""
     elsewhere = True
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Options:
                 raise KymographError(f"{text!r} is not a valid partition or time")
 
     def lines(self, device: str) -> list[str]:
-        """Returns the options for sbatch, those of the user last: the last one counts."""
+        """Returns the sbatch options, the user's last, because the last one counts."""
         found = [f"--partition={self.partition}"] if self.partition else []
         found += [f"--time={self.time}"] if self.time else []
         found += ["--gres=gpu:1"] if device.startswith("cuda") else ["--cpus-per-task=1"]
@@ -68,7 +68,7 @@ class Options:
 
 @dataclass
 class _Task:
-    """A task of a job array, with those of this sweep's orders (by number) that it computes."""
+    """A task of a job array, with the numbers of this sweep's orders that it computes."""
 
     batch: Batch
     index: int
@@ -114,9 +114,9 @@ class _Sweep:
         return {number for task in self.tasks for number in task.orders}
 
     def adopt(self) -> None:
-        """Finds the tasks of earlier sweeps that are still in the queue, and tidies up what ended meanwhile."""
+        """Takes over the tasks of earlier sweeps that are still in the queue, and removes the files of ended ones."""
         studies = {_study(order) for order in self.orders}
-        # Whether somebody follows an array is asked before the queue is: it may be about to be submitted.
+        # `is_followed` is checked before the queue, since an array may be about to be submitted.
         batches = {batch.name: (batch, batch.is_followed()) for study in studies for batch in batches_in(study)}
         active = slurm_queue.queued(batches)
         problem = None
@@ -135,10 +135,10 @@ class _Sweep:
                 )
                 batch.remove()
         if problem and not self.tasks:
-            raise KymographError(f"the jobs submitted earlier ended: {problem}; run again to submit them once more")
+            raise KymographError(f"the jobs submitted earlier ended: {problem}; run again to resubmit them")
 
     def submit(self, numbers: Sequence[int]) -> None:
-        """Submits orders, as one array if Slurm allows one so large."""
+        """Submits orders, as one array if Slurm allows one that large."""
         if not numbers:
             return
         size = self.options.per_job
@@ -193,9 +193,9 @@ class _Sweep:
                         yield outcomes
 
     def _ended(self, task: _Task) -> list[tuple[int, list[RunOutcome] | None]] | None:
-        """Returns the outcomes of each order of a task that left the queue; None for one to submit again.
+        """Returns the number and outcomes of each order of a task that left the queue; no outcomes: resubmit it.
 
-        None instead of the list: the job finished, and what it wrote is not to be seen here yet.
+        Returns None instead of a list if the job finished and its files are not visible here yet.
         """
         answers = task.batch.answers(task.index)
         if problem := error_in(answers):
@@ -220,16 +220,16 @@ class _Sweep:
         return found
 
     def _reason(self, task: _Task, number: int, end: JobEnd) -> str:
-        """Returns why an order's runs failed whose job ended without a word."""
+        """Returns the reason of failure for an order whose job ended without an answer."""
         words = task.batch.last_words(task.index)
-        last = f", its last words being {words!r}" if words else ""
+        last = f" (last line of its log: {words!r})" if words else ""
         times = f" {self.attempts[number]} times" if self.attempts[number] > 1 else ""
         return f"its Slurm job ended{times} as {end}{last}; run again to retry"
 
     def _is_told(self, number: int, told: dict[str, RunOutcome]) -> bool:
-        """Says whether it is known how every run of an order ended: it failed, or its record is here.
+        """Returns whether the outcome of every run of an order is known: it failed, or its record is here.
 
-        That a run finished is believed of its record only: an answer may be to be seen before it, or be forged.
+        Only its record proves that a run finished: an answer may become visible first, or be forged.
         """
         order = self.orders[number]
         failed = {run for run, outcome in told.items() if outcome.status == "failed"}
@@ -250,7 +250,7 @@ def _study(order: Order) -> Path:
 
 
 def _wait(seconds: float, progress: BeatProgress) -> None:
-    """Waits, and passes on meanwhile what the heartbeats say."""
+    """Waits, passing on progress from the heartbeats meanwhile."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, EVERY))
