@@ -128,7 +128,7 @@ def _spread(values: Sequence[float]) -> str:
 
 def comparisons() -> dict[str, Comparison]:
     """Returns every comparison by name."""
-    seed, epoch = "s a seed", "s an epoch"
+    seed, epoch = "s per seed", "s per epoch"
     arms = ("--arms", "plain", "residual")
     loaded = [sys.executable, "-c", "from kymograph.bench import naive; naive.depth_seed(42)"]
     return {
@@ -147,7 +147,7 @@ def comparisons() -> dict[str, Comparison]:
             "5x",
         ),
         "depth-10": Comparison(
-            "`depth`, both script arms, 10 seeds; whole commands, the script's being one process a seed",
+            "`depth`, both script arms, 10 seeds; whole commands, the script's being one process per seed",
             seed,
             lambda: _timed(loaded),
             lambda: _ours("depth", 10, *arms),
@@ -172,8 +172,8 @@ def comparisons() -> dict[str, Comparison]:
         "snapshot-bp-sweep": _epoch_in_a_sweep("bp"),
         "snapshot-dfa-sweep": _epoch_in_a_sweep("dfa"),
         "calibration": Comparison(
-            "`calibration`, one fresh-B draw on 2,048 images; the script computes the gradients anew, we have them",
-            "s a draw",
+            "`calibration`, one fresh-B draw on 2,048 images; the script recomputes the gradients, ours are stored",
+            "s per draw",
             lambda: _null_draws().script_draw(),
             lambda: _null_draws().our_draw(),
             "100x",
@@ -213,8 +213,8 @@ def _probe(way: str, threads: int | None, wide: bool = False) -> Comparison:
 
     return Comparison(
         f"{network}, batch 128, Adam, {about} at every step; compared with the same loop without, "
-        f"in turns of 8 steps, {how}, median of {rounds} ratios",
-        "s a step",
+        f"alternating every 8 steps, {how}, median of {rounds} ratios",
+        "s per step",
         lambda: both()[0],
         lambda: both()[1],
         "" if most is None else f"at most {most:.2f} of the time",
@@ -226,7 +226,7 @@ def _probe(way: str, threads: int | None, wide: bool = False) -> Comparison:
 def _epoch(rule: str, most: str) -> Comparison:
     return Comparison(
         f"`snapshot`, {rule.upper()}",
-        "s an epoch",
+        "s per epoch",
         lambda: _epochs().script_epoch(rule),
         lambda: _epochs().our_epoch(rule),
         f"7x; at most {most} the products",
@@ -238,7 +238,7 @@ def _epoch_in_a_sweep(rule: str) -> Comparison:
     return Comparison(
         f"{rule.upper()} in a sweep: a run on every core, each on one thread; "
         "the script trains one run after the other",
-        "s an epoch",
+        "s per epoch",
         lambda: _epochs().script_epoch(rule),
         lambda: _epochs().sweep_epoch(rule),
         "",
