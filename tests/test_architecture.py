@@ -219,7 +219,7 @@ def reads_of(path: Path) -> set[str]:
 
 
 LIBRARIES = {"json", "os", "io", "torch", "np", "numpy", "pickle", "tomllib", "zipfile", "tarfile", "gzip", "path",
-             "target", "source.path", "bundle", "Path", "place", "file"}  # fmt: skip
+             "target", "source.path", "bundle", "Path", "directory", "folder", "file"}  # fmt: skip
 
 
 def test_files_of_others_are_read_in_one_place() -> None:

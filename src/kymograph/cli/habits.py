@@ -93,16 +93,16 @@ def answer(words: Sequence[str], program: str, known: Collection[str]) -> str | 
     command = program.removeprefix("kymograph ")
     by_flag = {habit.flag: habit for habit in HABITS}
     said: dict[str, str | None] = {}
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         typed, _, value = word.partition("=")
         habit = by_flag.get("--" + typed.removeprefix("--").replace("-", "_")) if typed.startswith("--") else None
         is_option = typed.replace("_", "-") in known and (command, typed) not in OTHER_MEANING
         if habit is not None and not is_option:
-            said[habit.flag] = habit.answer(command, known, shlex.quote(value or _value_after(words, place)))
+            said[habit.flag] = habit.answer(command, known, shlex.quote(value or _value_after(words, index)))
     return "; ".join(filter(None, said.values())) or None
 
 
-def _value_after(words: Sequence[str], place: int) -> str:
+def _value_after(words: Sequence[str], index: int) -> str:
     """Returns the word after a flag if it is the flag's value; else a placeholder."""
-    following = words[place + 1] if place + 1 < len(words) else "--"
+    following = words[index + 1] if index + 1 < len(words) else "--"
     return "..." if following.startswith("--") else following

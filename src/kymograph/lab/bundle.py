@@ -78,8 +78,8 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     archive = Archive.open(directory).checked()
     codes = dict(codes or {})
     studies = {name: code.load() for name, code in codes.items()}
-    with temporary_directory("bundle") as place:
-        stage = Path(place)
+    with temporary_directory("bundle") as temporary:
+        stage = Path(temporary)
         facts, notes = stage_code(stage, archive, codes, studies)
         wrong = [*(run.reason for run in archive.damaged), *log_problems(archive.log)]
         notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
@@ -103,13 +103,13 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
     found = {}
     skipped = real_path(output)
     for directory, names, files in os.walk(root, onerror=_unreadable):
-        place = Path(directory)
-        names[:] = sorted(name for name in names if not _hidden(name) and (place != root or name not in _NOT_PACKED))
+        parent = Path(directory)
+        names[:] = sorted(name for name in names if not _hidden(name) and (parent != root or name not in _NOT_PACKED))
         for name in (*names, *sorted(files)):
-            path = place / name
+            path = parent / name
             if path.is_symlink() and not _hidden(name):
                 raise KymographError(f"{path} is a link; replace it with its target, and bundle again")
-            derived = (place == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
+            derived = (parent == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
             if name in names or _hidden(name) or derived:
                 continue
             inside = path.relative_to(root).as_posix()
@@ -235,8 +235,8 @@ def _hash_before_seal(file: IO[bytes]) -> bytes:
 @contextlib.contextmanager
 def unpacked(path: str | Path) -> Iterator[Unpacked]:
     """Unpacks a bundle into a temporary directory for the length of a ``with`` block; runs nothing from it."""
-    with temporary_directory("bundle") as place:
-        directory = Path(place)
+    with temporary_directory("bundle") as temporary:
+        directory = Path(temporary)
         try:
             try:
                 with opened(path, _MOST_BYTES) as file:

@@ -186,10 +186,10 @@ def packed_code(directory: Path, facts: Mapping[str, Any]) -> dict[str, PackedCo
         words = about["module"].split(".")
         if not all(map(str.isidentifier, words)):
             raise ValueError(about["module"])
-        place = directory / CODE / slug(name)
-        base = place.joinpath(*words)
+        search_path = directory / CODE / slug(name)
+        base = search_path.joinpath(*words)
         file = base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py")
-        where = {"file": str(file)} if about["is_file"] else {"module": about["module"], "search": (str(place),)}
+        where = {"file": str(file)} if about["is_file"] else {"module": about["module"], "search": (str(search_path),)}
         found[name] = PackedCode(about["name"], **where, source=about["source"], parts=parts, home=home)
     return found
 

@@ -15,7 +15,7 @@ from kymograph.probes.columns import MeasuredStep, QuantityColumns, derived, mea
 from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
-from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
+from kymograph.probes.quantities import LoadedQuantity, QuantityInput, chosen, load
 from kymograph.probes.readings import Key, ReadingTable, Row
 from kymograph.probes.refusals import refuse_impossible, unmeasurable
 from kymograph.probes.schedule import Schedule
@@ -23,8 +23,8 @@ from kymograph.probes.weights import WeightReader, optimizers_in
 
 NETWORK = "network"
 NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
-_AT_LAYERS = (Place.OUTPUT, Place.OUTPUT_GRADIENT, Place.ATTENTION)
-_AT_WEIGHTS = (Place.WEIGHT, Place.UPDATE, Place.WEIGHT_GRADIENT)
+_AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
+_AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
 
 
 class ModuleProbe:
@@ -78,13 +78,13 @@ class ModuleProbe:
         self._table = ReadingTable()
         at = list(self._quantities.values())
         self._together = {one.name: one.together for one in at}
-        self._network = [one for one in at if one.place is Place.NETWORK]
+        self._network = [one for one in at if one.input is QuantityInput.NETWORK]
         hooks = [(layer, LayerHook(layer, at, self._session)) for layer in self._layers]
         self._hooks = [(layer.module, hook) for layer, hook in hooks if hook.needed]
         self._weights = WeightReader(self._layers, at)
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
-        self._twin = is_compiled(model) and any(one.place in _AT_LAYERS for one in at)
+        self._twin = is_compiled(model) and any(one.input in _AT_LAYERS for one in at)
         refuse_impossible(at, self._fixed, self._twin)
         self._session.notes |= unmeasurable(at, self._layers)
         self._attached = self._was_attached = self._began = False
@@ -254,9 +254,9 @@ class ModuleProbe:
     def _read(self, quantity: LoadedQuantity, read: dict[Key, tuple[np.ndarray, np.ndarray]]) -> QuantityColumns:
         step = np.array(self._table.steps, dtype=np.int64)
         nothing = np.full(len(step), np.nan), np.zeros(len(step), dtype=bool)
-        if quantity.place is Place.NETWORK:
+        if quantity.input is QuantityInput.NETWORK:
             return QuantityColumns(step, read.get((quantity.name, NETWORK), nothing)[0], None)
-        if quantity.place in _AT_WEIGHTS:
+        if quantity.input in _AT_WEIGHTS:
             parts = self._weights.sites(quantity)
         else:
             seen = [site for name, site in read if name == quantity.name]

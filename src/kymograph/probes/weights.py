@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.probes.layers import ProbedLayer
-from kymograph.probes.quantities import LoadedQuantity, Place
+from kymograph.probes.quantities import LoadedQuantity, QuantityInput
 from kymograph.probes.readings import Key, Row
 
 _AT_ONCE = 512 * 1024
@@ -27,9 +27,9 @@ class WeightReader:
     """
 
     def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
-        self._weights = [one for one in quantities if one.place is Place.WEIGHT]
-        self._updates = [one for one in quantities if one.place is Place.UPDATE]
-        self._gradients = [one for one in quantities if one.place is Place.WEIGHT_GRADIENT]
+        self._weights = [one for one in quantities if one.input is QuantityInput.WEIGHT]
+        self._updates = [one for one in quantities if one.input is QuantityInput.UPDATE]
+        self._gradients = [one for one in quantities if one.input is QuantityInput.WEIGHT_GRADIENT]
         self._layers = [layer for layer in layers if layer.parameters]
         self._groups: list[_Group] = []
 

@@ -24,7 +24,7 @@ def spread_out(points: Sequence[Point]) -> Sequence[Point]:
         return points
     order = sorted(range(len(points)), key=lambda index: points[index].value)
     step = (len(points) - 1) / (MOST_SEEDS - 1)
-    kept = {order[round(place * step)] for place in range(MOST_SEEDS)}
+    kept = {order[round(rank * step)] for rank in range(MOST_SEEDS)}
     return [point for index, point in enumerate(points) if index in kept]
 
 

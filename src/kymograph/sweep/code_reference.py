@@ -167,10 +167,10 @@ def forget(files: Mapping[str, Path]) -> None:
 
 def forget_directory(directory: Path) -> None:
     """Makes Python forget every module below ``directory`` and no longer search there."""
-    places = {str(directory), str(directory.resolve())}
+    prefixes = {str(directory), str(directory.resolve())}
 
     def below(location: object) -> bool:
-        return isinstance(location, str) and any(location.startswith(f"{place}{os.sep}") for place in places)
+        return isinstance(location, str) and any(location.startswith(f"{prefix}{os.sep}") for prefix in prefixes)
 
     sys.path[:] = [one for one in sys.path if not below(one)]
     _added[:] = [one for one in _added if not below(one)]

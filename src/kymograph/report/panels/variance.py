@@ -105,8 +105,8 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x
         parts.append(element("line", class_="grid", x1=x.at(tick), x2=x.at(tick), y1=top, y2=bottom))
         parts.append(element("text", text, x=x.at(tick), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
-    for place, source in enumerate(sources):
-        middle = top + (place + 0.5) * row
+    for row_index, source in enumerate(sources):
+        middle = top + (row_index + 0.5) * row
         parts.append(element("text", source, class_="label", x=left - 8, y=middle + 4, text_anchor="end"))
         if source == ALL and len(sources) > 1:  # a line below it sets it off from the single sources
             end = top + row

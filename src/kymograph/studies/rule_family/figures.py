@@ -35,15 +35,15 @@ def accuracies(store: Store) -> LabFigure:
     for axes, network in zip(grid, networks, strict=True):
         rules = [rule for rule in RULES if f"{network}/{rule}" in runs.arms]
         labels = []
-        for place, rule in enumerate(rules):
+        for position, rule in enumerate(rules):
             mine = runs.select(arms=[f"{network}/{rule}"])
             number = headline_number([run.summary.get("test_accuracy") for run in mine], bounds=(0.0, 1.0))
             known = [value for value in number.values if value is not None]
             colour = looks[f"{network}/{rule}"].hex
             lost = f" ({number.missing} diverged)" if number.missing else ""
             labels.append(RULES[rule].label + lost)
-            axes.plot([place] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
-            axes.errorbar([place], [number.mean], [[number.mean - number.low], [number.high - number.mean]], fmt="o",
+            axes.plot([position] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
+            axes.errorbar([position], [number.mean], [[number.mean - number.low], [number.high - number.mean]], fmt="o",
                           color=colour, markersize=1.5 * dot(), elinewidth=stroke(), capsize=2)  # fmt: skip
             values = zip((run.seed for run in mine), number.values, strict=True)
             figure.note(COLUMNS, [(network, rule, seed, value) for seed, value in values])
