@@ -171,7 +171,7 @@ READS = {"open", "load", "loads", "read_bytes", "read_text", "fdopen", "memmap",
          "scandir", "iterdir"}  # fmt: skip
 OUR_OWN = {
     # module: what it reads without `kymograph.foreign`, and why that may be
-    "cli/endings.py": {"fdopen"},  # the traceback that is being written
+    "cli/exit_status.py": {"fdopen"},  # the traceback that is being written
     "lab/new_study.py": {
         "read_text",
         "read_bytes",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.cli.habits import HABITS
+from kymograph.cli.script_flags import SCRIPT_FLAGS
 from tests.cli.command import call
 from tests.test_docs import ROOT, blocks, desk, do, follow, script_logs
 
@@ -104,7 +104,7 @@ def test_a_flag_typed_by_habit_is_answered_as_the_page_says(
 
 def test_the_page_has_every_flag_that_is_answered() -> None:
     shown = {word for typed, _ in habits_of_the_page() for word in typed.split() if word.startswith("--")}
-    assert shown == {habit.flag for habit in HABITS}
+    assert shown == {known.flag for known in SCRIPT_FLAGS}
 
 
 @pytest.mark.parametrize("listed", [FLAGS, CONSTANTS, FILES, PRINTED], ids=["flags", "constants", "files", "printed"])

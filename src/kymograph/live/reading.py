@@ -15,8 +15,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import ArmLook, arm_looks
 from kymograph.foreign.files import entries, is_directory_entry, real_path
-from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
-from kymograph.live.remembered import (
+from kymograph.live.file_cache import (
     checked_record,
     listed_runs,
     logged_runs,
@@ -24,6 +23,7 @@ from kymograph.live.remembered import (
     stamp,
     stored_declaration,
 )
+from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
 from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
