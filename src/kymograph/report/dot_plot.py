@@ -18,7 +18,7 @@ MOST_SEEDS = 200
 """The most seeds of a claim that are drawn and listed."""
 
 
-def spread_out(points: Sequence[Point]) -> Sequence[Point]:
+def sampled_by_rank(points: Sequence[Point]) -> Sequence[Point]:
     """Returns at most `MOST_SEEDS` points, evenly spaced by rank, so that they represent the whole sample."""
     if len(points) <= MOST_SEEDS:
         return points
@@ -42,7 +42,7 @@ def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     ratio = claim.scale == "log ratio"
     none = 1.0 if ratio else 0.0
     limits = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
-    dots = [(point, _shown(point.value, ratio)) for point in spread_out(verdict.points)]
+    dots = [(point, _shown(point.value, ratio)) for point in sampled_by_rank(verdict.points)]
     dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
     intervals = [
         ("95 % t", verdict.interval),
