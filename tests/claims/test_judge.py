@@ -13,7 +13,7 @@ from scipy import stats
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 from kymograph.claims.judge import decide_claims
 from kymograph.claims.verdict import Outcome, Verdict, setup_text
-from kymograph.claims.world import World, asked
+from kymograph.claims.world import World, has_planned_runs
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
 from kymograph.runs.record import RunSeries
@@ -198,9 +198,9 @@ def test_a_note_on_one_claim_says_so_of_one() -> None:
 
 
 def test_a_claim_whose_arms_were_never_asked_for_is_not_asked() -> None:
-    assert asked(CLAIM, World(runs(HIGH, LOW)))
-    assert not asked(CLAIM, World(runs(HIGH, [])))
-    assert asked(CLAIM, World(runs(HIGH, []), [planned("b", 0)])), "deleting an arm does not hide the claim"
+    assert has_planned_runs(CLAIM, World(runs(HIGH, LOW)))
+    assert not has_planned_runs(CLAIM, World(runs(HIGH, [])))
+    assert has_planned_runs(CLAIM, World(runs(HIGH, []), [planned("b", 0)])), "deleting an arm does not hide the claim"
 
 
 def test_a_number_that_no_run_has_is_named() -> None:
@@ -313,7 +313,7 @@ def test_an_interaction_on_the_log_scale_is_a_ratio_of_ratios() -> None:
 
 def test_pairing_and_checks_apply_to_all_four_quantities() -> None:
     whole = four(NEAR, LOW, LOW, LOW)
-    assert not asked(INTERACTION, World([run for run in whole if run.arm != "d"]))
+    assert not has_planned_runs(INTERACTION, World([run for run in whole if run.arm != "d"]))
     for arm in "abcd":
         world = World([run for run in whole if (run.arm, run.seed) != (arm, 7)])
         assert "seed 7 has a run in some arms only" in told(world, INTERACTION)[0].reason

@@ -24,10 +24,10 @@ from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_TENSORS, is_directory, opened, real_path
-from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
+from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
-from kymograph.runs.processes import sweep_once, temporary_directory, temporary_name
+from kymograph.runs.processes import remove_abandoned_files_once, temporary_directory, temporary_name
 from kymograph.runs.store import read_declarations
 from kymograph.studies.base import Study
 from kymograph.sweep.code_reference import CodeReference
@@ -168,7 +168,7 @@ def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
 def _written(target: Path) -> Iterator[IO[bytes]]:
     """Opens a temporary file that becomes ``target`` when it is complete; system errors become one sentence."""
     make_directory(target.parent)
-    sweep_once(target.parent)
+    remove_abandoned_files_once(target.parent)
     temporary = temporary_name(target.parent, target.name[:100], "bundle")
     try:
         try:
@@ -249,7 +249,7 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
                 raise KymographError(f"{path} is cut off, was changed, or is not a bundle of runs") from None
             yield bundle
         finally:
-            withdraw(directory)
+            unload_bundle(directory)
 
 
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
