@@ -128,7 +128,7 @@ class CodeReference:
             files[_PREFIX + path.stem] = files.pop(name)
             name = _PREFIX + path.stem
         loaded = sys.modules.get(name)
-        if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _foreign(files):
+        if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _conflicting_modules(files):
             return loaded
         forget(files)
         module = importlib.import_module(name) if "." in name else _module_from_file(name, path)
@@ -145,14 +145,14 @@ def _is_from(module: ModuleType, path: Path) -> bool:
     return file is not None and Path(file).resolve() == path
 
 
-def _foreign(files: Mapping[str, Path]) -> list[str]:
+def _conflicting_modules(files: Mapping[str, Path]) -> list[str]:
     """Returns the names under which something other than these files is imported, e.g. another study's helper."""
     return [name for name, path in files.items() if name in sys.modules and not _is_from(sys.modules[name], path)]
 
 
 def forget(files: Mapping[str, Path]) -> None:
     """Makes Python import these files again from source: bytecode can be stale by less than its time stamp shows."""
-    for package in _foreign(files):
+    for package in _conflicting_modules(files):
         for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
             _drop(name)
         _drop(package)

@@ -17,7 +17,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.foreign.files import real_path
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
-from kymograph.runs.processes import sweep_once, temporary_name
+from kymograph.runs.processes import remove_abandoned_files_once, temporary_name
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
@@ -36,7 +36,7 @@ def write(store: Store, path: Path) -> None:
     place when it is complete, because MLflow cannot continue with half-written tables.
     """
     _check(path)
-    sweep_once(path.parent)
+    remove_abandoned_files_once(path.parent)
     if path.exists():
         _write_all(store, path, path)
         return

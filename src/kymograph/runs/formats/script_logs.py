@@ -126,19 +126,19 @@ def one_setup(trajectories: Sequence[Trajectory]) -> None:
     """Raises unless the trajectories are distinct seeds of one set-up, separately with and without LayerNorm."""
     firsts: dict[tuple[Any, ...], tuple[Any, str]] = {}
     by_run: dict[tuple[str, bool, int], Trajectory] = {}
-    for mine in trajectories:
-        mine_by_key: dict[tuple[Any, ...], Any] = {(mine.out_ln, name): value for name, value in mine.setup.items()}
-        mine_by_key |= {(mine.out_ln, mine.rule, name): value for name, value in mine.own.items()}
-        for key, value in mine_by_key.items():
-            first, source = firsts.setdefault(key, (value, mine.source))
+    for one in trajectories:
+        setup_by_key: dict[tuple[Any, ...], Any] = {(one.out_ln, name): value for name, value in one.setup.items()}
+        setup_by_key |= {(one.out_ln, one.rule, name): value for name, value in one.own.items()}
+        for key, value in setup_by_key.items():
+            first, source = firsts.setdefault(key, (value, one.source))
             if value != first:
                 raise KymographError(
-                    f"{source} and {mine.source} differ in {key[-1]} ({first} and {value}); choose runs of one set-up"
+                    f"{source} and {one.source} differ in {key[-1]} ({first} and {value}); choose runs of one set-up"
                 )
-        other = by_run.setdefault((mine.rule, mine.out_ln, mine.seed), mine)
-        if other is not mine:
+        other = by_run.setdefault((one.rule, one.out_ln, one.seed), one)
+        if other is not one:
             raise KymographError(
-                f"{other.source} and {mine.source} both contain {mine.rule} at seed {mine.seed}; give one"
+                f"{other.source} and {one.source} both contain {one.rule} at seed {one.seed}; give one"
             )
 
 
