@@ -59,7 +59,7 @@ def test_the_scripts_pictures_are_cropped_and_normalised_like_ours(monkeypatch: 
         True,
     )
     monkeypatch.setattr(torch, "randint", lambda *_, **__: torch.tensor([4]))  # no shift
-    picture, _ = snapshot.PictureFiles(task)[0]
+    picture, _ = snapshot.ScriptDataset(task)[0]
     expected = snapshot.Batches(task, 4).normalise(task.train[:1])[0]
     torch.testing.assert_close(picture, expected, atol=1e-5, rtol=0)
 

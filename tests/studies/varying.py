@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from kymograph import Arm, Claim, Measure, Quantity, RunResult, RunSeries, RunSpec, Study
-from kymograph.runs.spec import LATER
+from kymograph.runs.spec import ADDED_LATER
 from kymograph.sweep.compute import Workplace
 
 REFERENCE = "tests.studies.varying:Varying"
@@ -28,7 +28,7 @@ class VaryingConfig:
     """Which arm. [set by the arm]"""
     epochs: int = 1
     """How long."""
-    vary: Literal["all", "initialisation", "order", "feedback"] = dataclasses.field(default="all", metadata=LATER)
+    vary: Literal["all", "initialisation", "order", "feedback"] = dataclasses.field(default="all", metadata=ADDED_LATER)
     """What the seed decides."""
 
 

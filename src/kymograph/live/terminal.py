@@ -169,7 +169,7 @@ def _study(study: StudyState, now: float, width: int) -> list:
     if study.processes:
         parts.append(_process_table(study.processes, now))
     if study.arms:
-        shown = _most_telling(study.arms)
+        shown = _arms_to_show(study.arms)
         parts.append(_arm_table(shown, width))
         if len(shown) < len(study.arms):
             parts.append(_text(f"  {_format_rest(study.arms, shown)}", style="dim"))
@@ -222,7 +222,7 @@ def format_runs(process: ProcessState) -> str:
     return f"{process.runs} runs together{on_host}: {arms}" if arms else f"{process.runs} runs{on_host}"
 
 
-def _most_telling(arms: Sequence[ArmState]) -> Sequence[ArmState]:
+def _arms_to_show(arms: Sequence[ArmState]) -> Sequence[ArmState]:
     """Returns the arms to show, in their order: all of them, or, if there are too many, preferably unfinished ones."""
     if len(arms) <= MOST_ARMS:
         return arms

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
-from kymograph.probes.columns import MeasuredStep, QuantityColumns, derived, measured_steps, put_together
+from kymograph.probes.columns import MeasuredStep, QuantityColumns, combine_columns, derived, measured_steps
 from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
@@ -228,19 +228,19 @@ class ModuleProbe:
         if self._twin:
             handles = [hook.register(module) for module, hook in self._hooks]
             try:
-                self._tried("the eager twin", fixed.walk)
+                self._try_measuring("the eager twin", fixed.walk)
             finally:
                 for handle in handles:
                     handle.remove()
         self._session.row = None  # the layers' hooks ignore the other passes on the fixed batch
         for quantity in self._network:
             if quantity.name not in self._session.notes:
-                value = self._tried(quantity.name, quantity.function, fixed)
+                value = self._try_measuring(quantity.name, quantity.function, fixed)
                 if value is not None:
                     row[quantity.name, NETWORK] = value
         self._session.row = row
 
-    def _tried(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _try_measuring(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns the function's result; None, with a note, if it fails."""
         try:
             return function(*arguments)
@@ -262,7 +262,7 @@ class ModuleProbe:
             seen = [site for name, site in read if name == quantity.name]
             parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, seen)}
         values = [
-            put_together([read.get((quantity.name, name), nothing) for name in names], quantity.together)
+            combine_columns([read.get((quantity.name, name), nothing) for name in names], quantity.together)
             for names in parts.values()
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph.probes.columns import put_together
+from kymograph.probes.columns import combine_columns
 
 Key = tuple[str, str]  # a quantity and a site
 Number = Tensor | float
@@ -112,7 +112,7 @@ def combine(values: Sequence[Number], how: str) -> Number:
     """Combines the readings of several calls of a layer into one, on their device."""
     if not any(isinstance(value, Tensor) for value in values):
         numbers = [float(value) for value in values]
-        found = put_together([(np.array([number]), np.array([True])) for number in numbers], how)
+        found = combine_columns([(np.array([number]), np.array([True])) for number in numbers], how)
         return float(found[0])
     stacked = torch.stack([value for value in values if isinstance(value, Tensor)])
     if how == "norm":
