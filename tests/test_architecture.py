@@ -233,8 +233,8 @@ def test_files_of_others_are_read_in_one_place() -> None:
 
 
 def test_every_exception_to_that_is_still_one() -> None:
-    for place, reads in OUR_OWN.items():
-        assert reads_of(PACKAGE / place) == reads, place
+    for name, reads in OUR_OWN.items():
+        assert reads_of(PACKAGE / name) == reads, name
 
 
 def test_every_python_that_is_started_ignores_the_current_directory() -> None:

@@ -208,7 +208,7 @@ def test_a_temporary_directory_is_private_and_sweeps_up_those_of_killed_processe
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gone = Process(Process.this().host, Process.this().table, 2**22 + 1, "1")
     (tmp_path / f".kymograph-bundle.abc.{gone.mark}").mkdir()
-    with processes.temporary_directory("bundle") as place:
-        assert [path.name for path in tmp_path.iterdir()] == [Path(place).name]
-        assert Path(place).stat().st_mode & 0o777 == 0o700
+    with processes.temporary_directory("bundle") as directory:
+        assert [path.name for path in tmp_path.iterdir()] == [Path(directory).name]
+        assert Path(directory).stat().st_mode & 0o777 == 0o700
     assert not list(tmp_path.iterdir())

@@ -152,8 +152,8 @@ def test_both_conventions_of_the_cosine_are_told() -> None:
     error = logits.detach().softmax(-1) - nn.functional.one_hot(y, 10)
     for number in range(2):
         credit = error @ feedback[number].T
-        for key, place in (("cos_in", number), ("cos_out", number + 1)):
-            expected = nn.functional.cosine_similarity(credit, gradients[place], eps=1e-30).mean()
+        for key, index in (("cos_in", number), ("cos_out", number + 1)):
+            expected = nn.functional.cosine_similarity(credit, gradients[index], eps=1e-30).mean()
             assert result[key][number] == pytest.approx(float(expected), abs=1e-5)
     assert result["gamma"] == pytest.approx(np.mean(result["cos_in"])) and result["below_floor"] == 0
 

@@ -61,11 +61,11 @@ class Varying(Study[VaryingConfig]):
 def _drawn(spec: RunSpec[VaryingConfig]) -> RunResult:
     config = spec.config
     log_size, tilt = math.log(100.0 if config.rule == "learned" else 1.0), 0.0
-    for place, (source, sd) in enumerate(SD.items()):
+    for index, (source, sd) in enumerate(SD.items()):
         if config.rule == "exact" and source == "feedback":
             continue
         seed = spec.seed if config.vary in ("all", source) else FIXED
-        one, other = np.random.default_rng([seed, place]).standard_normal(2)
+        one, other = np.random.default_rng([seed, index]).standard_normal(2)
         log_size, tilt = log_size + sd * one, tilt + 0.1 * other
     size = math.exp(log_size)
     return RunResult(
