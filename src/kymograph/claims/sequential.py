@@ -25,9 +25,9 @@ class Staged:
     """The level of an interval at the last look, such that the intervals of all looks hold jointly."""
 
 
-def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
+def completed(present: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
     """Returns the looks whose registered seeds have all run."""
-    count = next((index for index, seed in enumerate(seeds) if seed not in there), len(seeds))
+    count = next((index for index, seed in enumerate(seeds) if seed not in present), len(seeds))
     return design.reached(count)
 
 

@@ -178,8 +178,8 @@ def _ladder(
     if not options.quiet:
         what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
         print(f"{what}, is trained below {options.out} where it is missing; skip it with --no-ladder", file=sys.stderr)
-    mine = stored(rungs, frozen_fields if rule == "bp" else fields)
-    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in mine}
+    ladder_runs = stored(rungs, frozen_fields if rule == "bp" else fields)
+    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in ladder_runs}
     accuracies = {
         last: float(accuracy) for last, accuracy in found.items() if accuracy is not None
     }  # None: it diverged

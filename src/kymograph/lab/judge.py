@@ -156,17 +156,17 @@ def _registration_status(claim: Claim, world: World, known: Sequence[Registratio
     if anew:
         words = f"{registration.POST_HOC}: {len(anew)} runs were recorded again"
     # A seed counts once every arm of the claim has it.
-    there = [{run.seed for run in one.runs} for one in selected]
-    return words + _look(world, set.intersection(*there) if there else set())
+    seeds = [{run.seed for run in one.runs} for one in selected]
+    return words + _look(world, set.intersection(*seeds) if seeds else set())
 
 
-def _look(world: World, there: set[int]) -> str:
+def _look(world: World, seeds: set[int]) -> str:
     """Returns which look at the registered seeds this is, in words; empty if it is the only one and complete."""
     if not world.seeds or world.design is None:
         return ""
-    looks = completed(there, world.seeds, world.design)
+    looks = completed(seeds, world.seeds, world.design)
     if not looks:
-        return f", interim: {len(there & set(world.seeds))} of {len(world.seeds)} registered seeds"
+        return f", interim: {len(seeds & set(world.seeds))} of {len(world.seeds)} registered seeds"
     if not world.design.sequential:
         return ""
     return f", look {len(looks)} of {len(world.design.sizes)} ({looks[-1].seeds} of {len(world.seeds)} seeds)"
@@ -220,11 +220,11 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]
     unjudged: dict[str, list[int]] = {}
     if not evidence.whole:
-        there = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
-        settings = {(arm, config) for arm, config, _ in there}
+        present = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
+        settings = {(arm, config) for arm, config, _ in present}
         for spec in planned:
             config = json.dumps(spec.settings, sort_keys=True)
-            if (spec.arm, config) in settings and (spec.arm, config, spec.seed) not in there:
+            if (spec.arm, config) in settings and (spec.arm, config, spec.seed) not in present:
                 unjudged.setdefault(spec.arm, []).append(spec.seed)
         planned = []
     counted: list[Invalid] = list(invalid)

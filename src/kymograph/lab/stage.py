@@ -94,10 +94,10 @@ def compute_missing(
     unfinished: list[RunOutcome] = []
     with Progress(title, len(wanted), sum(stack.steps for stack in left), options.quiet) as progress:
         for outcomes in engine.run(orders, progress):
-            mine = [outcome for outcome in outcomes if outcome.run in wanted]
-            unfinished += (outcome for outcome in mine if outcome.status != "finished")
-            failed = sum(outcome.status == "failed" for outcome in mine)
-            finished = sum(outcome.status == "finished" for outcome in mine)
+            requested = [outcome for outcome in outcomes if outcome.run in wanted]
+            unfinished += (outcome for outcome in requested if outcome.status != "finished")
+            failed = sum(outcome.status == "failed" for outcome in requested)
+            finished = sum(outcome.status == "finished" for outcome in requested)
             if finished or failed:
                 progress.ended(finished, failed)
     return unfinished

@@ -169,8 +169,8 @@ def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -
 
 def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunState:
     run_id = name.rsplit("-", 1)[-1]
-    mine = [beat for beat in beats if run_id in beat.runs]
-    condition: Condition = "running" if any(beat.alive for beat in mine) else "missing" if mine else "waiting"
+    run_beats = [beat for beat in beats if run_id in beat.runs]
+    condition: Condition = "running" if any(beat.alive for beat in run_beats) else "missing" if run_beats else "waiting"
     return RunState(run_id, planned.arm, planned.seed, condition, planned)
 
 

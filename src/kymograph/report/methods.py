@@ -49,12 +49,12 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
     seeds = {study: tuple(sorted(store.select(study).seeds)) for study in declarations}
     shared = len(seeds) > 1 and len(set(seeds.values())) == 1
     for study in declarations:
-        mine = store.select(study)
+        runs = store.select(study)
         listed = "" if shared else f" ({_seed_list(seeds[study])})"
         sentences.append(
-            f"{study}: {counted(len(mine.arms), 'arm')}, {counted(len(seeds[study]), 'seed')}{listed}, "
-            f"{counted(len(mine.finished), 'finished run')}"
-            + (f" and {len(mine.failed)} failed" if mine.failed.runs else "")
+            f"{study}: {counted(len(runs.arms), 'arm')}, {counted(len(seeds[study]), 'seed')}{listed}, "
+            f"{counted(len(runs.finished), 'finished run')}"
+            + (f" and {len(runs.failed)} failed" if runs.failed.runs else "")
             + "."
         )
     if shared:

@@ -107,13 +107,13 @@ class CodeReference:
         if self.file:
             path = Path(self.file).resolve()
             wanted += [str(dotted_name(path)[1]), str(path.parent)]  # the second for scripts inside a package
-        mine = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
-        others = [one for one in _added if one in sys.path and one not in mine]
-        for directory in (*mine, *others):
+        current = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
+        others = [one for one in _added if one in sys.path and one not in current]
+        for directory in (*current, *others):
             if directory in sys.path and directory in _added:
                 sys.path.remove(directory)
-        sys.path.extend((*mine, *others))  # last, so that they never shadow an installed package
-        _added[:] = [*mine, *others]
+        sys.path.extend((*current, *others))  # last, so that they never shadow an installed package
+        _added[:] = [*current, *others]
 
     def _current(self, path: Path) -> ModuleType:
         """Returns the module of a file, importing it again unless it and its local imports are unchanged."""
