@@ -105,7 +105,7 @@ def test_the_probes_loops_go_in_turns_and_a_limit_can_fail(
 def test_a_process_that_dies_is_told_in_a_sentence() -> None:
     silent = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True)
     with silent, pytest.raises(KymographError, match="a process of the comparison stopped"):
-        snapshot._heard([silent])
+        snapshot._wait_for_line([silent])
 
 
 @pytest.mark.slow
