@@ -58,7 +58,7 @@ def commands(content: str) -> list[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory to work in, with what only a reader has; nothing that is imported or registered here stays."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])  # as a program finds what lies beside it
@@ -82,20 +82,20 @@ def quickly(run: Any, study: str, *arguments: Any, **options: Any) -> Any:
     return run(study, *arguments, **{**SETTINGS.get(study, {}), "quiet": True, **options})
 
 
-def follow(found: list[Block], desk: Path) -> None:
+def follow(found: list[Block], workspace: Path) -> None:
     """Does what the blocks of a page say, from top to bottom."""
     for language, content in found:
         if language == "python" and (name := file_name(content)):
-            (desk / name).write_text(content)
+            (workspace / name).write_text(content)
         elif language == "python":
             space: dict[str, Any] = {}
             exec(compile(content, "page", "exec"), space)
             for name, test in [*space.items()]:
                 if name.startswith("test_"):
-                    test(*[desk / f"{name}-runs"] * len(inspect.signature(test).parameters))
+                    test(*[workspace / f"{name}-runs"] * len(inspect.signature(test).parameters))
         elif language == "":
             for command in commands(content):
-                do(command, desk)
+                do(command, workspace)
 
 
 def file_name(content: str) -> str | None:
@@ -104,7 +104,7 @@ def file_name(content: str) -> str | None:
     return found[1] if found else None
 
 
-def do(command: str, desk: Path) -> None:
+def do(command: str, workspace: Path) -> None:
     """Runs one command, with settings that take no time."""
     words = shlex.split(command)[1:]
     if words[0] == "run":
@@ -117,25 +117,25 @@ def do(command: str, desk: Path) -> None:
                 words[words.index(option) + 1] = value
         words.append("--quiet")
     words += OPTIONS.get(words[0], []) if "--draws" not in words else []
-    words = [resolved(word, desk) for word in words]
+    words = [resolved(word, workspace) for word in words]
     with pytest.raises(SystemExit) as exit_:
         main(words)
     assert exit_.value.code == 0, command
 
 
-def resolved(word: str, desk: Path) -> str:
+def resolved(word: str, workspace: Path) -> str:
     """Returns the path that a placeholder such as ``runs/depth/plain-s42-ID`` stands for."""
-    return str(next(desk.glob(f"{word.removesuffix('ID')}*"))) if word.endswith("-ID") else word
+    return str(next(workspace.glob(f"{word.removesuffix('ID')}*"))) if word.endswith("-ID") else word
 
 
-def stored_depth(desk: Path) -> None:
+def stored_depth(workspace: Path) -> None:
     """Makes the runs that most pages start from."""
     kymograph.run(
-        "depth", seeds=[42, 123], arms=["plain", "residual"], out=desk / "runs", quiet=True, **SETTINGS["depth"]
+        "depth", seeds=[42, 123], arms=["plain", "residual"], out=workspace / "runs", quiet=True, **SETTINGS["depth"]
     )
 
 
-def script_logs(desk: Path) -> None:
+def script_logs(workspace: Path) -> None:
     """Writes logs as the snapshot scripts do."""
     keys = {
         "resmlp": ("hidden_norms", "bp_grad_norms_per_sample_med"),
@@ -144,17 +144,17 @@ def script_logs(desk: Path) -> None:
     for name in ("snapshot_evolution_v2", "snapshot_no_outln_v1", "snapshot_vit_v1"):
         norms, gradients = keys["vit" if "vit" in name else "resmlp"]
         entries = [{norms: [1.0, 2.0, 3.0 + n], gradients: [1.0, 1.0, 1.0 + n], "epoch": n} for n in range(3)]
-        (desk / "results" / name).mkdir(parents=True)
+        (workspace / "results" / name).mkdir(parents=True)
         content = json.dumps({"config": {"seed": 42}, "bp_log": entries, "dfa_log": entries})
-        (desk / "results" / name / "s42.json").write_text(content)
+        (workspace / "results" / name / "s42.json").write_text(content)
 
 
-def csv_results(desk: Path) -> None:
+def csv_results(workspace: Path) -> None:
     """Writes one series of two arms as CSV files."""
     for shift, arm in enumerate(("ours", "theirs")):
         rows = "\n".join(f"{seed},{step},{shift + 0.1 * seed}" for seed in range(8) for step in range(2))
-        (desk / "results" / arm).mkdir(parents=True, exist_ok=True)
-        (desk / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
+        (workspace / "results" / arm).mkdir(parents=True, exist_ok=True)
+        (workspace / "results" / arm / "loss.csv").write_text(f"seed,step,value\n{rows}\n")
 
 
 @pytest.mark.parametrize(
@@ -167,27 +167,27 @@ def csv_results(desk: Path) -> None:
         ),
     ],
 )
-def test_what_a_page_says_works(name: str, desk: Path) -> None:
+def test_what_a_page_says_works(name: str, workspace: Path) -> None:
     page = ROOT / name
     found = blocks(page)
     if name.startswith("docs/howto/"):
-        stored_depth(desk)
-        script_logs(desk)
-        csv_results(desk)
+        stored_depth(workspace)
+        script_logs(workspace)
+        csv_results(workspace)
     if name == "docs/gallery.md":  # what `make demo` makes
-        quickly(kymograph.run, "snapshot", seeds=[42, 123], out=desk / "runs" / "reproduce")
+        quickly(kymograph.run, "snapshot", seeds=[42, 123], out=workspace / "runs" / "reproduce")
     for language, content in found:
         if language == "toml":
-            (desk / (file_name(content) or "my_claims.toml")).write_text(content)
-    follow(found, desk)
+            (workspace / (file_name(content) or "my_claims.toml")).write_text(content)
+    follow(found, workspace)
 
 
 @pytest.mark.slow
-def test_the_tutorial_ends_with_the_verdicts_that_it_shows(desk: Path) -> None:
+def test_the_tutorial_ends_with_the_verdicts_that_it_shows(workspace: Path) -> None:
     page = ROOT / "docs" / "tutorial.md"
-    follow(blocks(page)[:2], desk)
+    follow(blocks(page)[:2], workspace)
     shown = re.findall(r"^    (SUPPORTED|REFUTED) +(.+)\n +×([\d.]+) ", page.read_text(), re.MULTILINE)
-    verdicts = kymograph.judge(desk / "runs")
+    verdicts = kymograph.judge(workspace / "runs")
     assert [(str(one.outcome), one.claim.name) for one in verdicts] == [(outcome, name) for outcome, name, _ in shown]
     assert {outcome for outcome, _, _ in shown} == {"SUPPORTED", "REFUTED"}
     for one, (_, _, effect) in zip(verdicts, shown, strict=True):
@@ -196,7 +196,7 @@ def test_the_tutorial_ends_with_the_verdicts_that_it_shows(desk: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
-def test_a_page_adds_its_part(name: str, desk: Path) -> None:
+def test_a_page_adds_its_part(name: str, workspace: Path) -> None:
     found = blocks(HOWTO / name)
     (table,) = [tomllib.loads(content) for language, content in found if language == "toml"]
     ((group, entries),) = table["project"]["entry-points"].items()
@@ -208,23 +208,23 @@ def test_a_page_adds_its_part(name: str, desk: Path) -> None:
     rest = [(language, content) for language, content in found if content not in mine]
     study = next(content for _, content in blocks(HOWTO / STUDY_PAGE) if file_name(content) == "momentum.py")
     if name == STUDY_PAGE:  # the study is run from its file first
-        follow(rest, desk)
-        (desk / "installable.py").write_text(study + "".join(mine))
+        follow(rest, workspace)
+        (workspace / "installable.py").write_text(study + "".join(mine))
         assert kymograph.load_study("installable.py").name == part, "STUDY is no second study of the file"
-        install(desk, group, entries, {module: study + "".join(mine)})
+        install(workspace, group, entries, {module: study + "".join(mine)})
         assert kymograph.load_study(part).question == registry.Registry(group, "").part(part).about
     else:
-        (desk / "momentum.py").write_text(study)
-        stored_depth(desk)
-        install(desk, group, entries, {(file_name(own) or "")[:-3].replace("/", "."): own for own in mine})
+        (workspace / "momentum.py").write_text(study)
+        stored_depth(workspace)
+        install(workspace, group, entries, {(file_name(own) or "")[:-3].replace("/", "."): own for own in mine})
         assert all(registry.Registry(group, "").part(name).about for name in entries), "a part says what it is"
-        follow(rest, desk)
+        follow(rest, workspace)
     assert any("\ndef test_" in content for _, content in rest), "the page shows a test"
 
 
-def install(desk: Path, group: str, entries: dict[str, str], sources: dict[str, str]) -> None:
+def install(workspace: Path, group: str, entries: dict[str, str], sources: dict[str, str]) -> None:
     """Installs the package ``my_lab``, as pip does, with its modules and their entry points."""
-    site = desk / "site-packages"
+    site = workspace / "site-packages"
     assert set(entries.values()) == set(sources), "every module that the page shows has an entry point"
     for module, source in sources.items():
         path = site / f"{module.replace('.', '/')}.py"

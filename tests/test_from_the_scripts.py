@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.cli.habits import HABITS
+from kymograph.cli.script_flags import SCRIPT_FLAGS
 from tests.cli.command import call
-from tests.test_docs import ROOT, blocks, desk, do, follow, script_logs
+from tests.test_docs import ROOT, blocks, do, follow, script_logs, workspace
 
-__all__ = ["desk"]  # a fixture
+__all__ = ["workspace"]  # a fixture
 
 PAGE = ROOT / "docs" / "from-the-scripts.md"
 CHECKPOINT = "results/dfa_pen_short/dfa_pen_lam0.01_s42.pt"
@@ -70,7 +70,7 @@ def write_checkpoint(path: Path, width: int = 8, blocks: int = 4) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("desk")
+@pytest.mark.usefixtures("workspace")
 def test_every_command_of_the_page_works(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     script_logs(tmp_path)
     write_checkpoint(tmp_path / CHECKPOINT)
@@ -104,7 +104,7 @@ def test_a_flag_typed_by_habit_is_answered_as_the_page_says(
 
 def test_the_page_has_every_flag_that_is_answered() -> None:
     shown = {word for typed, _ in habits_of_the_page() for word in typed.split() if word.startswith("--")}
-    assert shown == {habit.flag for habit in HABITS}
+    assert shown == {known.flag for known in SCRIPT_FLAGS}
 
 
 @pytest.mark.parametrize("listed", [FLAGS, CONSTANTS, FILES, PRINTED], ids=["flags", "constants", "files", "printed"])
@@ -128,7 +128,7 @@ def test_every_option_that_the_page_gives_for_a_constant_or_flag_exists(capsys: 
 
 def test_both_spellings_of_an_option_work(tmp_path: Path) -> None:
     words = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", "--epochs", "1", "--engine", "serial")
-    for samples, place in (("--n_samples", "a"), ("--n-samples", "b")):
-        assert call(*words, samples, "60", "--n_rare=3", "--quiet", "--out", str(tmp_path / place)) == 0
-    names = [[path.name for path in (tmp_path / place / "clipping").glob("*-s1-*")] for place in "ab"]
+    for samples, name in (("--n_samples", "a"), ("--n-samples", "b")):
+        assert call(*words, samples, "60", "--n_rare=3", "--quiet", "--out", str(tmp_path / name)) == 0
+    names = [[path.name for path in (tmp_path / name / "clipping").glob("*-s1-*")] for name in "ab"]
     assert names[0] == names[1] != []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.rounding import estimate_text, number_text, telling_digits
+from kymograph.rounding import digits_needed, estimate_text, number_text
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12)
 
@@ -50,7 +50,7 @@ def test_a_refuted_claim_does_not_end_at_no_effect() -> None:
 @given(st.lists(st.floats(0.01, 100), min_size=3, max_size=3, unique=True), st.floats(0.01, 100))
 def test_no_number_is_rounded_across_a_limit(ends: list[float], limit: float) -> None:
     low, value, high = sorted(ends)
-    digits = telling_digits([low, value, high], [limit])
+    digits = digits_needed([low, value, high], [limit])
     if digits == 3 and any(abs(one - limit) < 1e-7 * limit for one in ends):
         return  # too near to be told apart by any digits that are printed
     for number in (low, value, high):

@@ -85,7 +85,7 @@ def estimate_text(
     if ends and ends[0] == ends[1]:
         ends = ()
     numbers = (value, *ends)
-    needed = telling_digits(numbers, limits, digits)
+    needed = digits_needed(numbers, limits, digits)
 
     def written(number: float) -> str:
         text = number_text(number, needed, typeset=typeset, zeros=bool(ends) or needed > digits)
@@ -96,10 +96,10 @@ def estimate_text(
     return f"{written(value)} [{written(ends[0])}, {written(ends[1])}]"
 
 
-def telling_digits(numbers: Sequence[float], limits: Iterable[float], least: int = 3) -> int:
+def digits_needed(numbers: Sequence[float], limits: Iterable[float], least: int = 3) -> int:
     """Returns how many digits keep all numbers on their side of all limits and, if possible, distinct.
 
-    >>> telling_digits([0.9996], [1.0]), telling_digits([0.9], [1.0])
+    >>> digits_needed([0.9996], [1.0]), digits_needed([0.9], [1.0])
     (4, 3)
     """
     bounds = list(limits)
@@ -111,6 +111,6 @@ def telling_digits(numbers: Sequence[float], limits: Iterable[float], least: int
     def sides(values: Iterable[float]) -> list[tuple[bool, bool]]:
         return [(value < bound, value > bound) for value in values for bound in bounds]
 
-    telling = [digits for digits in range(least, MOST_DIGITS) if sides(rounded(digits)) == sides(finite)]
-    apart = (digits for digits in telling if len(set(rounded(digits))) == len(set(finite)))
-    return next(apart, telling[0] if telling else least)
+    sufficient = [digits for digits in range(least, MOST_DIGITS) if sides(rounded(digits)) == sides(finite)]
+    distinct = (digits for digits in sufficient if len(set(rounded(digits))) == len(set(finite)))
+    return next(distinct, sufficient[0] if sufficient else least)

@@ -59,7 +59,7 @@ def test_the_scripts_pictures_are_cropped_and_normalised_like_ours(monkeypatch: 
         True,
     )
     monkeypatch.setattr(torch, "randint", lambda *_, **__: torch.tensor([4]))  # no shift
-    picture, _ = snapshot.PictureFiles(task)[0]
+    picture, _ = snapshot.ScriptDataset(task)[0]
     expected = snapshot.Batches(task, 4).normalise(task.train[:1])[0]
     torch.testing.assert_close(picture, expected, atol=1e-5, rtol=0)
 
@@ -105,7 +105,7 @@ def test_the_probes_loops_go_in_turns_and_a_limit_can_fail(
 def test_a_process_that_dies_is_told_in_a_sentence() -> None:
     silent = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True)
     with silent, pytest.raises(KymographError, match="a process of the comparison stopped"):
-        snapshot._heard([silent])
+        snapshot._wait_for_line([silent])
 
 
 @pytest.mark.slow

@@ -33,4 +33,4 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def roots(tmp_path: Path) -> tuple[Path, Path]:
     """Where a scene is played, and its directory of temporary files."""
     (tmp_path / "temporary").mkdir()
-    return tmp_path / "place", tmp_path / "temporary"
+    return tmp_path / "work", tmp_path / "temporary"

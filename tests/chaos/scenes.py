@@ -43,9 +43,9 @@ class Scene:
     costly: bool = False
     """Whether it takes so long that few of its points must do where time is short."""
 
-    def line(self, place: Path) -> list[str]:
-        """Returns the command line in ``place``."""
-        found = ((str(path.relative_to(place)) for path in place.glob(word)) if "*" in word else (word,)
+    def line(self, directory: Path) -> list[str]:
+        """Returns the command line in ``directory``."""
+        found = ((str(path.relative_to(directory)) for path in directory.glob(word)) if "*" in word else (word,)
                  for word in self.words)  # fmt: skip
         return [word for words in found for word in words]
 
@@ -122,15 +122,15 @@ PRINTING = (
 NOT_PLAYED = {"bench": "times for minutes, then writes one table by rename"}
 
 
-def set_out(scene: Scene, stage: Path, place: Path) -> None:
-    """Puts what a scene starts from into ``place``, which is empty then but for that."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+def set_out(scene: Scene, stage: Path, directory: Path) -> None:
+    """Puts what a scene starts from into ``directory``, which is empty then but for that."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     if "mlflow.db" in scene.starts_from:
         half_exported(stage)
-    samples.copy(stage, ("coin.py", "claims.toml", *scene.starts_from), place)
+    samples.copy(stage, ("coin.py", "claims.toml", *scene.starts_from), directory)
     if scene.name == "abandon":
-        plan_one_more(place)
+        plan_one_more(directory)
 
 
 def build(root: Path) -> Path:
@@ -153,26 +153,26 @@ def half_exported(stage: Path) -> None:
         assert forked(words, stage).code == 0
 
 
-def plan_one_more(place: Path) -> None:
+def plan_one_more(directory: Path) -> None:
     """Plans a run that nobody computes, so that it can be given up."""
     from kymograph.runs.history import log_sweep
     from kymograph.runs.store import Store
 
-    run = Store.open(place / "runs")[0]
-    log_sweep(place / "runs", run.spec.at_seeds([9]))
+    run = Store.open(directory / "runs")[0]
+    log_sweep(directory / "runs", run.spec.at_seeds([9]))
 
 
-def fingerprint(place: Path) -> dict[str, Any]:
+def fingerprint(directory: Path) -> dict[str, Any]:
     """Returns what must not depend on how often a command was killed: every byte, but for times and process names.
 
     The hash of an entry of the log is one over its time and its process.
     """
     found: dict[str, Any] = {}
     entries: set[str] = set()
-    hashes = [name.encode() for path in place.rglob("*.jsonl") for name in _HASH.findall(path.read_text())]
+    hashes = [name.encode() for path in directory.rglob("*.jsonl") for name in _HASH.findall(path.read_text())]
     passing = re.compile(b"|".join([_TIME, *(b"%s(%s)?" % (name[:SHORT], name[SHORT:]) for name in hashes)]))
-    for path in sorted(place.rglob("*")):
-        name = str(path.relative_to(place))
+    for path in sorted(directory.rglob("*")):
+        name = str(path.relative_to(directory))
         if path.is_symlink():
             found[name] = "a link"
         elif path.is_dir() or "__pycache__" in name or name.endswith("-journal"):
@@ -190,9 +190,9 @@ def fingerprint(place: Path) -> dict[str, Any]:
     return found
 
 
-def leftovers(place: Path) -> list[str]:
+def leftovers(directory: Path) -> list[str]:
     """Returns what a command must not leave: hidden files, unfinished runs, the journal of a database."""
-    names = [str(path.relative_to(place)) for path in place.rglob("*") if "__pycache__" not in str(path)]
+    names = [str(path.relative_to(directory)) for path in directory.rglob("*") if "__pycache__" not in str(path)]
     return [name for name in names if re.search(r"(^|/)\.|\.part($|/)|-(journal|wal|shm)$", name)]
 
 

@@ -53,18 +53,18 @@ def test_what_the_disk_refuses_is_one_sentence_and_costs_nothing(
 
 
 @contextlib.contextmanager
-def mounted(place: Path, options: str) -> Iterator[Path]:
-    """Mounts a file system of its own on ``place``; skips where that is not allowed."""
-    place.mkdir(parents=True, exist_ok=True)
+def mounted(directory: Path, options: str) -> Iterator[Path]:
+    """Mounts a file system of its own on ``directory``; skips where that is not allowed."""
+    directory.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         pytest.skip("mounting a file system needs root")
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(directory)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("this machine does not let root mount a file system")
     try:
-        yield place
+        yield directory
     finally:
-        subprocess.run(["umount", str(place)], check=False)
+        subprocess.run(["umount", str(directory)], check=False)
 
 
 @pytest.mark.slow
@@ -78,31 +78,31 @@ def test_a_real_file_system_that_refuses(scene: Scene, options: str, then: str, 
     roots = tmp_path / "whole", tmp_path / "temporary"
     roots[1].mkdir()
     expected, _ = whole(scene, stage, roots)
-    with mounted(tmp_path / "small", options) as place:
+    with mounted(tmp_path / "small", options) as directory:
         set_out(scene, stage, tmp_path / "copy")
-        shutil.copytree(tmp_path / "copy", place, dirs_exist_ok=True)
-        fill(place, options)
+        shutil.copytree(tmp_path / "copy", directory, dirs_exist_ok=True)
+        fill(directory, options)
         if not then:
-            subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
-        refused = forked(scene.line(place), place)
+            subprocess.run(["mount", "-o", "remount,ro", str(directory)], check=True)
+        refused = forked(scene.line(directory), directory)
         assert one_sentence(refused), refused.out
-        subprocess.run(["mount", "-o", then or "remount,rw", str(place)], check=True)
-        (place / "filling").unlink(missing_ok=True)
-        for link in place.glob("link-*"):
+        subprocess.run(["mount", "-o", then or "remount,rw", str(directory)], check=True)
+        (directory / "filling").unlink(missing_ok=True)
+        for link in directory.glob("link-*"):
             link.unlink()
-        again = forked(scene.line(place), place)
+        again = forked(scene.line(directory), directory)
         assert again.code == 0, again.out
-        assert fingerprint(place) == expected and not leftovers(place)
+        assert fingerprint(directory) == expected and not leftovers(directory)
 
 
-def fill(place: Path, options: str) -> None:
+def fill(directory: Path, options: str) -> None:
     """Leaves 20 kB, or one inode, on a file system that is small in that respect."""
-    free = os.statvfs(place)
+    free = os.statvfs(directory)
     if options.startswith("size=200k"):
-        (place / "filling").write_bytes(b"x" * max(free.f_bavail * free.f_frsize - 20_000, 0))
+        (directory / "filling").write_bytes(b"x" * max(free.f_bavail * free.f_frsize - 20_000, 0))
     elif options.startswith("nr_inodes"):
         for number in range(max(free.f_favail - 1, 0)):
-            (place / f"link-{number}").symlink_to("nowhere")
+            (directory / f"link-{number}").symlink_to("nowhere")
 
 
 @pytest.mark.slow

@@ -54,13 +54,13 @@ def test_the_evidence_of_several_looks_is_the_smallest_quotient() -> None:
 
     assert found.both.support == pytest.approx(min(1.0, *(larger(look.seeds) / look.share for look in looks)))
     assert found.t.support == pytest.approx(min(1.0, 2 * t_test(values, 0.0, "greater")))
-    assert found.reach == pytest.approx(min(2 / 2**look.seeds / look.share for look in looks))
+    assert found.least_p == pytest.approx(min(2 / 2**look.seeds / look.share for look in looks))
 
 
 def test_one_look_is_the_fixed_design() -> None:
     values = np.random.default_rng(2).normal(0.5, 1.0, 12)
     fixed, one = decide.weigh(claim("x"), values), decide.weigh(claim("x"), values, Design((12,)).looks)
-    assert fixed.both == one.both and fixed.reach == one.reach
+    assert fixed.both == one.both and fixed.least_p == one.least_p
 
 
 def test_a_look_counts_when_all_its_seeds_are_there() -> None:

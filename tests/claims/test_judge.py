@@ -13,7 +13,7 @@ from scipy import stats
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 from kymograph.claims.judge import decide_claims
 from kymograph.claims.verdict import Outcome, Verdict, setup_text
-from kymograph.claims.world import World, asked
+from kymograph.claims.world import World, has_planned_runs
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
 from kymograph.runs.record import RunSeries
@@ -49,8 +49,8 @@ def told(world: World | list[FakeRun], *claims: Claim) -> list[Verdict]:
 
 
 LOW = [0.0, 0.1, 0.2, 0.3, 0.2, 0.1, 0.0, 0.1]
-HIGH = [value + 1.0 + 0.01 * place for place, value in enumerate(LOW)]
-NEAR = [value + 0.001 * (place - 3.5) for place, value in enumerate(LOW)]
+HIGH = [value + 1.0 + 0.01 * index for index, value in enumerate(LOW)]
+NEAR = [value + 0.001 * (index - 3.5) for index, value in enumerate(LOW)]
 
 
 def test_a_verdict_carries_its_evidence() -> None:
@@ -198,9 +198,9 @@ def test_a_note_on_one_claim_says_so_of_one() -> None:
 
 
 def test_a_claim_whose_arms_were_never_asked_for_is_not_asked() -> None:
-    assert asked(CLAIM, World(runs(HIGH, LOW)))
-    assert not asked(CLAIM, World(runs(HIGH, [])))
-    assert asked(CLAIM, World(runs(HIGH, []), [planned("b", 0)])), "deleting an arm does not hide the claim"
+    assert has_planned_runs(CLAIM, World(runs(HIGH, LOW)))
+    assert not has_planned_runs(CLAIM, World(runs(HIGH, [])))
+    assert has_planned_runs(CLAIM, World(runs(HIGH, []), [planned("b", 0)])), "deleting an arm does not hide the claim"
 
 
 def test_a_number_that_no_run_has_is_named() -> None:
@@ -209,7 +209,7 @@ def test_a_number_that_no_run_has_is_named() -> None:
 
 
 def test_a_real_effect_below_the_margin_is_reported_as_that() -> None:
-    small = [value + 0.06 + 0.03 * (place % 3) for place, value in enumerate(LOW)]
+    small = [value + 0.06 + 0.03 * (index % 3) for index, value in enumerate(LOW)]
     (verdict,) = told(runs(small, LOW))
     assert verdict.outcome is Outcome.INCONCLUSIVE and verdict.p == verdict.p_margin == 1.0
     assert verdict.p_zero == 2 / 2**8
@@ -224,7 +224,7 @@ def test_a_real_effect_below_the_margin_is_reported_as_that() -> None:
     (apart,) = told(runs([2.03 + 0.01 * value for value in LOW], [1.0] * 8), replace(wide, equivalence_margin=1.1))
     assert apart.outcome is Outcome.INCONCLUSIVE and "the effect is real" in apart.reason
     assert apart.seeds_needed is None and "no number of seeds" in apart.reason
-    (none,) = told(runs([value + 0.001 * (-1) ** place for place, value in enumerate(LOW)], LOW))
+    (none,) = told(runs([value + 0.001 * (-1) ** index for index, value in enumerate(LOW)], LOW))
     assert none.outcome is Outcome.EQUIVALENT and none.reason == "within the margin of 0.1 by both tests"
 
 
@@ -236,7 +236,7 @@ def test_a_real_effect_that_may_exceed_the_margin_is_reported_as_that() -> None:
 
 def test_the_interval_of_equivalence_follows_alpha() -> None:
     strict = replace(CLAIM, alpha=0.01)
-    small = [value + 0.02 * (-1) ** place for place, value in enumerate(LOW)]
+    small = [value + 0.02 * (-1) ** index for index, value in enumerate(LOW)]
     (verdict,), (other,) = told(runs(small, LOW)), told(runs(small, LOW), strict)
     values = np.array(small) - np.array(LOW)
     assert verdict.equivalence_interval == pytest.approx(t_interval(values, 0.90))
@@ -302,7 +302,7 @@ def test_an_interaction_is_a_difference_of_differences() -> None:
 
 def test_an_interaction_on_the_log_scale_is_a_ratio_of_ratios() -> None:
     claim = replace(INTERACTION, scale="log ratio", margin=1.5)
-    noise = [1.0 + 0.01 * place for place in range(8)]
+    noise = [1.0 + 0.01 * index for index in range(8)]
     a, b, c, d = ([factor * value for value in noise] for factor in (12.0, 2.0, 3.0, 1.0))
     (verdict,) = told(four(a, b, c, d), claim)
     assert verdict.effect == pytest.approx(2.0) and verdict.points[0].left == pytest.approx(6.0)
@@ -313,7 +313,7 @@ def test_an_interaction_on_the_log_scale_is_a_ratio_of_ratios() -> None:
 
 def test_pairing_and_checks_apply_to_all_four_quantities() -> None:
     whole = four(NEAR, LOW, LOW, LOW)
-    assert not asked(INTERACTION, World([run for run in whole if run.arm != "d"]))
+    assert not has_planned_runs(INTERACTION, World([run for run in whole if run.arm != "d"]))
     for arm in "abcd":
         world = World([run for run in whole if (run.arm, run.seed) != (arm, 7)])
         assert "seed 7 has a run in some arms only" in told(world, INTERACTION)[0].reason
@@ -331,7 +331,7 @@ def test_pairing_and_checks_apply_to_all_four_quantities() -> None:
 def test_a_row_holds_everything_a_verdict_was_decided_from() -> None:
     check = Check("it ran", Quantity("a", X), least=0.0)
     base = [0.1, 0.9, 0.4, 0.7, 0.2, 0.5, 0.8, 0.3, 0.6, 1.0]
-    other = [value + 0.05 + 0.01 * place for place, value in enumerate(base)]
+    other = [value + 0.05 + 0.01 * index for index, value in enumerate(base)]
     (verdict,) = told(World(runs(other, base), unjudged_claims=2), replace(CLAIM, checks=(check,)))
     row = json.loads(json.dumps(verdict.row(), allow_nan=False))
     for name in ("p", "p_t", "p_flip", "p_zero", "p_margin", "p_equivalence", "tost_p", "tost_flip_p", "hedges_g",

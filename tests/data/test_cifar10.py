@@ -186,8 +186,8 @@ def test_a_downloaded_archive_is_checked_and_only_its_batches_are_written(archiv
     with pytest.raises(KymographError, match="checksum"):
         cifar10_files.unpack(content, root, "0" * 32)
     assert list(root.iterdir()) == []
-    place = cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
-    assert sorted(path.name for path in place.iterdir()) == sorted(
+    directory = cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
+    assert sorted(path.name for path in directory.iterdir()) == sorted(
         f"{n}.bin" for n in (*cifar10_files.TRAIN, "test_batch")
     )
     assert not (tmp_path / "escape").exists()
@@ -209,13 +209,13 @@ def test_a_fetch_that_is_interrupted_leaves_no_half_batch_and_nothing_to_be_foun
         patch.setattr(cifar10_files.os, "replace", full)
         with pytest.raises(KymographError, match=r"^cannot write CIFAR-10 to .*: No space left on device; choose"):
             cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
-    place = root / "cifar-10-batches-bin"
-    assert replaced == ["data_batch_1.bin"] and list(place.iterdir()) == []
-    (place / ".data_batch_1.bin.new").write_bytes(b"half")  # what a kill leaves
+    directory = root / "cifar-10-batches-bin"
+    assert replaced == ["data_batch_1.bin"] and list(directory.iterdir()) == []
+    (directory / ".data_batch_1.bin.new").write_bytes(b"half")  # what a kill leaves
     with pytest.raises(KymographError, match="contains neither"):
         cifar10_files.find(root)
     cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
-    assert len(list(place.iterdir())) == 6
+    assert len(list(directory.iterdir())) == 6
     assert cifar10(root).digest() == cifar10(archive).digest()
 
 
@@ -235,9 +235,9 @@ def test_being_offline_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KymographError, match="cannot download CIFAR-10"):
         cifar10_files.fetch(tmp_path)
     (tmp_path / "file").touch()
-    for place in ("file", "file/below"):
+    for name in ("file", "file/below"):
         with pytest.raises(KymographError, match="cannot create the directory"):
-            cifar10_files.fetch(tmp_path / place)
+            cifar10_files.fetch(tmp_path / name)
 
 
 @pytest.mark.cifar

@@ -33,14 +33,14 @@ def test_a_batch_is_what_padding_cropping_flipping_and_normalising_one_image_at_
     images = torch.cat([x for x, _ in batches])
     labels = torch.cat([y for _, y in batches])
     assert torch.equal(labels, task.train_labels[order])
-    for place, row in enumerate(order.tolist()):
+    for index, row in enumerate(order.tolist()):
         picture = np.pad(task.train[row].numpy(), ((0, 0), (PAD, PAD), (PAD, PAD)))
-        top, left = int(down[place]), int(right[place])
+        top, left = int(down[index]), int(right[index])
         picture = picture[:, top : top + 32, left : left + 32]
-        if flip[place]:
+        if flip[index]:
             picture = picture[:, :, ::-1]
         expected = (picture / 255 - 0.5) / 0.2
-        np.testing.assert_allclose(images[place], expected, atol=1e-5)
+        np.testing.assert_allclose(images[index], expected, atol=1e-5)
 
 
 def test_order_and_augmentation_depend_on_seed_and_epoch_only(task: ImageTask) -> None:

@@ -53,9 +53,9 @@ def test_what_is_known_of_the_data_stays(task: ImageTask) -> None:
 def test_test_images_of_digits_are_drawn_from_all_images_alike() -> None:
     """Of 1,797 images 360 are for testing, so a new division takes a fifth of its test images from the old ones."""
     task = digits()
-    place = torch.arange(1797)
+    index = torch.arange(1797)
     numbered = ImageTask(
-        "numbered", place[:1437, None, None, None], place[:1437], place[1437:, None, None, None], place[1437:],
+        "numbered", index[:1437, None, None, None], index[:1437], index[1437:, None, None, None], index[1437:],
         task.mean, task.std, 1797, augment=False,
     )  # fmt: skip
     kept = [int((numbered.resplit(seed).test_labels >= 1437).sum()) for seed in range(200)]

@@ -77,8 +77,8 @@ def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Pat
 
 @pytest.mark.slow
 def test_figures_have_the_same_bytes_every_time(depth_store: Store, tmp_path: Path) -> None:
-    for place in ("a", "b"):
-        save_figure(kymograph.figure("depth-kymograph", depth_store), tmp_path / place, "k")
+    for name in ("a", "b"):
+        save_figure(kymograph.figure("depth-kymograph", depth_store), tmp_path / name, "k")
     for suffix in ("png", "pdf", "svg", "csv"):
         assert (tmp_path / "a" / f"k.{suffix}").read_bytes() == (tmp_path / "b" / f"k.{suffix}").read_bytes()
 

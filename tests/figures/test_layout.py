@@ -42,8 +42,8 @@ def test_formulas_and_no_break_spaces_are_not_broken() -> None:
 def test_data_end_below_the_legend(scale: str) -> None:
     figure = LabFigure(figsize=(3, 2), layout="constrained")
     axes = figure.subplots()
-    for place in range(4):
-        axes.plot(np.arange(1, 9), np.exp(np.arange(8.0)) * (place + 1), label=f"curve {place}")
+    for index in range(4):
+        axes.plot(np.arange(1, 9), np.exp(np.arange(8.0)) * (index + 1), label=f"curve {index}")
     axes.set_yscale(scale)
     legends_above_data(figure, [axes])
     figure.draw_without_rendering()

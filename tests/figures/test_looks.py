@@ -98,9 +98,9 @@ matplotlib.rcParams.update({"font.size": float(sys.argv[3]), "axes.grid.which": 
 store = kymograph.Store.open(sys.argv[1])
 save_figure(kymograph.figure("depth-loss", store, style="paper"), Path(sys.argv[2]), "x")
 """
-    for place, seed, epoch in (("a", "1", "1000000000"), ("b", "2", "1700000000")):
+    for name, seed, epoch in (("a", "1", "1000000000"), ("b", "2", "1700000000")):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "SOURCE_DATE_EPOCH": epoch}
-        words = [sys.executable, "-c", code, str(depth_store.root), str(tmp_path / place), str(10 * int(seed))]
+        words = [sys.executable, "-c", code, str(depth_store.root), str(tmp_path / name), str(10 * int(seed))]
         subprocess.run(words, check=True, env=environment)
     for kind in ("png", "pdf", "svg", "csv"):
         assert (tmp_path / "a" / f"x.{kind}").read_bytes() == (tmp_path / "b" / f"x.{kind}").read_bytes(), kind
@@ -118,17 +118,17 @@ def boxes(figure: Figure) -> dict[str, np.ndarray]:
     """Where titles, labels and legends of a figure stand, as (x0, y0, x1, y1) in pixels."""
     figure.draw_without_rendering()
     found = {}
-    for place, axes in enumerate(figure.axes):
+    for index, axes in enumerate(figure.axes):
         if not axes.get_visible():
             continue
         texts = {"title": axes.title, "x": axes.xaxis.label, "y": axes.yaxis.label}
-        found |= {f"{kind} of {place}": text.get_window_extent() for kind, text in texts.items() if text.get_text()}
+        found |= {f"{kind} of {index}": text.get_window_extent() for kind, text in texts.items() if text.get_text()}
         letters = [text for text in axes.texts if len(text.get_text()) == 1]
-        found |= {f"letter of {place}": text.get_window_extent() for text in letters}
+        found |= {f"letter of {index}": text.get_window_extent() for text in letters}
         if axes.get_legend() is not None:
-            found[f"legend of {place}"] = axes.get_legend().get_window_extent()
+            found[f"legend of {index}"] = axes.get_legend().get_window_extent()
     found |= {
-        f"legend {place} of the figure": legend.get_window_extent() for place, legend in enumerate(figure.legends)
+        f"legend {index} of the figure": legend.get_window_extent() for index, legend in enumerate(figure.legends)
     }
     return {name: np.array(box.extents) for name, box in found.items()}
 
@@ -140,8 +140,8 @@ def check_layout(figure: Figure, what: str) -> None:
     for name, (x0, y0, x1, y1) in found.items():
         assert x0 >= -2 and y0 >= -2 and x1 <= width + 2 and y1 <= height + 2, f"{what}: {name} is cut off"
     names = list(found)
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
+    for index, one in enumerate(names):
+        for other in names[index + 1 :]:
             a, b = found[one], found[other]
             overlap = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
             assert overlap.min() <= 2, f"{what}: {one} lies on {other}"
@@ -176,7 +176,7 @@ def image_stores(tmp_path_factory: pytest.TempPathFactory) -> list[Store]:
 def test_too_many_settings_for_a_page_are_told(clipping_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     from kymograph.studies.clipping import figures
 
-    pairs = {f"s{place}": ("extreme/no_clip", "extreme/clip") for place in range(9)}
+    pairs = {f"s{index}": ("extreme/no_clip", "extreme/clip") for index in range(9)}
     monkeypatch.setattr(figures, "_pairs", lambda store: pairs)
     with pytest.raises(KymographError, match=r"fits 3 settings, not 9; choose some with --arms"):
         kymograph.figure("clipping", clipping_store, venue="neurips2024")

@@ -24,10 +24,10 @@ def logs(tmp_path: Path) -> tuple[Path, Path]:
     with_norm, without = tmp_path / "snapshot_evolution_v2", tmp_path / "snapshot_no_outln_v1"
     for directory, seeds in ((with_norm, SEEDS[:1]), (without, SEEDS)):
         directory.mkdir()
-        for place, seed in enumerate(seeds):
+        for index, seed in enumerate(seeds):
             entries = [
-                {"hidden_norms": [1.0, 2.0, (1.0 + n) ** (place + 1)], "epoch": n,
-                 "bp_grad_norms_per_sample_med": [1.0, 1.0, 10.0 ** -(n * place)]}
+                {"hidden_norms": [1.0, 2.0, (1.0 + n) ** (index + 1)], "epoch": n,
+                 "bp_grad_norms_per_sample_med": [1.0, 1.0, 10.0 ** -(n * index)]}
                 for n in range(3)
             ]  # fmt: skip
             content = {"config": {"seed": seed}, "bp_log": entries, "dfa_log": entries}
@@ -68,7 +68,7 @@ def test_the_figure_of_the_script_names_its_spread_where_there_is_one(
 def test_the_standard_deviation_is_the_scripts(logs: tuple[Path, Path]) -> None:
     drawn = figure_from_logs("snapshot-resmlp", [str(path) for path in logs], spread="sd")
     assert isinstance(drawn, LabFigure)
-    values = np.array([[(1.0 + n) ** (place + 1) for n in range(3)] for place in range(3)])
+    values = np.array([[(1.0 + n) ** (index + 1) for n in range(3)] for index in range(3)])
     panel = "ResMLP without terminal LayerNorm: h_L"
     mean, sd = np.mean(values, 0), np.std(values, 0)  # as the script computes them
     np.testing.assert_allclose(rows(drawn, panel, "mean"), mean)

@@ -47,7 +47,7 @@ class Case:
         return f"case {self.number}: kymograph {' '.join(self.words)}\n    again: {again}"
 
 
-class Desk:
+class Workspace:
     """A directory to fuzz in: ``stage`` with whole samples, ``work`` with those of a case, ``out``, ``temporary``."""
 
     def __init__(self, root: Path) -> None:
@@ -64,9 +64,9 @@ class Desk:
 
     def prepare(self, target: Target) -> None:
         """Puts whole samples into ``work`` and empties the rest."""
-        for place in (self.work, self.out, self.temporary):
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
+        for directory in (self.work, self.out, self.temporary):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
         if target.trained and not (self.stage / "net.pt").exists():
             stage.build_networks(self.stage)
         stage.copy(self.stage, target.needs, self.work)
@@ -87,7 +87,7 @@ class Desk:
         faults = watched.faults(writable)
         after = _state(self.root)
         touched = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
-        allowed = tuple(os.path.relpath(place, self.root) for place in writable)
+        allowed = tuple(os.path.relpath(path, self.root) for path in writable)
         faults += [f"{name} was changed" for name in touched if not name.startswith(allowed)]
         left = [str(path.name) for path in self.temporary.iterdir()]
         faults += [f"it left {name} behind" for name in left]

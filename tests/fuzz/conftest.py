@@ -1,17 +1,17 @@
-"""One desk for all cases of a session, and the seed in the header."""
+"""One workspace for all cases of a session, and the seed in the header."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.fuzz.budget import EXACTLY
-from tests.fuzz.cases import Desk
+from tests.fuzz.cases import Workspace
 
 
 @pytest.fixture(scope="session")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Where the cases are tried."""
-    return Desk(tmp_path_factory.mktemp("fuzz"))
+    return Workspace(tmp_path_factory.mktemp("fuzz"))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -71,13 +71,13 @@ def forge_tensors(content: bytes, draw: random.Random) -> bytes:
 def forge_log(content: bytes, draw: random.Random) -> bytes:
     """Replaces a value in one entry of a segment of the log and hashes it, but not what follows it, anew."""
     lines = content.splitlines()
-    place = draw.randrange(len(lines))
-    entry = replace_value(json.loads(lines[place]), draw)
+    index = draw.randrange(len(lines))
+    entry = replace_value(json.loads(lines[index]), draw)
     if isinstance(entry, dict):
         covered = {key: value for key, value in entry.items() if key != "hash"}
         digest = _digest(covered)
         entry = {**covered, "hash": digest} if digest else entry
-    lines[place] = dump(entry)
+    lines[index] = dump(entry)
     return b"\n".join(lines) + b"\n"
 
 

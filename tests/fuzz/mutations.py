@@ -30,14 +30,14 @@ def flip(content: bytes, draw: random.Random) -> bytes:
     """Flips one bit."""
     if not content:
         return b"\x01"
-    place = draw.randrange(len(content))
-    return content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
+    offset = draw.randrange(len(content))
+    return content[:offset] + bytes([content[offset] ^ 1 << draw.randrange(8)]) + content[offset + 1 :]
 
 
 def overwrite(content: bytes, draw: random.Random) -> bytes:
     """Puts random bytes over some."""
-    place, count = _range(content, draw, 16)
-    return content[:place] + draw.randbytes(count) + content[place + count :]
+    offset, count = _range(content, draw, 16)
+    return content[:offset] + draw.randbytes(count) + content[offset + count :]
 
 
 def cut(content: bytes, draw: random.Random) -> bytes:
@@ -47,20 +47,20 @@ def cut(content: bytes, draw: random.Random) -> bytes:
 
 def drop(content: bytes, draw: random.Random) -> bytes:
     """Takes some bytes out of the middle."""
-    place, count = _range(content, draw, 64)
-    return content[:place] + content[place + count :]
+    offset, count = _range(content, draw, 64)
+    return content[:offset] + content[offset + count :]
 
 
 def repeat(content: bytes, draw: random.Random) -> bytes:
     """Says some bytes twice."""
-    place, count = _range(content, draw, 256)
-    return content[: place + count] + content[place : place + count] + content[place + count :]
+    offset, count = _range(content, draw, 256)
+    return content[: offset + count] + content[offset : offset + count] + content[offset + count :]
 
 
 def insert_word(content: bytes, draw: random.Random) -> bytes:
     """Puts a hostile word somewhere."""
-    place = draw.randrange(len(content) + 1)
-    return content[:place] + draw.choice(WORDS) + content[place:]
+    offset = draw.randrange(len(content) + 1)
+    return content[:offset] + draw.choice(WORDS) + content[offset:]
 
 
 def replace_number(content: bytes, draw: random.Random) -> bytes:
@@ -77,8 +77,8 @@ def replace_number(content: bytes, draw: random.Random) -> bytes:
 def _range(content: bytes, draw: random.Random, most: int) -> tuple[int, int]:
     if not content:
         return 0, 0
-    place = draw.randrange(len(content))
-    return place, min(draw.randint(1, most), len(content) - place)
+    offset = draw.randrange(len(content))
+    return offset, min(draw.randint(1, most), len(content) - offset)
 
 
 BYTES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
@@ -97,8 +97,8 @@ def replace_value(value: Any, draw: random.Random) -> Any:
             return {(str(draw.choice(VALUES)) if name == key else name): item for name, item in value.items()}
         return {**value, key: replace_value(value[key], draw)}
     if isinstance(value, list) and value and draw.random() < 0.8:
-        place = draw.randrange(len(value))
-        return [*value[:place], replace_value(value[place], draw), *value[place + 1 :]]
+        index = draw.randrange(len(value))
+        return [*value[:index], replace_value(value[index], draw), *value[index + 1 :]]
     return draw.choice(VALUES)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kymograph.cli.main import VERBS
 from tests.fuzz.budget import EXAMPLES, SEED
-from tests.fuzz.cases import Desk, quick
+from tests.fuzz.cases import Workspace, quick
 from tests.fuzz.command_lines import POSITIONAL, command_line, option_names, without_work
 from tests.fuzz.stage import CLAIMS, SETTINGS
 from tests.fuzz.targets import TARGETS
@@ -19,22 +19,22 @@ VERB_NAMES = VERBS.names()
 PER_VERB = max(2, int(0.4 * EXAMPLES / len(VERB_NAMES)))
 EVERYTHING = next(target for target in TARGETS if target.name == "claims")
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
-_made: list[Desk] = []
+_made: list[Workspace] = []
 
 
-def set_out(desk: Desk) -> None:
+def set_out(workspace: Workspace) -> None:
     """Puts the samples out once; nothing that follows may change them."""
-    if desk not in _made:
-        desk.prepare(EVERYTHING)
-        _made.append(desk)
+    if workspace not in _made:
+        workspace.prepare(EVERYTHING)
+        _made.append(workspace)
 
 
-def check(desk: Desk, words: tuple[str, ...]) -> None:
+def check(workspace: Workspace, words: tuple[str, ...]) -> None:
     """Runs a command line and holds it to the rules."""
     with quick(), without_work():
-        watched = watch(words, desk.work, desk.temporary)
+        watched = watch(words, workspace.work, workspace.temporary)
     # Whoever names a directory to write to may: what is forbidden is to write where nobody said.
-    faults = [fault for fault in watched.faults([desk.root]) if not fault.startswith("it wrote")]
+    faults = [fault for fault in watched.faults([workspace.root]) if not fault.startswith("it wrote")]
     assert not faults, (faults, words, watched.err[-500:])
 
 
@@ -47,13 +47,13 @@ def test_every_verb_is_fuzzed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERB_NAMES)
-def test_every_option_and_setting(verb: str, desk: Desk) -> None:
+def test_every_option_and_setting(verb: str, workspace: Workspace) -> None:
     @hypothesis.seed(SEED)
     @settings(max_examples=PER_VERB, database=None, suppress_health_check=QUIET, print_blob=True)
     @given(command_line(verb))
     def typed(words: tuple[str, ...]) -> None:
-        set_out(desk)
-        check(desk, words)
+        set_out(workspace)
+        check(workspace, words)
 
     typed()
 
@@ -61,13 +61,13 @@ def test_every_option_and_setting(verb: str, desk: Desk) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("value", ["1000000000000", "-1", "0", "nan"])
 @pytest.mark.parametrize("verb", VERB_NAMES)
-def test_every_option_with_extreme_numbers(verb: str, value: str, desk: Desk) -> None:
+def test_every_option_with_extreme_numbers(verb: str, value: str, workspace: Workspace) -> None:
     """Each option by itself: those that count something used to be drawn with a number of the worst size seldom."""
-    set_out(desk)
+    set_out(workspace)
     for words in POSITIONAL.get(verb, ((),)):
         study = words[0] if verb in ("run", "variance") and words else None
         for name in option_names(verb, study):
-            check(desk, (verb, *words, name, value, *(["--once"] if verb == "watch" else [])))
+            check(workspace, (verb, *words, name, value, *(["--once"] if verb == "watch" else [])))
 
 
 def toml(base: str) -> st.SearchStrategy[str]:
@@ -99,14 +99,14 @@ def toml(base: str) -> st.SearchStrategy[str]:
         ("settings.toml", SETTINGS, ("run", "coin.py", "--config", "settings.toml", "--out", "../out/new", "--quiet")),
     ],
 )
-def test_texts(name: str, base: str, words: tuple[str, ...], desk: Desk) -> None:
+def test_texts(name: str, base: str, words: tuple[str, ...], workspace: Workspace) -> None:
     @hypothesis.seed(SEED)
     @settings(max_examples=max(2, int(0.05 * EXAMPLES)), database=None, suppress_health_check=QUIET, print_blob=True)
     @given(toml(base))
     def written(text: str) -> None:
-        set_out(desk)
-        (desk.work / name).write_text(text, encoding="utf-8", errors="surrogateescape")
-        check(desk, words)
+        set_out(workspace)
+        (workspace.work / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        check(workspace, words)
 
     try:
         written()

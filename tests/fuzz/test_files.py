@@ -15,7 +15,7 @@ import pytest
 
 import kymograph
 from tests.fuzz.budget import COMMANDS, EXACTLY, EXAMPLES, FAST, SEED
-from tests.fuzz.cases import Case, Desk, quick
+from tests.fuzz.cases import Case, Workspace, quick
 from tests.fuzz.targets import TARGETS, Target
 from tests.fuzz.watched import SECONDS, watch
 
@@ -23,11 +23,11 @@ FILES = EXAMPLES // 2
 MOST_SHOWN = 20
 
 
-def try_cases(desk: Desk, cases: Iterable[Case]) -> None:
+def try_cases(workspace: Workspace, cases: Iterable[Case]) -> None:
     """Tries cases; shows every one that breaks a rule, and how to try it again."""
     broken = []
     for case in cases:
-        watched, damage, faults = desk.run(case)
+        watched, damage, faults = workspace.run(case)
         if faults:
             broken.append(f"{case}\n    {damage}\n    {'; '.join(faults)[:500]}\n    {watched.err.strip()[-300:]}")
     shown = "\n\n".join(broken[:MOST_SHOWN])
@@ -40,27 +40,29 @@ def quick_ones() -> list[Case]:
     return list(itertools.islice((one for one in cases if not one.target.trained and one.words[0] != "figure"), FAST))
 
 
-def test_a_few_damaged_files(desk: Desk) -> None:
-    try_cases(desk, quick_ones())
+def test_a_few_damaged_files(workspace: Workspace) -> None:
+    try_cases(workspace, quick_ones())
 
 
 @pytest.mark.slow
-def test_many_damaged_files(desk: Desk) -> None:
+def test_many_damaged_files(workspace: Workspace) -> None:
     tried = {case.number for case in quick_ones()}
-    try_cases(desk, (Case.numbered(number, SEED) for number in range(FILES) if number not in tried))
+    try_cases(workspace, (Case.numbered(number, SEED) for number in range(FILES) if number not in tried))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_whole_files_pass_every_command(desk: Desk, target: Target) -> None:
+def test_whole_files_pass_every_command(workspace: Workspace, target: Target) -> None:
     """Otherwise the cases would show nothing: a command that always fails accepts no damaged file."""
     for words, weight in target.commands.items():
         if weight < 0.1:
             continue  # takes long
-        desk.prepare(target)
-        assert target.samples(desk.work)
+        workspace.prepare(target)
+        assert target.samples(workspace.work)
         with quick():
-            watched = watch(desk.words(Case(-1, SEED, target, words, random.Random(0))), desk.work, desk.temporary)
+            watched = watch(
+                workspace.words(Case(-1, SEED, target, words, random.Random(0))), workspace.work, workspace.temporary
+            )
         assert watched.code == 0, (words, watched.err)
 
 
@@ -70,24 +72,24 @@ def limit_processor() -> None:
 
 
 @pytest.mark.slow
-def test_through_the_real_command_line(desk: Desk, tmp_path: Path) -> None:
+def test_through_the_real_command_line(workspace: Workspace, tmp_path: Path) -> None:
     """The same cases in processes of their own: what only shows there is the interpreter's start and end."""
     broken = []
     for number in range(1_000_000, 1_000_000 + COMMANDS):
         case = Case.numbered(number, SEED)
-        desk.prepare(case.target)
-        damage, _ = desk.damage(case)
+        workspace.prepare(case.target)
+        damage, _ = workspace.damage(case)
         search = os.pathsep.join([str(Path(kymograph.__file__).parents[1])])
         environment = {
             **os.environ,
             "PYTHONPATH": search,
             "XDG_STATE_HOME": str(tmp_path),
-            "TMPDIR": str(desk.temporary),
+            "TMPDIR": str(workspace.temporary),
         }
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "kymograph", *desk.words(case)],
-                cwd=desk.work,
+                [sys.executable, "-m", "kymograph", *workspace.words(case)],
+                cwd=workspace.work,
                 env=environment,
                 capture_output=True,
                 timeout=10 * SECONDS,  # by the clock: a busy machine takes its time

@@ -67,12 +67,12 @@ class Watched:
         found += [f"an ending of last resort: {words!r}" for words in _GENERIC if words in self.err]
         if self.peak > BYTES:
             found.append(f"{self.peak / 2**30:.1f} GB of memory")
-        places = [os.path.realpath(place) for place in may_write]
-        outside = [path for path in self.writes if not any(_is_below(path, place) for place in places)]
+        roots = [os.path.realpath(root) for root in may_write]
+        outside = [path for path in self.writes if not any(_is_below(path, root) for root in roots)]
         found += [f"it wrote {path}" for path in dict.fromkeys(outside)]
         found += [f"it started or called {what}" for what in self.forbidden]
         said = self.err.splitlines()
-        starts = [place for place, line in enumerate(said) if line.startswith("kymograph: ")]
+        starts = [index for index, line in enumerate(said) if line.startswith("kymograph: ")]
         if not self.hung and self.code and not starts and not self.out.strip() and not self.err.strip():
             found.append("it failed without a word")
         if starts and starts[0] != len(said) - 1:
@@ -82,8 +82,8 @@ class Watched:
         return found
 
 
-def _is_below(path: str, place: str) -> bool:
-    return path == place or path.startswith(place + os.sep) or path in ("/dev/null", "/dev/tty")
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + os.sep) or path in ("/dev/null", "/dev/tty")
 
 
 _watching: Watched | None = None
@@ -158,7 +158,7 @@ def watch(words: Sequence[str], directory: Path, temporary: Path) -> Watched:
     watched = Watched(words)
     # As strict as a real terminal: what cannot be encoded there must not pass here.
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace"))
-    where, place = os.getcwd(), tempfile.tempdir
+    where, temporary = os.getcwd(), tempfile.tempdir
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # forgets the highest mark
     os.chdir(directory)
@@ -177,7 +177,7 @@ def watch(words: Sequence[str], directory: Path, temporary: Path) -> Watched:
     finally:
         _watching = None
         os.chdir(where)
-        tempfile.tempdir = place
+        tempfile.tempdir = temporary
         watched.peak = _memory("VmHWM")
     watched.out = _text(out)
     watched.err += _text(err)

@@ -47,12 +47,12 @@ def runs(bundle: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(bundle.parent / "runs", tmp_path / "runs"))
 
 
-def elsewhere(place: Path, *words: str) -> subprocess.CompletedProcess:
+def elsewhere(directory: Path, *words: str) -> subprocess.CompletedProcess:
     """Runs a command where neither this directory nor what a test installs can be imported."""
     environment = {**os.environ, "PYTHONPATH": str(Path(kymograph.__file__).parents[1])}
-    place.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "kymograph", *words]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 
 def rewritten(source: Path, target: Path, **changes: bytes) -> Path:
@@ -415,9 +415,9 @@ def test_a_bundle_in_the_directory_of_its_runs_does_not_hold_itself(runs: Path) 
 def test_a_place_that_cannot_be_written_is_one_sentence(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "directory.zip").mkdir()
-    for place in ("file/x.zip", "directory.zip"):
+    for name in ("file/x.zip", "directory.zip"):
         with pytest.raises(KymographError, match=r"cannot (create|write)"):
-            write_bundle(runs, tmp_path / place, code())
+            write_bundle(runs, tmp_path / name, code())
     with pytest.raises(KymographError, match="there is no directory"):
         write_bundle(tmp_path / "absent", tmp_path / "x.zip")
 

@@ -128,11 +128,11 @@ def test_the_rule_family_is_no_part_of_a_plain_reproduce() -> None:
 
 
 def test_on_images_that_are_not_its_own_the_rule_family_is_two_networks_and_three_seeds() -> None:
-    here, there = module._whole("rule-family", "digits"), module._whole("rule-family", "cifar10")
+    here, there = module._default_stage("rule-family", "digits"), module._default_stage("rule-family", "cifar10")
     assert here.arms is None and here.most_seeds is None and here.fields == {}
     assert there.most_seeds == 3 and there.fields == {"data": "cifar10"}
     study = load_study("rule-family")
     specs = study.specs([1], there.arms, there.fields)
     assert {spec.config.network for spec in specs} == {"mlp", "conv"} and {spec.config.epochs for spec in specs} == {5}
     assert {spec.arm for spec in specs} >= {"mlp/shallow", "conv/shallow"}, "head only is in every table"
-    assert module._whole("snapshot", "cifar10").fields == {"data": "cifar10"}
+    assert module._default_stage("snapshot", "cifar10").fields == {"data": "cifar10"}

@@ -14,8 +14,8 @@ def test_few_worlds_give_every_row_and_none_fails_by_chance() -> None:
     rows = list(selftest(100))
     assert [row for row in rows if not row.passed] == []
     assert {row.kind for row in rows} == {"error", "power", "limit", "cost"}
-    places = [(row.world, row.seeds.split(" of ")[-1], row.what) for row in rows]
-    assert len(set(places)) == len(places), "every row is told apart from every other"
+    labels = [(row.world, row.seeds.split(" of ")[-1], row.what) for row in rows]
+    assert len(set(labels)) == len(labels), "every row is told apart from every other"
     assert 70 < len(rows) <= MOST_ROWS, "of which one in a thousand selftests fails by chance"
     for bound in (row.bound for row in rows):
         assert bound.most < 1 or bound.least > 0, "every row can fail"

@@ -15,7 +15,7 @@ import numpy as np
 
 from kymograph.runs.declaration import Declaration, write_declaration
 from kymograph.runs.history import log_sweep
-from kymograph.runs.processes import Process, born
+from kymograph.runs.processes import Process, start_time
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.heartbeat import RUNNING
@@ -61,7 +61,7 @@ def beat(root: Path, runs: Sequence[RunSpec], pid: int | None = None, **facts: A
     pid = os.getpid() if pid is None else pid
     process = Process.this()
     content = {
-        "schema": 1, "pid": pid, "born": born(pid), "host": process.host, "table": process.table,
+        "schema": 1, "pid": pid, "born": start_time(pid), "host": process.host, "table": process.table,
         "runs": [spec.id for spec in runs],
         "done": 25, "steps": 100, "words": "loss 0.3", "started": time.time() - 5, "updated": time.time(), **facts,
     }  # fmt: skip

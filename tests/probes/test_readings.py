@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.probes.columns import put_together
+from kymograph.probes.columns import combine_columns
 from kymograph.probes.readings import ReadingTable, combine
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5)
@@ -52,7 +52,7 @@ def test_several_readings_are_put_together_alike_on_the_device_and_afterwards(va
         "max": max(values),
     }
     read = np.array([True])
-    after = put_together([(np.array([value]), read) for value in values], how)
+    after = combine_columns([(np.array([value]), read) for value in values], how)
     on_device = combine([torch.tensor(value, dtype=torch.float64) for value in values], how)
     assert float(after[0]) == pytest.approx(expected[how], rel=1e-9, abs=1e-6)
     assert float(on_device) == pytest.approx(expected[how], rel=1e-9, abs=1e-6)
@@ -61,6 +61,6 @@ def test_several_readings_are_put_together_alike_on_the_device_and_afterwards(va
 
 def test_a_reading_that_is_nan_is_not_a_missing_one() -> None:
     here, gone = np.array([True]), np.array([False])
-    assert np.isnan(put_together([(np.array([np.nan]), here), (np.array([1.0]), here)], "norm"))
-    assert put_together([(np.array([np.nan]), gone), (np.array([1.0]), here)], "norm") == 1.0
-    assert np.isnan(put_together([(np.array([np.nan]), gone)], "sum"))
+    assert np.isnan(combine_columns([(np.array([np.nan]), here), (np.array([1.0]), here)], "norm"))
+    assert combine_columns([(np.array([np.nan]), gone), (np.array([1.0]), here)], "norm") == 1.0
+    assert np.isnan(combine_columns([(np.array([np.nan]), gone)], "sum"))

@@ -9,7 +9,7 @@ import pytest
 
 from kymograph.claims.claim import MANIPULATION_CHECK
 from kymograph.claims.verdict import Outcome, Verdict, Verdicts
-from kymograph.report.closing_screen import closing_lines, most_telling, next_commands
+from kymograph.report.closing_screen import closing_lines, next_commands, verdicts_to_show
 from tests.report.pages import make_verdicts
 
 
@@ -23,7 +23,7 @@ def verdict(
 
 def test_every_study_is_shown_before_a_second_verdict_of_one() -> None:
     given = [verdict("a", "REFUTED", p=p / 100) for p in range(1, 6)] + [verdict("b", "INVALID", p=None)]
-    shown = most_telling(given, 3)
+    shown = verdicts_to_show(given, 3)
     assert [one.claim.study for one in shown] == ["a", "a", "b"] and shown[0].p == 0.01
 
 
@@ -35,7 +35,7 @@ def test_refuted_comes_first_then_the_scripts_own_set_up_then_the_smallest_p() -
         verdict("a", "REFUTED", "script", p=0.01),
         verdict("a", "REFUTED", "script", p=0.0, kind=MANIPULATION_CHECK),
     ]
-    assert [(str(one.outcome), one.setup, one.p) for one in most_telling(given)] == [
+    assert [(str(one.outcome), one.setup, one.p) for one in verdicts_to_show(given)] == [
         ("REFUTED", "script", 0.01),
         ("REFUTED", "script", 0.02),
         ("REFUTED", "repaired", 0.001),

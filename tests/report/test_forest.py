@@ -21,8 +21,8 @@ def test_effects_are_in_margins_and_to_the_right_if_they_go_as_claimed() -> None
 
 
 def test_a_position_tells_the_sides_of_the_margin_apart_and_stays_inside() -> None:
-    places = [position(margins) for margins in (-1e9, -30, -1.01, -1, 0, 1, 1.01, 30, math.inf)]
-    assert places == sorted(places) and places[0] >= 0 and places[-1] <= WIDTH and places[4] == WIDTH / 2
+    positions = [position(margins) for margins in (-1e9, -30, -1.01, -1, 0, 1, 1.01, 30, math.inf)]
+    assert positions == sorted(positions) and positions[0] >= 0 and positions[-1] <= WIDTH and positions[4] == WIDTH / 2
     assert position(1.01) > position(1.0)
 
 

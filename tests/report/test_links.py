@@ -23,8 +23,8 @@ def test_a_claim_leads_to_the_chart_of_its_series_at_its_settings_and_back(tmp_p
     links = link_claims([view], [section], {"own": own})
     assert [link.to for link in links.charts[view.id]] == ["study-own-1-loss-curves"]
     assert [link.to for link in links.runs[view.id]] == ["runs-own-wild"]
-    for place in ("study-own", "study-own-1-loss-curves", "runs-own-wild"):
-        assert [(link.to, link.outcome) for link in links.claims_at(place)] == [(view.id, "SUPPORTED")]
+    for element_id in ("study-own", "study-own-1-loss-curves", "runs-own-wild"):
+        assert [(link.to, link.outcome) for link in links.claims_at(element_id)] == [(view.id, "SUPPORTED")]
     assert links.claims_at("study-own-0-loss-curves") == [], "those runs have other settings"
 
 

@@ -11,18 +11,18 @@ from tests.cli.command import call
 from tests.runs.test_typed_record import make
 
 
-@pytest.mark.parametrize("place", ["backup", "a-backup", "suffix", "prefix"])
-def test_a_backup_copy_counts_once(tmp_path: Path, place: str, capsys: pytest.CaptureFixture) -> None:
+@pytest.mark.parametrize("where", ["backup", "a-backup", "suffix", "prefix"])
+def test_a_backup_copy_counts_once(tmp_path: Path, where: str, capsys: pytest.CaptureFixture) -> None:
     root = tmp_path / "runs"
     run = make(root)
-    if place in ("backup", "a-backup"):
-        shutil.copytree(root / "lab", root / place)
+    if where in ("backup", "a-backup"):
+        shutil.copytree(root / "lab", root / where)
     else:
-        shutil.copytree(run, run.with_name(f"{run.name}.bak" if place == "suffix" else f"Copy of {run.name} (2)"))
+        shutil.copytree(run, run.with_name(f"{run.name}.bak" if where == "suffix" else f"Copy of {run.name} (2)"))
     archive = Archive.open(root).checked()
     assert [(one.seed, one.directory.parent.name) for one in archive.store] == [(1, "lab"), (2, "lab")]
     assert not archive.damaged and "count only once" in archive.unreadable[0]
-    if place in ("backup", "a-backup"):
+    if where in ("backup", "a-backup"):
         assert len(Store.open(root)) == 2
     assert call("report", str(root), "-o", str(tmp_path / "x.html")) == 0
     assert "count only once" in capsys.readouterr().err

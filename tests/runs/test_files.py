@@ -23,12 +23,12 @@ def test_what_a_kill_left_is_swept_up_at_the_next_start_and_nothing_else_is(tmp_
     other_host = tmp_path / ".z.json.0.elsewhere-01234567-1-5"
     for path in (mine, other_host, tmp_path / ".hidden", tmp_path / "plain"):
         path.touch()
-    processes._swept.cache_clear()
+    processes._removed_once.cache_clear()
     write_atomically(tmp_path / "new", b"x")
     assert not left.exists() and mine.exists() and other_host.exists()
     old = time.time() - 2 * 24 * 3600
     os.utime(other_host, (old, old))
-    processes._swept.cache_clear()
+    processes._removed_once.cache_clear()
     make_directory(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine.name, ".hidden", "plain", "new"])
 

@@ -53,8 +53,8 @@ def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(
     kymograph.run("clipping", seeds=[2], **options)
     assert {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()} == before
     kymograph.run("clipping", seeds=[3], **options)
-    for place in (tmp_path, tmp_path / "clipping"):
-        assert [(run.study, run.arm, run.seed) for run in read_plan(place)] == [
+    for directory in (tmp_path, tmp_path / "clipping"):
+        assert [(run.study, run.arm, run.seed) for run in read_plan(directory)] == [
             ("clipping", "extreme/clip", seed) for seed in (1, 2, 3)
         ]
     assert {run.directory for run in read_plan(tmp_path)} == {

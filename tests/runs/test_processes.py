@@ -14,7 +14,7 @@ import pytest
 from kymograph.runs import processes
 from kymograph.runs.files import one_at_a_time, write_atomically
 from kymograph.runs.log import Log
-from kymograph.runs.processes import ABANDONED, Process, owner, sweep_up, temporary_name
+from kymograph.runs.processes import ABANDONED, Process, owner, remove_abandoned_files, temporary_name
 from kymograph.runs.record import is_finished
 from kymograph.sweep.heartbeat import RUNNING, read_beats
 from tests.live.stage import finish, specs
@@ -51,13 +51,13 @@ def test_leftovers_go_by_their_owner_here_and_by_their_age_elsewhere(tmp_path: P
     old_name.mkdir()
     kept.append(old_name)
     (tmp_path / ".hidden").write_text("not ours")
-    sweep_up(tmp_path)
+    remove_abandoned_files(tmp_path)
     assert all(path.exists() for path in kept) and not any(path.exists() for path in swept)
     assert (tmp_path / ".hidden").exists()
     os.utime(old_name, (0, 0))
-    sweep_up(tmp_path)
+    remove_abandoned_files(tmp_path)
     assert not old_name.exists()
-    sweep_up(tmp_path / "absent")
+    remove_abandoned_files(tmp_path / "absent")
 
 
 def test_storing_runs_sweeps_once_and_not_at_every_record(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def slowly(source, target):
     rename(source, target)
 os.rename = slowly
 append(root, "note", {"writer": name})
-from kymograph.runs.processes import sweep_up
-sweep_up(root / "warmup")
+from kymograph.runs.processes import remove_abandoned_files
+remove_abandoned_files(root / "warmup")
 with Heartbeat(root, Stack(tuple(specs(1)), (True,), 50), Nobody()):
     finish(root, specs(1)[0])
 """
@@ -208,7 +208,7 @@ def test_a_temporary_directory_is_private_and_sweeps_up_those_of_killed_processe
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gone = Process(Process.this().host, Process.this().table, 2**22 + 1, "1")
     (tmp_path / f".kymograph-bundle.abc.{gone.mark}").mkdir()
-    with processes.temporary_directory("bundle") as place:
-        assert [path.name for path in tmp_path.iterdir()] == [Path(place).name]
-        assert Path(place).stat().st_mode & 0o777 == 0o700
+    with processes.temporary_directory("bundle") as directory:
+        assert [path.name for path in tmp_path.iterdir()] == [Path(directory).name]
+        assert Path(directory).stat().st_mode & 0o777 == 0o700
     assert not list(tmp_path.iterdir())

@@ -21,13 +21,13 @@ def test_a_state_is_read_by_its_own_run_only(tmp_path: Path) -> None:
     assert read_state(path, {"run": "other"}) == (None, "its state on disk belongs to other code or another run")
 
 
-@pytest.mark.parametrize("place", [0, 20, 60, -70, -10])
-def test_one_flipped_bit_is_noticed(tmp_path: Path, place: int) -> None:
+@pytest.mark.parametrize("offset", [0, 20, 60, -70, -10])
+def test_one_flipped_bit_is_noticed(tmp_path: Path, offset: int) -> None:
     """A flipped bit used to change the finished run."""
     path = tmp_path / "state"
     write_state(path, {"step": 3, "weights": torch.arange(40.0)}, FACTS)
     content = bytearray(path.read_bytes())
-    content[place] ^= 1
+    content[offset] ^= 1
     path.write_bytes(content)
     assert read_state(path, FACTS) == (None, "its state on disk is damaged")
 

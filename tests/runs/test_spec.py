@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kymograph.runs.spec import LATER, RunSpec, settings_of
+from kymograph.runs.spec import ADDED_LATER, RunSpec, settings_of
 from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 
 
@@ -23,7 +23,7 @@ class Before:
 class After(Before):
     """The same with one that was added."""
 
-    vary: str = dataclasses.field(default="all", metadata=LATER)
+    vary: str = dataclasses.field(default="all", metadata=ADDED_LATER)
 
 
 def test_a_later_setting_at_its_default_changes_no_run() -> None:

@@ -55,7 +55,7 @@ def test_a_largest_variance_is_seldom_declared_where_there_is_none(
     worlds = np.random.default_rng(7).normal(size=(2000, len(sds), 8)) * np.array(sds)[:, None]
     if shared:  # the run at the fixed seed is the same whichever source is varied
         worlds[:, :, 0] = worlds[:, -1:, 0]
-    lengths = [8 - (place % 3 if sizes == "different" else 0) for place in range(len(sds))]
+    lengths = [8 - (index % 3 if sizes == "different" else 0) for index in range(len(sds))]
     found = [largest_variance([row[:n] for row, n in zip(world, lengths, strict=True)]) for world in worlds]
     assert np.mean([p < 0.05 for _, p in found]) < 0.05 + 0.02, "four standard errors"
 

@@ -34,9 +34,9 @@ class Placed(Study[NoSettings]):
         """Returns the directory."""
         return [self.result(spec, str(work.data_dir)) for spec in specs]
 
-    def result(self, spec: RunSpec[NoSettings], place: str) -> RunResult:
+    def result(self, spec: RunSpec[NoSettings], data_dir: str) -> RunResult:
         """One series and the directory."""
-        return RunResult({"x": RunSeries(np.arange(2), np.ones(2))}, {"data_dir": place})
+        return RunResult({"x": RunSeries(np.arange(2), np.ones(2))}, {"data_dir": data_dir})
 
 
 class Unstorable(Placed):
@@ -59,7 +59,7 @@ class Odd(Placed):
 
     name = "odd"
 
-    def result(self, spec: RunSpec[NoSettings], place: str) -> RunResult:
+    def result(self, spec: RunSpec[NoSettings], data_dir: str) -> RunResult:
         """Complex numbers at seed 2."""
         kind = np.complex128 if spec.seed == 2 else np.float64
-        return RunResult({"x": RunSeries(np.arange(2), np.ones(2, kind))}, {"data_dir": place})
+        return RunResult({"x": RunSeries(np.arange(2), np.ones(2, kind))}, {"data_dir": data_dir})

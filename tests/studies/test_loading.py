@@ -42,7 +42,7 @@ PART = '\nPART = {"about": "Why?"}\nSTUDY = Mom\n'
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current directory; what a test imports or installs is forgotten."""
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
     monkeypatch.setattr(code_reference, "_added", [])
@@ -57,10 +57,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def install(
-    place: Path, group: str = "kymograph.studies", entry: str = "mom = installed_lab.study", **files: str
+    workspace: Path, group: str = "kymograph.studies", entry: str = "mom = installed_lab.study", **files: str
 ) -> Path:
     """Installs the package ``installed_lab``, as pip does; returns its directory."""
-    site = place / "site-packages"
+    site = workspace / "site-packages"
     package = site / "installed_lab"
     (site / "installed_lab-1.dist-info").mkdir(parents=True)
     package.mkdir()
@@ -76,9 +76,9 @@ def install(
     return package
 
 
-def test_a_package_directory_is_named_like_its_init_file(place: Path) -> None:
-    (place / "p2").mkdir()
-    (place / "p2" / "__init__.py").write_text(STUDY)
+def test_a_package_directory_is_named_like_its_init_file(workspace: Path) -> None:
+    (workspace / "p2").mkdir()
+    (workspace / "p2" / "__init__.py").write_text(STUDY)
     found = {
         load_study(reference).source for reference in ("p2", "p2/", "p2/__init__.py", "p2/__init__.py:Mom", "p2:Mom")
     }
@@ -109,8 +109,8 @@ def test_a_package_directory_is_named_like_its_init_file(place: Path) -> None:
         (STUDY.replace("int = 2", "int"), "mom.py", "the setting steps of .* has no default"),
     ],
 )  # fmt: skip
-def test_an_incomplete_study_is_one_sentence(place: Path, text: str, reference: str, message: str) -> None:
-    (place / "mom.py").write_text(text)
+def test_an_incomplete_study_is_one_sentence(workspace: Path, text: str, reference: str, message: str) -> None:
+    (workspace / "mom.py").write_text(text)
     if reference == "mom.py:" and "Other" not in text:
         assert load_study(reference).name == "mom"
         return
@@ -119,10 +119,10 @@ def test_an_incomplete_study_is_one_sentence(place: Path, text: str, reference: 
     assert "\n" not in str(found.value) and "::" not in str(found.value)
 
 
-def test_settings_may_be_tuples_and_unions(place: Path) -> None:
+def test_settings_may_be_tuples_and_unions(workspace: Path) -> None:
     fields = "int = 2\n    widths: tuple[int, ...] = (1, 2)\n    lr: float | str = 0.1\n"
     fields += "    pair: tuple[int, float] = (1, 2.0)"
-    (place / "mom.py").write_text(STUDY.replace("int = 2", fields))
+    (workspace / "mom.py").write_text(STUDY.replace("int = 2", fields))
     study = load_study("mom.py")
     (spec,) = study.specs([1], None, {"widths": [3, 4, 5], "lr": "auto", "pair": (1, 2)})
     assert (spec.config.widths, spec.config.lr, spec.config.pair) == ((3, 4, 5), "auto", (1, 2.0))
@@ -134,45 +134,45 @@ def test_settings_may_be_tuples_and_unions(place: Path) -> None:
     assert kymograph.run("mom.py", seeds=[1], quiet=True, widths=(3,)).runs[0].id == store.runs[0].id
 
 
-def test_an_installed_study_must_have_the_name_of_its_entry(place: Path) -> None:
-    install(place, entry="other = installed_lab.study", study=STUDY + PART)
+def test_an_installed_study_must_have_the_name_of_its_entry(workspace: Path) -> None:
+    install(workspace, entry="other = installed_lab.study", study=STUDY + PART)
     with pytest.raises(KymographError, match="registered as the study 'other' and calls itself 'mom'"):
         load_study("other")
 
 
-def test_the_file_of_an_installed_study_is_that_study(place: Path) -> None:
-    package = install(place, study=STUDY + PART)
+def test_the_file_of_an_installed_study_is_that_study(workspace: Path) -> None:
+    package = install(workspace, study=STUDY + PART)
     sources = {load_study(one).source for one in ("mom", str(package / "study.py"), "installed_lab.study:Mom")}
     assert len(sources) == 1 and None not in sources
-    (place / "copy.py").write_text(STUDY)
+    (workspace / "copy.py").write_text(STUDY)
     with pytest.raises(KymographError, match="calls itself 'mom', which is taken"):
         load_study("copy.py")
     depth = Path(kymograph.__file__).parent / "studies" / "depth"
     assert load_study(str(depth / "__init__.py")).source is None, "a built-in study named by its file is built in"
 
 
-def test_a_stored_name_never_imports_installed_code(place: Path) -> None:
-    install(place, study="raise SystemExit('imported')\n" + STUDY + PART)
+def test_a_stored_name_never_imports_installed_code(workspace: Path) -> None:
+    install(workspace, study="raise SystemExit('imported')\n" + STUDY + PART)
     assert registered_study("mom") is None and registered_study("depth") is not None
     assert "installed_lab.study" not in sys.modules
 
 
-def test_a_study_that_cannot_be_loaded_is_left_out_of_the_list(place: Path, capsys: pytest.CaptureFixture) -> None:
-    install(place, study=STUDY + PART + "1 / 0\n")
+def test_a_study_that_cannot_be_loaded_is_left_out_of_the_list(workspace: Path, capsys: pytest.CaptureFixture) -> None:
+    install(workspace, study=STUDY + PART + "1 / 0\n")
     built_in = ["clipping", "depth", "snapshot", "calibration", "audit", "rule-family"]
     assert [study.name for study in list_studies()] == built_in
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("warning: ") and "division by zero" in lines[0]
 
 
-def test_an_entry_point_may_name_the_class(place: Path) -> None:
-    install(place, entry="mom = installed_lab.study:Mom", study=STUDY)
+def test_an_entry_point_may_name_the_class(workspace: Path) -> None:
+    install(workspace, entry="mom = installed_lab.study:Mom", study=STUDY)
     assert load_study("mom").question == "Why?"
 
 
-def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(place: Path) -> None:
+def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(workspace: Path) -> None:
     """It failed with "No module named 'mydepth.train'"."""
-    (place / "mydepth.py").write_text(
+    (workspace / "mydepth.py").write_text(
         "from kymograph.studies.depth import Depth\n"
         "class MyDepth(Depth):\n    name = 'mydepth'\n    question = 'Deeper?'\n"
     )
@@ -182,13 +182,13 @@ def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(plac
     assert set(load_study("mydepth.py").figures()) == set(load_study("depth").figures())
 
 
-def test_a_study_in_one_file_draws_with_its_own_functions(place: Path) -> None:
+def test_a_study_in_one_file_draws_with_its_own_functions(workspace: Path) -> None:
     drawing = (
         "\nfrom kymograph.studies.drawing import Drawing\n"
         "Mom.drawings = {'mom-own': Drawing('own', 'mine'), 'mom-absent': Drawing('absent', 'none')}\n"
         "def own(store):\n    from matplotlib.figure import Figure\n    return Figure()\n"
     )
-    (place / "mom.py").write_text(STUDY + drawing)
+    (workspace / "mom.py").write_text(STUDY + drawing)
     kymograph.run("mom.py", seeds=[1], out="runs", quiet=True)
     study, store = load_study("mom.py"), Store.open("runs")
     assert figure("mom-own", store, studies=[study]).axes == []
@@ -196,10 +196,10 @@ def test_a_study_in_one_file_draws_with_its_own_functions(place: Path) -> None:
         figure("mom-absent", store, studies=[study])
 
 
-def test_a_study_edited_during_its_sweep_ends_the_sweep_once(place: Path) -> None:
+def test_a_study_edited_during_its_sweep_ends_the_sweep_once(workspace: Path) -> None:
     """Every run that was left used to be recorded as failed."""
     edit = "        with open(__file__, 'a') as file:\n            file.write('EDITED = True')\n"
-    (place / "mom.py").write_text(STUDY.replace("        return [RunR", f"{edit}        return [RunR"))
+    (workspace / "mom.py").write_text(STUDY.replace("        return [RunR", f"{edit}        return [RunR"))
     with pytest.raises(KymographError, match="the code of mom changed while its runs were waiting"):
         kymograph.run("mom.py", seeds=[1, 2, 3], out="runs", quiet=True)
     store = Store.open("runs")
@@ -220,10 +220,10 @@ RULE = (
 )
 
 
-def test_a_users_rule_is_part_of_what_a_run_is(place: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_users_rule_is_part_of_what_a_run_is(workspace: Path, capsys: pytest.CaptureFixture) -> None:
     """After an edit of the rule the runs of the old rule used to be found."""
-    package = install(place, "kymograph.rules", "scaled = installed_lab.rule", rule=RULE, amount="FACTOR = 0.0\n")
-    (place / "own.py").write_text(
+    package = install(workspace, "kymograph.rules", "scaled = installed_lab.rule", rule=RULE, amount="FACTOR = 0.0\n")
+    (workspace / "own.py").write_text(
         "from kymograph import Arm\nfrom kymograph.studies.images import ImageSettings, ImageStudy\n"
         "from kymograph.studies.image_training import fit, result\n"
         "class Own(ImageStudy[ImageSettings]):\n"
@@ -256,10 +256,10 @@ def test_a_users_rule_is_part_of_what_a_run_is(place: Path, capsys: pytest.Captu
     assert {run.id for run in Store.open("runs").current()} == {run.id for run in first.values()}
 
 
-def test_users_data_sets_models_and_nulls_are_too_and_built_in_parts_are_not(place: Path) -> None:
+def test_users_data_sets_models_and_nulls_are_too_and_built_in_parts_are_not(workspace: Path) -> None:
     calibration, snapshot = load_study("calibration"), load_study("snapshot")
     assert {spec.source for study in (calibration, snapshot) for spec in study.specs([1])} == {None}
-    install(place, "kymograph.analysis.nulls", "zeros = installed_lab.null", null=NULL)
+    install(workspace, "kymograph.analysis.nulls", "zeros = installed_lab.null", null=NULL)
     assert len({spec.source for spec in calibration.specs([1])} - {None}) == 1
     assert {spec.source for spec in snapshot.specs([1])} == {None}
     (spec, *_) = calibration.specs([1])

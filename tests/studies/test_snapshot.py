@@ -21,7 +21,7 @@ from kymograph.lab.figures import figure_from_logs
 from kymograph.lab.trained_networks import load
 from kymograph.models.flat import FlatNetwork
 from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
+from kymograph.rules.fast.resmlp_backprop import FastBackprop
 from kymograph.rules.fast.resmlp_direct import StackedDirectFeedback
 from kymograph.rules.feedback import draw_feedback
 from kymograph.runs import resume
@@ -115,7 +115,7 @@ def test_a_run_keeps_the_matrices_drawn_after_its_network(store: Store) -> None:
         assert torch.equal(tensors[f"feedback.{number}"], matrix)
     assert isinstance(rule, StackedDirectFeedback)
     plain = SnapshotConfig(width=16, depth=2)
-    assert isinstance(make_rule(plain, draw_network(plain, digits(), draw), batches, draw), WrittenBackprop)
+    assert isinstance(make_rule(plain, draw_network(plain, digits(), draw), batches, draw), FastBackprop)
     vit = SnapshotConfig(model="vit", rule="dfa", width=16, depth=2)
     assert type(make_rule(vit, draw_network(vit, digits(), draw), batches, draw)) is DirectFeedback
 
@@ -152,8 +152,8 @@ def test_both_conventions_of_the_cosine_are_told() -> None:
     error = logits.detach().softmax(-1) - nn.functional.one_hot(y, 10)
     for number in range(2):
         credit = error @ feedback[number].T
-        for key, place in (("cos_in", number), ("cos_out", number + 1)):
-            expected = nn.functional.cosine_similarity(credit, gradients[place], eps=1e-30).mean()
+        for key, index in (("cos_in", number), ("cos_out", number + 1)):
+            expected = nn.functional.cosine_similarity(credit, gradients[index], eps=1e-30).mean()
             assert result[key][number] == pytest.approx(float(expected), abs=1e-5)
     assert result["gamma"] == pytest.approx(np.mean(result["cos_in"])) and result["below_floor"] == 0
 

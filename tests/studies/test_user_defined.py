@@ -70,7 +70,7 @@ def _forget_the_study() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the study's file and its runs."""
     directory = tmp_path_factory.mktemp("user")
     write_study(directory)
@@ -79,31 +79,31 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_list_knows_it_by_file_and_by_module(place: Path) -> None:
+def test_list_knows_it_by_file_and_by_module(workspace: Path) -> None:
     for reference in ("decay_study.py", "decay_study.py:Decay", "decay_study:Decay"):
-        shown = command("list", reference, cwd=place).stdout
+        shown = command("list", reference, cwd=workspace).stdout
         assert "Does a decay end lower than none?" in shown and "loses much" in shown
 
 
-def test_running_again_by_another_reference_computes_nothing(place: Path) -> None:
-    for reference in ("decay_study.py:Decay", "decay_study:Decay", str(place / "decay_study.py")):
-        done = command("run", reference, *SEEDS, "--out", "runs", "--quiet", cwd=place)
+def test_running_again_by_another_reference_computes_nothing(workspace: Path) -> None:
+    for reference in ("decay_study.py:Decay", "decay_study:Decay", str(workspace / "decay_study.py")):
+        done = command("run", reference, *SEEDS, "--out", "runs", "--quiet", cwd=workspace)
         assert "0 runs computed, 20 found" in done.stdout
 
 
-def test_what_it_declares_is_stored_beside_its_runs(place: Path) -> None:
-    declared = read_declaration(place / "runs" / "decay")
+def test_what_it_declares_is_stored_beside_its_runs(workspace: Path) -> None:
+    declared = read_declaration(workspace / "runs" / "decay")
     assert declared is not None
     assert (declared.question, declared.time) == ("Does a decay end lower than none?", "second")
     assert declared.headlines == {"final": "final level"}
     assert [arm.treatment for arm in declared.arms] == [{"rate": 0.1}, {"rate": 0.9}]
     assert declared.source is not None and len(declared.source) == 16
-    assert {run.spec.source for run in kymograph.Store.open(place / "runs")} == {declared.source}
+    assert {run.spec.source for run in kymograph.Store.open(workspace / "runs")} == {declared.source}
 
 
 @pytest.mark.slow
-def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(place: Path, tmp_path: Path) -> None:
-    runs = str(place / "runs")
+def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(workspace: Path, tmp_path: Path) -> None:
+    runs = str(workspace / "runs")
     verdicts = json.loads(_judged(runs, tmp_path))
     assert [row["verdict"] for row in verdicts] == ["SUPPORTED"]
     assert verdicts[0]["registration"] == "registered" and verdicts[0]["settings"] == {"steps": 5}
@@ -131,26 +131,34 @@ def _judged(runs: str, out: Path) -> str:
 
 
 @pytest.mark.slow
-def test_its_own_figures_are_drawn_when_the_user_names_its_code(place: Path, tmp_path: Path) -> None:
-    words = ["figure", "--from", str(place / "runs"), "--study", str(place / "decay_study.py"), "--out", str(tmp_path)]
-    command(*words, cwd=place)
+def test_its_own_figures_are_drawn_when_the_user_names_its_code(workspace: Path, tmp_path: Path) -> None:
+    words = [
+        "figure",
+        "--from",
+        str(workspace / "runs"),
+        "--study",
+        str(workspace / "decay_study.py"),
+        "--out",
+        str(tmp_path),
+    ]
+    command(*words, cwd=workspace)
     assert (tmp_path / "decay-own.png").exists()
 
 
 @pytest.mark.slow
-def test_stored_files_import_nothing(place: Path, tmp_path: Path) -> None:
+def test_stored_files_import_nothing(workspace: Path, tmp_path: Path) -> None:
     """The study's directory is importable here, and still no command imports the module that stored runs come from."""
-    (place / "decay_study.py").rename(tmp_path / "kept.py")
-    (place / "decay_study.py").write_text("raise SystemExit('imported')")
+    (workspace / "decay_study.py").rename(tmp_path / "kept.py")
+    (workspace / "decay_study.py").write_text("raise SystemExit('imported')")
     try:
         for words in (
             ["judge", "runs"],
             ["report", "runs", "-o", str(tmp_path / "r.html")],
             ["watch", "runs", "--once"],
         ):
-            in_a_process(*words, cwd=place)
+            in_a_process(*words, cwd=workspace)
     finally:
-        (tmp_path / "kept.py").replace(place / "decay_study.py")
+        (tmp_path / "kept.py").replace(workspace / "decay_study.py")
 
 
 def test_pairing_is_checked_for_it_too(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from kymograph import Arm, Claim, Measure, Quantity, RunResult, RunSeries, RunSpec, Study
-from kymograph.runs.spec import LATER
+from kymograph.runs.spec import ADDED_LATER
 from kymograph.sweep.compute import Workplace
 
 REFERENCE = "tests.studies.varying:Varying"
@@ -28,7 +28,7 @@ class VaryingConfig:
     """Which arm. [set by the arm]"""
     epochs: int = 1
     """How long."""
-    vary: Literal["all", "initialisation", "order", "feedback"] = dataclasses.field(default="all", metadata=LATER)
+    vary: Literal["all", "initialisation", "order", "feedback"] = dataclasses.field(default="all", metadata=ADDED_LATER)
     """What the seed decides."""
 
 
@@ -61,11 +61,11 @@ class Varying(Study[VaryingConfig]):
 def _drawn(spec: RunSpec[VaryingConfig]) -> RunResult:
     config = spec.config
     log_size, tilt = math.log(100.0 if config.rule == "learned" else 1.0), 0.0
-    for place, (source, sd) in enumerate(SD.items()):
+    for index, (source, sd) in enumerate(SD.items()):
         if config.rule == "exact" and source == "feedback":
             continue
         seed = spec.seed if config.vary in ("all", source) else FIXED
-        one, other = np.random.default_rng([seed, place]).standard_normal(2)
+        one, other = np.random.default_rng([seed, index]).standard_normal(2)
         log_size, tilt = log_size + sd * one, tilt + 0.1 * other
     size = math.exp(log_size)
     return RunResult(

@@ -131,7 +131,7 @@ def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: st
         found.append(order.device)
         return []
 
-    monkeypatch.setattr(processes._Hand, "_compute", compute)
+    monkeypatch.setattr(processes._WorkerThread, "_compute", compute)
     stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
     code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
     orders = orders_for(code, stacks, Path(), device, None)

@@ -137,7 +137,7 @@ def test_what_a_job_wrote_before_it_was_killed_counts(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_text("first\nlast words\n")
     batch = Batch(tmp_path)
     assert batch.answers(0) == [TaskAnswer()] and batch.answers(1) == []
-    assert batch.last_words(0) == "last words" and batch.last_words(1) == ""
+    assert batch.last_log_line(0) == "last words" and batch.last_log_line(1) == ""
     assert batch.is_followed(), "it may be about to be submitted"
     batch.submitted("7")
     assert not batch.is_followed()

@@ -99,7 +99,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> Non
 def test_a_file_from_before_buffers_and_rules_were_stored_is_accepted(tmp_path: Path) -> None:
     old, new = Training(), Training()
     old.run(0, 2)
-    stored = {name: tensor for name, tensor in old.state().items() if not name.startswith(checkpoint.LATER)}
+    stored = {name: tensor for name, tensor in old.state().items() if not name.startswith(checkpoint.ADDED_LATER)}
     before = {name: tensor.clone() for name, tensor in new.rule.state_dict().items()}
     checkpoint.restore(new.state(), stored, tmp_path)
     assert torch.equal(new.flat.values, old.flat.values) and same(before, dict(new.rule.state_dict()))

@@ -177,8 +177,8 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
         by_feedback(fresh) if feedback else at_random(number)
         for number, fresh in enumerate(_fresh(net, feedback, x, seed))
     ]
-    mine = by_feedback(feedback) if feedback else exact
-    table = perturbation_correlation(net, x, y, [mine, exact, *nulls], streams.generator(seed, "audit", "moves"))
+    by_rule = by_feedback(feedback) if feedback else exact
+    table = perturbation_correlation(net, x, y, [by_rule, exact, *nulls], streams.generator(seed, "audit", "moves"))
     means = table.mean(1)  # over the blocks
     rho, control, null = float(means[0]), float(means[1]), means[2:]
     p = monte_carlo_p(rho, null.tolist())
@@ -207,14 +207,14 @@ def step(
     else:
         changes = descent(net, rules, x, y, generator)
         null = [changes[-1], *(descent(net, [], x, y, generator)[-1] for _ in range(DRAWS - 1))]
-    mine, best, chance = changes[0], changes[1], changes[-1]
-    p = monte_carlo_p(mine, null, "less")
+    change, best, chance = changes[0], changes[1], changes[-1]
+    p = monte_carlo_p(change, null, "less")
     text = (
-        f"loss {mine:+.2e} (the gradient's own step of that length {best:+.2e}, a random one {chance:+.2e}), "
+        f"loss {change:+.2e} (the gradient's own step of that length {best:+.2e}, a random one {chance:+.2e}), "
         f"p = {p:.3f}"
     )
-    numbers = {"change": mine, "exact": best, "random": chance, "null": null, "p": p}
-    return Answer("descent", mine < 0 and p <= ALPHA, text, f"the loss falls, {_beyond(feedback)}", "", numbers)
+    numbers = {"change": change, "exact": best, "random": chance, "null": null, "p": p}
+    return Answer("descent", change < 0 and p <= ALPHA, text, f"the loss falls, {_beyond(feedback)}", "", numbers)
 
 
 def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) -> list[list[Tensor]]:

@@ -61,8 +61,8 @@ class Pairs:
             if outer is not None:
                 squares = outer @ grams.view(k, c * c).T
             else:
-                turned = (errors @ grams.permute(1, 0, 2).reshape(c, k * c)).view(-1, k, c)
-                squares = torch.einsum("nkc,nc->nk", turned, errors)
+                products = (errors @ grams.permute(1, 0, 2).reshape(c, k * c)).view(-1, k, c)
+                squares = torch.einsum("nkc,nc->nk", products, errors)
             parts.append((dots / squares.sqrt()).double().mean(0))
         return torch.cat(parts)
 

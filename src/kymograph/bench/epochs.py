@@ -46,7 +46,7 @@ def images() -> ImageTask:
     return ImageTask("random", train_images, labels, test_images, test_labels, MEAN, STD, CLASSES, augment=True)
 
 
-class PictureFiles(torch.utils.data.Dataset):
+class ScriptDataset(torch.utils.data.Dataset):
     """The script's data set: images that are padded, cropped, flipped and normalised one by one.
 
     Reproduces the usual library of PIL transforms, which is not a dependency, with its modules, checks and copies.
@@ -68,14 +68,14 @@ class PictureFiles(torch.utils.data.Dataset):
         return item, self.labels[index]
 
 
-def _used(name: str) -> None:
+def _log_use(name: str) -> None:
     """Reproduces the start of each function of that library: checks for scripting and tracing, and logs the use."""
     if not torch.jit.is_scripting() and not torch.jit.is_tracing():
         torch._C._log_api_usage_once(f"kymograph.bench.{name}")
 
 
 def _dimensions(picture: Any) -> tuple[int, int, int]:
-    _used("dimensions")
+    _log_use("dimensions")
     if isinstance(picture, Tensor):
         raise TypeError("expected an image, not a tensor")
     width, height = picture.size
@@ -87,7 +87,7 @@ class _RandomCrop(nn.Module):
         """Pads by four pixels and takes a random crop of 32 x 32."""
         from PIL import ImageOps
 
-        _used("pad")
+        _log_use("pad")
         fill = tuple(int(value) for value in (0,) * len(picture.getbands()))
         picture = ImageOps.expand(picture, border=4, fill=fill)
         _dimensions(picture)
@@ -96,7 +96,7 @@ class _RandomCrop(nn.Module):
             raise ValueError("the image is too small")
         top = int(torch.randint(0, height - 32 + 1, size=(1,)).item())
         left = int(torch.randint(0, width - 32 + 1, size=(1,)).item())
-        _used("crop")
+        _log_use("crop")
         return picture.crop((left, top, left + 32, top + 32))
 
 
@@ -106,13 +106,13 @@ class _RandomFlip(nn.Module):
         from PIL import Image
 
         if torch.rand(1) < 0.5:
-            _used("flip")
+            _log_use("flip")
             return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         return picture
 
 
 def _to_tensor(picture: Any) -> Tensor:
-    _used("to_tensor")
+    _log_use("to_tensor")
     kinds = {"I": np.int32, "I;16": np.int16, "F": np.float32}
     tensor = torch.from_numpy(np.array(picture, kinds.get(picture.mode, np.uint8), copy=True))
     tensor = tensor.view(picture.size[1], picture.size[0], len(picture.getbands())).permute((2, 0, 1)).contiguous()
@@ -124,7 +124,7 @@ def _to_tensor(picture: Any) -> Tensor:
 class _Normalise(nn.Module):
     def forward(self, tensor: Tensor) -> Tensor:
         """Subtracts the mean and divides by the standard deviation, on a copy."""
-        _used("normalize")
+        _log_use("normalize")
         if not tensor.is_floating_point() or tensor.ndim < 3:
             raise TypeError("expected a float image")
         tensor = tensor.clone()
@@ -137,7 +137,7 @@ class _Normalise(nn.Module):
 
 def script_batches() -> Iterator[tuple[Tensor, Tensor]]:
     """Yields an epoch the script's way: a loader with two worker processes."""
-    loader = torch.utils.data.DataLoader(PictureFiles(images()), batch_size=BATCH, shuffle=True, num_workers=2)
+    loader = torch.utils.data.DataLoader(ScriptDataset(images()), batch_size=BATCH, shuffle=True, num_workers=2)
     for x, y in loader:
         yield x.view(len(x), -1), y
 
@@ -237,15 +237,15 @@ def sweep_epoch(rule: str) -> float:
             )
             for _ in range(cores)
         ]
-        _heard(processes)  # all are ready
+        _wait_for_line(processes)  # all are ready
         started = time.perf_counter()
         for process in processes:
             print(file=process.stdin, flush=True)
-        _heard(processes)  # all are done
+        _wait_for_line(processes)  # all are done
         return (time.perf_counter() - started) / cores
 
 
-def _heard(processes: Sequence[subprocess.Popen[str]]) -> None:
+def _wait_for_line(processes: Sequence[subprocess.Popen[str]]) -> None:
     for process in processes:
         assert process.stdout is not None
         if not process.stdout.readline():

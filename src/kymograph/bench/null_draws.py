@@ -39,8 +39,8 @@ def script_draw() -> float:
         with torch.no_grad():
             error = logits.softmax(-1)
             error[torch.arange(len(y)), y] -= 1
-            for place, gradient in enumerate(gradients):
-                credit = error @ feedback[min(place, DEPTH - 1)].T
+            for point, gradient in enumerate(gradients):
+                credit = error @ feedback[min(point, DEPTH - 1)].T
                 product = (credit * gradient).sum(-1)
                 (product / (credit.norm(dim=-1) * gradient.norm(dim=-1)).clamp(min=1e-30)).mean().item()
     return (time.perf_counter() - started) / SCRIPT_DRAWS

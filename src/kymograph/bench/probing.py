@@ -43,8 +43,8 @@ def ratio(
     """
     clock = time.perf_counter if threads is None else time.thread_time
     seconds: dict[str, list[float]] = {"plain": [], way: []}
-    with _threads(threads), ExitStack() as until_the_end:
-        loops = {name: training(name, until_the_end, widths)[0] for name in seconds}
+    with _threads(threads), ExitStack() as cleanup:
+        loops = {name: training(name, cleanup, widths)[0] for name in seconds}
         for number in range(-2, rounds):
             for name, loop in loops.items() if number % 2 else reversed(loops.items()):
                 first = (number + 2) * (steps + 2)
@@ -59,7 +59,7 @@ def ratio(
     return plain, plain * statistics.median(a / b for a, b in zip(seconds[way], seconds["plain"], strict=True))
 
 
-def training(way: str, until_the_end: ExitStack, widths: tuple[int, ...] = SMALL) -> tuple[Step, nn.Sequential]:
+def training(way: str, cleanup: ExitStack, widths: tuple[int, ...] = SMALL) -> tuple[Step, nn.Sequential]:
     """Returns a function that takes one training step, and the network that it trains."""
     draw = torch.Generator().manual_seed(0)
     net = _network(draw, widths)
@@ -87,13 +87,13 @@ def training(way: str, until_the_end: ExitStack, widths: tuple[int, ...] = SMALL
     if way == "plain":
         return plain, net
     if way == "recording":
-        directory = until_the_end.enter_context(tempfile.TemporaryDirectory())
-        run = until_the_end.enter_context(record("bench", arm="plain", seed=0, out=directory, device="cpu"))
+        directory = cleanup.enter_context(tempfile.TemporaryDirectory())
+        run = cleanup.enter_context(record("bench", arm="plain", seed=0, out=directory, device="cpu"))
         counted = run.steps(itertools.count())
         return recorded, net
     batch = (x[:BATCH], y[:BATCH]) if way == "deep" else None
     probe = ModuleProbe(net, optimizer, level=way, every=1, loss=_loss if batch else None, batch=batch)
-    until_the_end.enter_context(probe)
+    cleanup.enter_context(probe)
     return probed, net
 
 

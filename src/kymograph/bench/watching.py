@@ -21,7 +21,7 @@ def train(watched: bool, steps: int = STEPS) -> tuple[float, list[Tensor], Tenso
     x = torch.randn(BATCH, INPUTS, generator=draw)
     y = torch.randint(0, CLASSES, (BATCH,), generator=draw)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    layers = {str(place): layer for place, layer in enumerate(net) if isinstance(layer, nn.Linear)}
+    layers = {str(index): layer for index, layer in enumerate(net) if isinstance(layer, nn.Linear)}
     norm, rows = {"norm": torch.linalg.vector_norm}, []
     with ExitStack() as attached:
         readings = attached.enter_context(watching(layers, norm, norm)) if watched else None

@@ -51,8 +51,8 @@ class Measure:
             raise KymographError(f"a series cannot be reduced by {self.reduce!r}; choose from {', '.join(REDUCTIONS)}")
 
     def __str__(self) -> str:
-        place = "" if self.site is None else f" at {self.site}"
-        return self.name if self.reduce is None else f"{self.reduce} of {self.name}{place}"
+        suffix = "" if self.site is None else f" at {self.site}"
+        return self.name if self.reduce is None else f"{self.reduce} of {self.name}{suffix}"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Evidence:
     """The sign-flip test's p-values."""
     both: PValues
     """The larger of the two tests' p-values; under a sequential design, divided by the looks' shares of alpha."""
-    reach: float
+    least_p: float
     """The smallest two-sided p-value that this number of seeds and looks can give."""
 
     @property
@@ -57,7 +57,7 @@ class Evidence:
         return float(self.both.direction)
 
     @property
-    def upward(self) -> bool:
+    def favours_claim(self) -> bool:
         """Whether the numbers favour the claim rather than contradict it."""
         return bool(self.both.support <= self.both.refute)
 
@@ -86,23 +86,23 @@ def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -
     ``looks`` are the looks of a sequential design reached so far; the last one uses all values, which are in the order
     of the registered seeds. Default: one look that may spend all of alpha.
     """
-    turned = direction_sign(claim) * np.asarray(values, dtype=np.float64)
+    oriented = direction_sign(claim) * np.asarray(values, dtype=np.float64)
     bounds = bounds_of(claim)
-    stages = [_tests(turned[: look.seeds], bounds) for look in looks or (PlannedLook(len(turned), 1.0),)]
+    stages = [_tests(oriented[: look.seeds], bounds) for look in looks or (PlannedLook(len(oriented), 1.0),)]
     shares = [look.share for look in looks] or [1.0]
     t, flip = stages[-1]
     spent = [
         min(1.0, min(max(pair) / share for pair, share in zip(kind, shares, strict=True)))
         for kind in zip(*(zip(*stage, strict=True) for stage in stages), strict=True)
     ]
-    reach = min(smallest_p(look.seeds) / look.share for look in looks) if looks else smallest_p(len(turned))
-    return Evidence(turned, bounds, t, flip, PValues(*spent), reach)
+    least_p = min(smallest_p(look.seeds) / look.share for look in looks) if looks else smallest_p(len(oriented))
+    return Evidence(oriented, bounds, t, flip, PValues(*spent), least_p)
 
 
-def _tests(turned: np.ndarray, bounds: Bounds) -> tuple[PValues, PValues]:
+def _tests(oriented: np.ndarray, bounds: Bounds) -> tuple[PValues, PValues]:
     """Returns the p-values of the t test and of the sign-flip test."""
-    student = functools.cache(lambda against, alternative: t_test(turned, against, alternative))
-    flips = functools.cache(lambda against, alternative: sign_flip_p(turned, against, alternative))
+    student = functools.cache(lambda against, alternative: t_test(oriented, against, alternative))
+    flips = functools.cache(lambda against, alternative: sign_flip_p(oriented, against, alternative))
     return p_values(bounds, student), p_values(bounds, flips)
 
 
@@ -134,7 +134,7 @@ def decide_family(
                 _with(directions, index, float(p.support)),
                 equivalences[index],
                 zeros[index],
-                _with(directions, index, one.reach) <= claim.alpha,
+                _with(directions, index, one.least_p) <= claim.alpha,
             )
         )
     return found
@@ -143,7 +143,7 @@ def decide_family(
 def outcome(evidence: Evidence, p: float, p_equivalence: float, alpha: float) -> Outcome:
     """Returns SUPPORTED, REFUTED, EQUIVALENT or INCONCLUSIVE, from corrected p-values."""
     if p <= alpha:
-        return Outcome.SUPPORTED if evidence.upward else Outcome.REFUTED
+        return Outcome.SUPPORTED if evidence.favours_claim else Outcome.REFUTED
     return Outcome.EQUIVALENT if p_equivalence <= alpha else Outcome.INCONCLUSIVE
 
 

@@ -40,7 +40,7 @@ def difference_map(store: Store, series: str, left: str, right: str, log: bool =
     """
     array = store.finished.select(arms=[left, right]).series(series)
     one, other = (np.asarray(array.sel(arm=arm).values, dtype=np.float64) for arm in (left, right))
-    whole = [place for place in range(len(one)) if not (np.isnan(one[place]).all() or np.isnan(other[place]).all())]
+    whole = [index for index in range(len(one)) if not (np.isnan(one[index]).all() or np.isnan(other[index]).all())]
     if len(whole) < LEAST_SEEDS:
         raise KymographError(f"{len(whole)} seeds have both arms, but a map needs at least {LEAST_SEEDS}")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -51,5 +51,5 @@ def difference_map(store: Store, series: str, left: str, right: str, log: bool =
     sites = array.labels.get("site")
     return DifferenceMap(
         differences.mean(0), p, tuple(array.labels["step"]), None if sites is None else tuple(sites),
-        tuple(array.labels["seed"][place] for place in whole),
+        tuple(array.labels["seed"][index] for index in whole),
     )  # fmt: skip

@@ -47,40 +47,38 @@ _CHECK = _MEASURE | {"text", "arm", "least", "most", "strict"}
 
 def read_claims(path: str | Path) -> list[Claim]:
     """Returns the claims of a TOML file (``[[claim]]`` tables) or of a Python file (a list ``CLAIMS``)."""
-    place = Path(path)
-    if not is_file(place):
-        raise KymographError(f"there is no claims file {place}")
-    if place.suffix == ".py":
-        return _python_claims(place)
-    tables = read_toml(place).get("claim")
+    file = Path(path)
+    if not is_file(file):
+        raise KymographError(f"there is no claims file {file}")
+    if file.suffix == ".py":
+        return _python_claims(file)
+    tables = read_toml(file).get("claim")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise KymographError(f"{place} contains no [[claim]]")
-    return _unlike([_claim(table, place) for table in tables], place)
+        raise KymographError(f"{file} contains no [[claim]]")
+    return _with_distinct_names([_claim(table, file) for table in tables], file)
 
 
-def _unlike(claims: list[Claim], place: Path) -> list[Claim]:
+def _with_distinct_names(claims: list[Claim], file: Path) -> list[Claim]:
     """Returns the claims; raises if two claims of a study have the same name."""
     counts = Counter((claim.study, claim.setup, claim.name) for claim in claims)
     for name, count in counts.items():
         if count > 1:
-            raise KymographError(f"{place} has two claims named {name[2]!r}; give each its own name")
+            raise KymographError(f"{file} has two claims named {name[2]!r}; give each its own name")
     return claims
 
 
-def _python_claims(place: Path) -> list[Claim]:
+def _python_claims(file: Path) -> list[Claim]:
     try:
-        found = runpy.run_path(str(place)).get("CLAIMS")
+        found = runpy.run_path(str(file)).get("CLAIMS")
     except Exception as error:  # a user's file can fail in any way
-        raise KymographError(
-            f"{place} does not run: {(str(error).splitlines() or [type(error).__name__])[0]}"
-        ) from None
+        raise KymographError(f"{file} does not run: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
     if not isinstance(found, Sequence) or not found or not all(isinstance(claim, Claim) for claim in found):
-        raise KymographError(f"{place} must set CLAIMS to a list of kymograph.Claim")
-    return _unlike(list(found), place)
+        raise KymographError(f"{file} must set CLAIMS to a list of kymograph.Claim")
+    return _with_distinct_names(list(found), file)
 
 
-def _claim(table: Mapping[str, Any], place: Path) -> Claim:
-    label = f"{place}, claim {table.get('name', '?')!r}"
+def _claim(table: Mapping[str, Any], file: Path) -> Claim:
+    label = f"{file}, claim {table.get('name', '?')!r}"
     _known(table, _CLAIM, label)
     for name in ("name", "arm", "against", "direction", "margin"):
         if name not in table:
@@ -95,7 +93,7 @@ def _claim(table: Mapping[str, Any], place: Path) -> Claim:
         study=str(table.get("study", OWN_STUDY)),
         setup=str(table.get("setup", "own")),
         text=str(table.get("text", table["name"])),
-        origin=str(table.get("origin", place.name)),
+        origin=str(table.get("origin", file.name)),
         left=left,
         right=right,
         direction=table["direction"],

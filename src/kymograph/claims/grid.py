@@ -30,7 +30,7 @@ def claims_on_grid(claims: Sequence[Claim], grid: Grid) -> list[Claim]:
 
 
 def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
-    def there(quantity: Quantity) -> Quantity:
+    def at_point(quantity: Quantity) -> Quantity:
         return replace(quantity, where={**point, **quantity.where})
 
     words = ", ".join(f"{name} {value}" for name, value in point.items())
@@ -39,8 +39,8 @@ def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
         claim,
         name=f"{claim.name} ({words})",
         text=f"{claim.text}, with {words}",
-        left=there(claim.left),
-        right=there(claim.right) if isinstance(claim.right, Quantity) else claim.right,
-        interaction=None if pair is None else (there(pair[0]), there(pair[1])),
-        checks=tuple(replace(check, quantity=there(check.quantity)) for check in claim.checks),
+        left=at_point(claim.left),
+        right=at_point(claim.right) if isinstance(claim.right, Quantity) else claim.right,
+        interaction=None if pair is None else (at_point(pair[0]), at_point(pair[1])),
+        checks=tuple(replace(check, quantity=at_point(check.quantity)) for check in claim.checks),
     )

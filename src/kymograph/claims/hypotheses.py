@@ -1,6 +1,6 @@
 """The null hypothesis that each outcome of a claim must reject, and its p-value.
 
-Everything here is about the *turned* values: each seed's difference (or log-ratio) left - right, with the sign that
+Everything here is about the *oriented* values: each seed's difference (or log-ratio) left - right, with the sign that
 makes positive values favour the claim. The same formulas serve one sample (floats) and thousands (arrays).
 """
 
@@ -21,7 +21,7 @@ Tail = Callable[[float, Literal["greater", "less"]], Any]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where the outcomes of a claim begin, on the scale of the turned values."""
+    """Where the outcomes of a claim begin, on the scale of the oriented values."""
 
     support: float
     """The claim is supported beyond this; for "equal", within plus and minus this."""

@@ -19,7 +19,7 @@ from kymograph.claims.plan import Plan
 from kymograph.claims.registration import CHANGED, POST_HOC, REGISTERED, changed_fields, key
 from kymograph.errors import KymographError
 from kymograph.runs import log
-from kymograph.runs.history import SWEEP, History, occasion
+from kymograph.runs.history import SWEEP, History, code_free_key
 from kymograph.runs.log import SHORT, Entry, Log
 from kymograph.runs.spec import RunSpec, canonical_json
 from kymograph.runs.tuned import tuning_study
@@ -131,7 +131,7 @@ def conflicts(known: Sequence[Registration], study: str, history: Log) -> list[s
     return [f"the registrations {first.short_digest} and {one.short_digest} state different designs" for one in rivals]
 
 
-def no_longer_made(claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
+def dropped_claims(claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
     """Returns the registered claims that are not among ``claims``; ``registered`` holds their contents, by key.
 
     A study whose code is not available makes no claims, so all of its registered ones are returned.
@@ -160,7 +160,9 @@ def family(known: Iterable[Registration]) -> set[tuple[str, str]]:
     }
 
 
-def standing(claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registration], history: History) -> str:
+def registration_status(
+    claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registration], history: History
+) -> str:
     """Returns a claim's registration status at the time when its runs were first planned.
 
     ``registered``; ``changed after runs existed``, with the changed fields; ``post hoc``; or ``not logged, post hoc``
@@ -170,7 +172,7 @@ def standing(claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registrati
     if any(run.log_heads is None for run in runs) or not history.log.entries:
         return NOT_LOGGED
     starts = {run.log_heads or () for run in runs} | {
-        (sweep,) for run in runs for sweep in history.sweeps.get(occasion(run.spec), ())
+        (sweep,) for run in runs for sweep in history.sweeps.get(code_free_key(run.spec), ())
     }
     pasts = [history.log.up_to(heads) for heads in starts]
     name = key(claim)

@@ -25,9 +25,9 @@ class Staged:
     """The level of an interval at the last look, such that the intervals of all looks hold jointly."""
 
 
-def completed(there: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
+def completed(present: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
     """Returns the looks whose registered seeds have all run."""
-    count = next((index for index, seed in enumerate(seeds) if seed not in there), len(seeds))
+    count = next((index for index, seed in enumerate(seeds) if seed not in present), len(seeds))
     return design.reached(count)
 
 
@@ -40,14 +40,14 @@ def stage(
     """
     if seeds is None or design is None or not design.sequential:
         return Staged(tuple(points))
-    place = {seed: index for index, seed in enumerate(seeds)}
-    ordered = sorted(points, key=lambda point: place[point.seed])
+    rank = {seed: index for index, seed in enumerate(seeds)}
+    ordered = sorted(points, key=lambda point: rank[point.seed])
     done = completed({point.seed for point in points} | set(dropped), seeds, design)
     if not done:
         share = design.looks[0].share
         return Staged(tuple(ordered), (PlannedLook(len(ordered), share),), (), 1 - (1 - LEVEL) * share)
-    used = tuple(point for point in ordered if place[point.seed] < done[-1].seeds)
-    looks = [PlannedLook(sum(place[point.seed] < look.seeds for point in used), look.share) for look in done]
+    used = tuple(point for point in ordered if rank[point.seed] < done[-1].seeds)
+    looks = [PlannedLook(sum(rank[point.seed] < look.seeds for point in used), look.share) for look in done]
     waiting = len(ordered) - len(used)
     notes = [f"{waiting} seeds wait for the look at {design.looks[len(done)].seeds}"] if waiting else []
     kept = tuple(look for look in looks if look.seeds >= LEAST_SEEDS)

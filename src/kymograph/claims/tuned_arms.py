@@ -24,7 +24,7 @@ class TunedArm:
     """The chosen value; None: none was or could be chosen."""
     problem: str = ""
     """Why claims about the arm are INVALID; empty if they are not."""
-    is_wrong: bool = False
+    fails_verification: bool = False
     """Whether runs are missing or contradict the log; False if the tuning itself found no usable value."""
     runs: tuple[StoredRun, ...] = ()
     """The tuning runs."""

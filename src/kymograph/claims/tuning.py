@@ -103,9 +103,9 @@ def choose(arm: str, tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str,
 
 def missing_runs(tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str, StoredRun]) -> int:
     """Returns how many of an arm's tuning runs were not planned or have not ended."""
-    there = {(value_index(tuned, spec.settings), spec.seed) for spec in specs if spec.id in ended}
+    present = {(value_index(tuned, spec.settings), spec.seed) for spec in specs if spec.id in ended}
     wanted = {(index, seed) for index in range(len(tuned.grid)) for seed in tuned.tuning_seeds}
-    return len(wanted - there)
+    return len(wanted - present)
 
 
 def _score(run: StoredRun, by: str) -> float:

@@ -177,7 +177,7 @@ def quantities(claim: Claim) -> list[Quantity]:
     return [*claim.sides, *(check.quantity for check in claim.checks)]
 
 
-def asked(claim: Claim, world: World) -> bool:
+def has_planned_runs(claim: Claim, world: World) -> bool:
     """Returns whether runs were ever planned for everything that the claim compares."""
     # A tuned arm for which no value could be chosen has no runs, but was planned all the same.
     unused = {*world.superseded, *world.further_seeds, *(arm for arm, one in world.tuned.items() if one.problem)}

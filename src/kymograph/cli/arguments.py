@@ -25,7 +25,7 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
-from kymograph.cli import habits
+from kymograph.cli import script_flags
 from kymograph.cli.choices import Choices
 from kymograph.cli.guarded_output import unguarded_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
@@ -88,7 +88,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
                 f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one"
             )
     known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
-    said = habits.answer(words, program, known)
+    said = script_flags.answer(words, program, known)
     if said is not None:
         raise UsageError(said)
     errors = io.StringIO()

@@ -22,7 +22,7 @@ VERBS = Registry("kymograph.cli.verbs", "main", noun="verb")
 
 @guarded
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.endings` has the codes)."""
+    """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.exit_status` has the codes)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     before, threading.excepthook = threading.excepthook, _end_of_a_thread
@@ -41,11 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _end(error: BaseException, words: Sequence[str], debug: bool) -> int:
     """Prints how a command ended, with ``debug`` the traceback before it; returns the exit code."""
-    from kymograph.cli.endings import ending
+    from kymograph.cli.exit_status import exit_status
 
     if isinstance(error, OSError):
         _give_up_output()
-    sentence, code = ending(error, words)
+    sentence, code = exit_status(error, words)
     if sys.stderr is None:
         return code
     if debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):

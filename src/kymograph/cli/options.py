@@ -91,8 +91,8 @@ def with_engine_options(kind: type[T], words: Sequence[str]) -> type[T]:
          dataclasses.field(default=one.default))
         for one in dataclasses.fields(own)
     ]  # fmt: skip
-    mine = dataclasses.make_dataclass(names[-1], shown_fields, bases=(own,), frozen=True)
-    extra: list[Any] = [(_field(names[-1]), mine, dataclasses.field(default_factory=mine))]
+    options_type = dataclasses.make_dataclass(names[-1], shown_fields, bases=(own,), frozen=True)
+    extra: list[Any] = [(_field(names[-1]), options_type, dataclasses.field(default_factory=options_type))]
     made = dataclasses.make_dataclass(kind.__name__, extra, bases=(kind,), frozen=True)
     made.__doc__ = kind.__doc__
     return made

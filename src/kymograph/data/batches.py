@@ -54,8 +54,8 @@ class Batches:
             return
         down, right = torch.randint(0, 2 * PAD + 1, (2, n), generator=draw("crop")).to(device)
         flip = torch.rand(n, generator=draw("flip")).lt(0.5).to(device)
-        for place, rows in enumerate(order.split(self.batch_size)):
-            part = slice(place * self.batch_size, place * self.batch_size + len(rows))
+        for number, rows in enumerate(order.split(self.batch_size)):
+            part = slice(number * self.batch_size, number * self.batch_size + len(rows))
             images = self._crops[rows, :, down[part], right[part]]  # a copy, (B, channels, size, size) uint8
             flipped = flip[part]
             images[flipped] = images[flipped].flip(-1)

@@ -37,13 +37,13 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
 
     Searches ``directory``, or the one that the variable KYMOGRAPH_DATA names, for either official layout.
     """
-    place = directory or os.environ.get("KYMOGRAPH_DATA")
-    if not place:
+    given = directory or os.environ.get("KYMOGRAPH_DATA")
+    if not given:
         raise KymographError(
             "CIFAR-10 was not found: give its directory with --data-dir or KYMOGRAPH_DATA, or fetch it with "
             "`kymograph fetch cifar10 DIR`"
         )
-    root = Path(place)
+    root = Path(given)
     for layout, suffix in (("cifar-10-batches-bin", ".bin"), ("cifar-10-batches-py", "")):
         for candidate in (root / layout, root):
             if is_file(candidate / f"{TEST}{suffix}"):
@@ -53,15 +53,15 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
     )
 
 
-def smaller(place: Path, suffix: str) -> Path | None:
+def incomplete_batch(directory: Path, suffix: str) -> Path | None:
     """Returns the first batch that is too small for 10,000 images, if there is one; a complete CIFAR-10 has none."""
-    batches = (place / f"{name}{suffix}" for name in (*TRAIN, TEST))
+    batches = (directory / f"{name}{suffix}" for name in (*TRAIN, TEST))
     return next((batch for batch in batches if is_file(batch) and batch.stat().st_size < BATCH * PIXELS), None)
 
 
 def check(directory: str | Path | None = None) -> str | None:
     """Raises if CIFAR-10 is missing; returns a note if it is incomplete."""
-    cut = smaller(*find(directory))
+    cut = incomplete_batch(*find(directory))
     if cut is None:
         return None
     return f"{cut} has fewer than CIFAR-10's 10,000 images; keep runs trained on it in a separate directory"
@@ -69,11 +69,11 @@ def check(directory: str | Path | None = None) -> str | None:
 
 def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns training pixels (n, 3072) and labels (n,), then test pixels and labels, all uint8."""
-    place, suffix = find(directory)
+    batches, suffix = find(directory)
     read_batch = _binary if suffix else _python
-    parts = [read_batch(place / f"{name}{suffix}") for name in TRAIN]
+    parts = [read_batch(batches / f"{name}{suffix}") for name in TRAIN]
     images, labels = (np.concatenate([part[index] for part in parts]) for index in (0, 1))
-    return images, labels, *read_batch(place / f"{TEST}{suffix}")
+    return images, labels, *read_batch(batches / f"{TEST}{suffix}")
 
 
 def fetch(directory: str | Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-WORTH = 1.15
+MOST_STRETCH = 1.15
 """The first step is allowed to saturate if it would stretch the range of all others by more than this factor."""
 
 
@@ -18,7 +18,7 @@ def colour_values(panels: Iterable[np.ndarray], log: bool) -> np.ndarray:
     """
     found = [np.where(panel > 0, panel, np.nan) if log else panel for panel in panels]
     everything, later = (_finite(found), _finite([panel[_first(panel) + 1 :] for panel in found]))
-    if len(later) < 2 or _span(later, log) == 0 or _span(everything, log) <= WORTH * _span(later, log):
+    if len(later) < 2 or _span(later, log) == 0 or _span(everything, log) <= MOST_STRETCH * _span(later, log):
         return everything
     return later
 

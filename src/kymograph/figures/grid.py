@@ -36,11 +36,11 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
     claims = [claim for claim in across_settings(verdicts) if claim.settings]
     if not claims:
         raise KymographError(f"no claim of {declaration.name} was judged at several settings; run it with --grid")
-    panels = [(claim, other, mine) for claim in claims for other, mine in _panels(claim)]
+    panels = [(claim, other, panel_verdicts) for claim in claims for other, panel_verdicts in _panels(claim)]
     shown = panels[:MOST_PANELS]
     figure, grid = panel_grid(len(shown), (4.4, 3.0), 3 if len(shown) > 2 else 2, least=2.2)
-    for axes, (claim, other, mine) in zip(grid, shown, strict=True):
-        _panel(figure, axes, claim, other, mine, declaration)
+    for axes, (claim, other, panel_verdicts) in zip(grid, shown, strict=True):
+        _panel(figure, axes, claim, other, panel_verdicts, declaration)
     for name in dict.fromkeys(claim.name for claim, _, _ in shown):  # panels of one claim share their vertical axis
         same = [axes for axes, (claim, _, _) in zip(grid, shown, strict=True) if claim.name == name]
         low, high = min(axes.get_ylim()[0] for axes in same), max(axes.get_ylim()[1] for axes in same)
@@ -48,7 +48,7 @@ def draw(store: Store, declaration: Declaration, verdicts: Sequence[Verdict]) ->
             axes.set_ylim(low, high)
             if axes.get_yscale() == "log":
                 label_ratios(axes.yaxis)
-    figure.legend(handles=outcome_key(verdict for _, _, mine in shown for verdict in mine),
+    figure.legend(handles=outcome_key(verdict for _, _, panel_verdicts in shown for verdict in panel_verdicts),
                   loc="outside lower center", ncols=3)  # fmt: skip
     left_out = f" ({len(shown)} of {len(panels)} panels)" if len(shown) < len(panels) else ""
     figure.entitle(f"Effects over the grid of {declaration.name}, with 95 % intervals{left_out}")

@@ -19,7 +19,7 @@ def set_log_y(axes: Axes) -> None:
     powers = LogFormatterMathtext()
     powers.set_axis(axis)
     axis.set_minor_locator(LogLocator(subs=(2.0, 5.0), numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}" if _few(axis) else powers(value, place)))
+    axis.set_major_formatter(FuncFormatter(lambda value, tick: f"{value:g}" if _few(axis) else powers(value, tick)))
     axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if _few(axis) else ""))
 
 

@@ -176,8 +176,8 @@ def _at_venue(venue: str) -> Look:
         raise KymographError(
             "venue widths come from tueplots; install it with `pip install 'kymograph[paper]'`"
         ) from None
-    places = {name.removesuffix("_half").removesuffix("_full") for name in vars(figsizes) if not name.startswith("_")}
-    known = places & set(vars(fontsizes))
+    venues = {name.removesuffix("_half").removesuffix("_full") for name in vars(figsizes) if not name.startswith("_")}
+    known = venues & set(vars(fontsizes))
     if venue not in known:
         raise KymographError(f"there is no venue {venue!r}{did_you_mean(venue, known)}")
 

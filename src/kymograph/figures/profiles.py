@@ -92,5 +92,5 @@ def _name_sites(axes: object, sites: tuple) -> None:
     every = -(-len(sites) // MOST_NAMES)
     shown = range(0, len(sites), every)
     names = [mathtext(str(sites[index])) for index in shown]
-    turned = max(len(str(sites[index])) for index in shown) > 4
-    axes.set_xticks(list(shown), names, rotation=45 if turned else 0, ha="right" if turned else "center")  # type: ignore[attr-defined]
+    rotated = max(len(str(sites[index])) for index in shown) > 4
+    axes.set_xticks(list(shown), names, rotation=45 if rotated else 0, ha="right" if rotated else "center")  # type: ignore[attr-defined]

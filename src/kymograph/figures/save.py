@@ -110,8 +110,8 @@ def save_stale(
     written: list[Path] = []
     kept = 0
     for name, draw in draws.items():
-        there = all((directory / f"{name}.{kind}").exists() for kind in kinds)
-        if known.get(name) == origin and there:
+        complete = all((directory / f"{name}.{kind}").exists() for kind in kinds)
+        if known.get(name) == origin and complete:
             kept += 1
             continue
         if known.get(name) == f"{origin}, not drawn":

@@ -48,7 +48,7 @@ def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun])
     """Draws one arm's tuning runs, their means, and a ring around the chosen value."""
     rule = choice.tuned
     order = sorted(range(len(rule.grid)), key=lambda index: rule.grid[index]) if rule.numeric else range(len(rule.grid))
-    positions = {index: float(rule.grid[index]) if rule.numeric else float(place) for place, index in enumerate(order)}
+    positions = {index: float(rule.grid[index]) if rule.numeric else float(rank) for rank, index in enumerate(order)}
     if rule.numeric and is_geometric(rule.grid):
         axes.set_xscale("log")
     for index in order:

@@ -16,7 +16,7 @@ def check_listing(file: IO[bytes], most: int) -> None:
     size = file.seek(0, 2)
     file.seek(max(0, size - _LONGEST_END))
     end = file.read()
-    place = end.rfind(_END)
-    if place < 0 or int.from_bytes(end[place + 12 : place + 16], "little") > most:
+    offset = end.rfind(_END)
+    if offset < 0 or int.from_bytes(end[offset + 12 : offset + 16], "little") > most:
         raise ValueError("not a zip archive, or one with too many files")
     file.seek(0)

@@ -33,15 +33,17 @@ def arm_numbers(study: Study, runs: Sequence[StoredRun]) -> str:
         for label in study.contrasts), "seconds a run, median",
     ]  # fmt: skip
     rows = []
-    for arm, mine in by_arm.items():
-        found = arm_headlines([run.summary for run in mine], study.headlines, study.bounds)
+    for arm, arm_runs in by_arm.items():
+        found = arm_headlines([run.summary for run in arm_runs], study.headlines, study.bounds)
         diverged = f" ({found.diverged} diverged)" if found.diverged else ""
-        differences = [_difference(mine, by_arm.get(_sibling(arm, end, by_arm), []), first)
+        differences = [_difference(arm_runs, by_arm.get(_sibling(arm, end, by_arm), []), first)
                        for end in study.contrasts.values()]  # fmt: skip
-        times = [run.seconds for run in mine if run.seconds is not None]
+        times = [run.seconds for run in arm_runs if run.seconds is not None]
         seconds = f"{statistics.median(times):.1f}" if times else ""
         numbers = [_mean(number) for number in found.numbers.values()]
-        rows.append([arm, f"{len(mine)}{diverged}", _chosen(rules.get(arm), mine), *numbers, *differences, seconds])
+        rows.append(
+            [arm, f"{len(arm_runs)}{diverged}", _chosen(rules.get(arm), arm_runs), *numbers, *differences, seconds]
+        )
     text = f"{TEXT} {EDGE}" if any(row[2].startswith("[") for row in rows) else TEXT
     return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
@@ -64,7 +66,7 @@ def _difference(runs: Sequence[StoredRun], others: Sequence[StoredRun], key: str
     """Returns the mean difference over the seeds that both arms have, with its interval; empty if there are none."""
     theirs = {run.seed: run.summary.get(key) for run in others}
     pairs = [(run.summary.get(key), theirs.get(run.seed)) for run in runs]
-    known = [float(mine) - float(other) for mine, other in pairs if is_number(mine) and is_number(other)]  # type: ignore[arg-type]
+    known = [float(value) - float(other) for value, other in pairs if is_number(value) and is_number(other)]  # type: ignore[arg-type]
     return _mean(headline_number(known))
 
 

@@ -119,7 +119,7 @@ def audit(
         and trained.seed is not None
         and trained.untrained is not None
     ):
-        out = Path(ladder_out) if ladder_out is not None else _beside(Path(path))
+        out = Path(ladder_out) if ladder_out is not None else _runs_directory(Path(path))
         frozen, rungs = _ladder(trained, tests, SweepOptions(out, "serial", None, chosen, data_dir, quiet))
     rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)
     answers = (
@@ -178,8 +178,8 @@ def _ladder(
     if not options.quiet:
         what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
         print(f"{what}, is trained below {options.out} where it is missing; skip it with --no-ladder", file=sys.stderr)
-    mine = stored(rungs, frozen_fields if rule == "bp" else fields)
-    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in mine}
+    ladder_runs = stored(rungs, frozen_fields if rule == "bp" else fields)
+    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in ladder_runs}
     accuracies = {
         last: float(accuracy) for last, accuracy in found.items() if accuracy is not None
     }  # None: it diverged
@@ -202,7 +202,7 @@ def _run_of(path: Path) -> StoredRun | None:
     return StoredRun(directory) if (directory / STATUS).exists() else None
 
 
-def _beside(path: Path) -> Path:
+def _runs_directory(path: Path) -> Path:
     """Returns the directory of runs that holds the audited run; for a lone file, the file's own directory."""
     directory = real_path(path if path.is_dir() else path.parent)
     return directory.parent.parent if (directory / STATUS).exists() else directory

@@ -24,10 +24,10 @@ from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_TENSORS, is_directory, opened, real_path
-from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, withdraw
+from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
-from kymograph.runs.processes import sweep_once, temporary_directory, temporary_name
+from kymograph.runs.processes import remove_abandoned_files_once, temporary_directory, temporary_name
 from kymograph.runs.store import read_declarations
 from kymograph.studies.base import Study
 from kymograph.sweep.code_reference import CodeReference
@@ -78,8 +78,8 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     archive = Archive.open(directory).checked()
     codes = dict(codes or {})
     studies = {name: code.load() for name, code in codes.items()}
-    with temporary_directory("bundle") as place:
-        stage = Path(place)
+    with temporary_directory("bundle") as temporary:
+        stage = Path(temporary)
         facts, notes = stage_code(stage, archive, codes, studies)
         wrong = [*(run.reason for run in archive.damaged), *log_problems(archive.log)]
         notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
@@ -103,13 +103,13 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
     found = {}
     skipped = real_path(output)
     for directory, names, files in os.walk(root, onerror=_unreadable):
-        place = Path(directory)
-        names[:] = sorted(name for name in names if not _hidden(name) and (place != root or name not in _NOT_PACKED))
+        parent = Path(directory)
+        names[:] = sorted(name for name in names if not _hidden(name) and (parent != root or name not in _NOT_PACKED))
         for name in (*names, *sorted(files)):
-            path = place / name
+            path = parent / name
             if path.is_symlink() and not _hidden(name):
                 raise KymographError(f"{path} is a link; replace it with its target, and bundle again")
-            derived = (place == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
+            derived = (parent == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
             if name in names or _hidden(name) or derived:
                 continue
             inside = path.relative_to(root).as_posix()
@@ -168,7 +168,7 @@ def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
 def _written(target: Path) -> Iterator[IO[bytes]]:
     """Opens a temporary file that becomes ``target`` when it is complete; system errors become one sentence."""
     make_directory(target.parent)
-    sweep_once(target.parent)
+    remove_abandoned_files_once(target.parent)
     temporary = temporary_name(target.parent, target.name[:100], "bundle")
     try:
         try:
@@ -235,8 +235,8 @@ def _hash_before_seal(file: IO[bytes]) -> bytes:
 @contextlib.contextmanager
 def unpacked(path: str | Path) -> Iterator[Unpacked]:
     """Unpacks a bundle into a temporary directory for the length of a ``with`` block; runs nothing from it."""
-    with temporary_directory("bundle") as place:
-        directory = Path(place)
+    with temporary_directory("bundle") as temporary:
+        directory = Path(temporary)
         try:
             try:
                 with opened(path, _MOST_BYTES) as file:
@@ -249,7 +249,7 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
                 raise KymographError(f"{path} is cut off, was changed, or is not a bundle of runs") from None
             yield bundle
         finally:
-            withdraw(directory)
+            unload_bundle(directory)
 
 
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:

@@ -65,8 +65,8 @@ def numbers_that_no_run_has(claims: Iterable[Claim], runs: Collection[StoredRun]
     found: dict[str, str] = {}
     for claim in claims:
         for quantity in quantities(claim):
-            name, mine = quantity.measure.name, [run for run in runs if run.arm == quantity.arm]
-            stored = [run.series if quantity.measure.reduce is not None else run.summary for run in mine]
+            name, arm_runs = quantity.measure.name, [run for run in runs if run.arm == quantity.arm]
+            stored = [run.series if quantity.measure.reduce is not None else run.summary for run in arm_runs]
             if not stored or any(name in one for one in stored):
                 continue
             what = "logged the series" if quantity.measure.reduce is not None else "returned"

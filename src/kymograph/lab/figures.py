@@ -119,7 +119,7 @@ def _options(name: str, draw: Callable[..., Figure], spread: str | None) -> dict
     """Returns the options that a figure is drawn with; raises if a spread is asked for that cannot be chosen."""
     if spread is None:
         return {}
-    if not (draw.takes("spread") if isinstance(draw, Drawing) else "spread" in inspect.signature(draw).parameters):
+    if not (draw.accepts("spread") if isinstance(draw, Drawing) else "spread" in inspect.signature(draw).parameters):
         raise KymographError(f"the spread that {name} shows cannot be chosen; drop --spread")
     return {"spread": spread}
 

@@ -136,7 +136,7 @@ def study(
     def decorate(function: Body) -> FunctionStudy:
         chosen = name or function.__name__.removesuffix("_study") or function.__name__
         config_type = _config_type(function, chosen)
-        made = _made_arms(arms, config_type, chosen, about or {}, default_arms)
+        made = _build_arms(arms, config_type, chosen, about or {}, default_arms)
         stated = tuple(_of_study(claim, chosen) for claim in claims)
         kept = dict(headlines) if headlines is not None else {
             side.measure.name: side.measure.name
@@ -228,7 +228,7 @@ def _config_type(function: Body, study: str) -> type:
     )
 
 
-def _made_arms(
+def _build_arms(
     arms: Mapping[str, Mapping[str, Any]],
     config_type: type,
     study: str,

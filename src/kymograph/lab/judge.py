@@ -16,7 +16,7 @@ from kymograph.claims.judge import decide_claims
 from kymograph.claims.logged import Registration, registrations
 from kymograph.claims.sequential import completed
 from kymograph.claims.verdict import Verdict, Verdicts
-from kymograph.claims.world import Invalid, World, asked, fits, quantities
+from kymograph.claims.world import Invalid, World, fits, has_planned_runs, quantities
 from kymograph.errors import KymographError
 from kymograph.lab.evidence import JudgedRuns, choose, gather, in_order
 from kymograph.lab.tuning_evidence import tuned_arms, with_chosen
@@ -62,21 +62,23 @@ def judge(
     shared = registrations(evidence.log, OWN_STUDY)
     named = {study.name: study for study in studies}
     verdicts: list[Verdict] = []
-    not_asked: list[str] = []
+    never_planned: list[str] = []
     for declaration in in_order(evidence):
         name = declaration.name
         study = named.get(name) or registered_study(name)
         known = [*registrations(evidence.log, name), *shared]
         world = _world(declaration, evidence, known)
-        mine = [] if study is None else claims_on_grid(study.claims(), _grid(name, known, evidence))
-        old = logged.no_longer_made(mine, logged.registered_contents(evidence.log, evidence.root, name))
+        claims_here = [] if study is None else claims_on_grid(study.claims(), _grid(name, known, evidence))
+        old = logged.dropped_claims(claims_here, logged.registered_contents(evidence.log, evidence.root, name))
         if own is not None:
-            mine, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
-        ready = [claim for claim in (*mine, *old) if asked(claim, world)]
+            claims_here, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
+        ready = [claim for claim in (*claims_here, *old) if has_planned_runs(claim, world)]
         # Claims whose arms were never run count too: registering many claims and running one claim's arms is selection.
         judged = {(registration.key(claim), logged.statement(claim.content)) for claim in ready}
         unjudged = logged.family(known) - judged
-        never_run = {(registration.key(claim), logged.statement(claim.content)) for claim in (*mine, *old)} & unjudged
+        never_run = {
+            (registration.key(claim), logged.statement(claim.content)) for claim in (*claims_here, *old)
+        } & unjudged
         world = replace(
             world,
             unjudged_claims=len(unjudged),
@@ -85,17 +87,17 @@ def judge(
             narrowed=_narrowing(where, world),
         )
         judged_here = set(map(id, ready))
-        not_asked += [claim.name for claim in (*mine, *old) if id(claim) not in judged_here]
-        forgotten = {registration.key(claim) for claim in old} if study is not None else set()
+        never_planned += [claim.name for claim in (*claims_here, *old) if id(claim) not in judged_here]
+        dropped = {registration.key(claim) for claim in old} if study is not None else set()
 
-        def standing(
-            claim: Claim, forgotten: set[str] = forgotten, world: World = world, known: list[Registration] = known
+        def status_of(
+            claim: Claim, dropped: set[str] = dropped, world: World = world, known: list[Registration] = known
         ) -> str:
-            words = _standing(claim, world, known, evidence)
-            return f"{words}, and no longer claimed" if registration.key(claim) in forgotten else words
+            words = _registration_status(claim, world, known, evidence)
+            return f"{words}, and no longer claimed" if registration.key(claim) in dropped else words
 
-        verdicts += [_with_registration(verdict, known) for verdict in decide_claims(ready, world, standing)]
-    facts: dict[str, Any] = {"not_asked": not_asked}
+        verdicts += [_with_registration(verdict, known) for verdict in decide_claims(ready, world, status_of)]
+    facts: dict[str, Any] = {"not_asked": never_planned}
     if own is not None:
         decided = {verdict.claim.name for verdict in verdicts}
         facts = {"own_not_asked": [claim.name for claim in own if claim.name not in decided]}
@@ -115,17 +117,17 @@ def _narrowing(where: Mapping[str, Any], world: World) -> str:
     known = {name for run in world.runs for name in run.config} | {
         name for run in world.planned for name in run.settings
     }
-    mine = [f"{name}={value}" for name, value in where.items() if name in known]
-    return f"--where {' '.join(mine)}" if mine else ""
+    applied = [f"{name}={value}" for name, value in where.items() if name in known]
+    return f"--where {' '.join(applied)}" if applied else ""
 
 
 def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdict:
     """Returns the verdict with the digest of the registration that states its claim as judged, if there is one."""
     name, content = registration.key(verdict.claim), verdict.claim.content
-    mine = next((one for one in known if one.claims.get(name) == content), None)
-    if mine is None:
+    matching = next((one for one in known if one.claims.get(name) == content), None)
+    if matching is None:
         return verdict
-    return replace(verdict, registered={"digest": mine.digest, **mine.plan.to_json()})
+    return replace(verdict, registered={"digest": matching.digest, **matching.plan.to_json()})
 
 
 def _code_changed(study: Study | None, declaration: Declaration) -> str:
@@ -135,14 +137,14 @@ def _code_changed(study: Study | None, declaration: Declaration) -> str:
     return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
 
 
-def _standing(claim: Claim, world: World, known: Sequence[Registration], evidence: JudgedRuns) -> str:
+def _registration_status(claim: Claim, world: World, known: Sequence[Registration], evidence: JudgedRuns) -> str:
     """Returns in words whether a claim is registered or post hoc, and which look at its seeds this is."""
     selected = [world.selected(quantity) for quantity in quantities(claim)]
     ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
-    mine = [run for run in evidence.finished if run.id in ids]
+    runs = [run for run in evidence.finished if run.id in ids]
     tuned = [world.tuned[quantity.arm] for quantity in quantities(claim) if quantity.arm in world.tuned]
-    mine += {run.id: run for one in tuned for run in one.runs}.values()  # tuning runs must come after the claim, too
-    words = logged.standing(claim, mine, known, evidence.history)
+    runs += {run.id: run for one in tuned for run in one.runs}.values()  # tuning runs must come after the claim, too
+    words = logged.registration_status(claim, runs, known, evidence.history)
     departure = next((one.departure for one in selected if one.departure), "")
     if departure and not words.startswith((registration.POST_HOC, logged.NOT_LOGGED)):
         words = f"{registration.POST_HOC}: other settings than registered ({departure})"
@@ -150,21 +152,21 @@ def _standing(claim: Claim, world: World, known: Sequence[Registration], evidenc
     if lost:
         reason = evidence.history.abandoned[lost[0].id]
         words = f"{registration.POST_HOC}: {len({run.id for run in lost})} planned runs were abandoned ({reason})"
-    anew = [run for run in mine if run.id in evidence.history.replaced]
+    anew = [run for run in runs if run.id in evidence.history.replaced]
     if anew:
         words = f"{registration.POST_HOC}: {len(anew)} runs were recorded again"
     # A seed counts once every arm of the claim has it.
-    there = [{run.seed for run in one.runs} for one in selected]
-    return words + _look(world, set.intersection(*there) if there else set())
+    seeds = [{run.seed for run in one.runs} for one in selected]
+    return words + _look(world, set.intersection(*seeds) if seeds else set())
 
 
-def _look(world: World, there: set[int]) -> str:
+def _look(world: World, seeds: set[int]) -> str:
     """Returns which look at the registered seeds this is, in words; empty if it is the only one and complete."""
     if not world.seeds or world.design is None:
         return ""
-    looks = completed(there, world.seeds, world.design)
+    looks = completed(seeds, world.seeds, world.design)
     if not looks:
-        return f", interim: {len(there & set(world.seeds))} of {len(world.seeds)} registered seeds"
+        return f", interim: {len(seeds & set(world.seeds))} of {len(world.seeds)} registered seeds"
     if not world.design.sequential:
         return ""
     return f", look {len(looks)} of {len(world.design.sizes)} ({looks[-1].seeds} of {len(world.seeds)} seeds)"
@@ -218,11 +220,11 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]
     unjudged: dict[str, list[int]] = {}
     if not evidence.whole:
-        there = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
-        settings = {(arm, config) for arm, config, _ in there}
+        present = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
+        settings = {(arm, config) for arm, config, _ in present}
         for spec in planned:
             config = json.dumps(spec.settings, sort_keys=True)
-            if (spec.arm, config) in settings and (spec.arm, config, spec.seed) not in there:
+            if (spec.arm, config) in settings and (spec.arm, config, spec.seed) not in present:
                 unjudged.setdefault(spec.arm, []).append(spec.seed)
         planned = []
     counted: list[Invalid] = list(invalid)

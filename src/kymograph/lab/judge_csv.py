@@ -11,7 +11,7 @@ from kymograph.claims.claim import Claim, Measure, Quantity
 from kymograph.claims.files import read_claims
 from kymograph.claims.judge import decide_claims
 from kymograph.claims.verdict import Verdicts
-from kymograph.claims.world import World, asked
+from kymograph.claims.world import World, has_planned_runs
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.formats.csv_arms import ImportedRun, read_csv_arm
 
@@ -48,7 +48,7 @@ def judge_csv(
         raise KymographError(f"both directories are called {arms[0][0].arm!r}, which names the arms; rename one")
     world = World([run for arm in arms for run in arm])
     asked_for = read_claims(claims) if claims is not None else _last_values(arms, words)
-    ready = [claim for claim in asked_for if asked(claim, world)]
+    ready = [claim for claim in asked_for if has_planned_runs(claim, world)]
     if not ready:
         raise KymographError(f"no claim is about the arms {arms[0][0].arm} and {arms[1][0].arm}")
     return Verdicts(tuple(decide_claims(ready, world, lambda claim: registration.POST_HOC)))

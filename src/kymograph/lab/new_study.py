@@ -31,9 +31,9 @@ def new_study(name: str, directory: str | Path = ".") -> NewStudy:
     Existing files are not overwritten; a call that was interrupted between the two files can be repeated.
     """
     _check_name(name)
-    place = Path(directory)
+    folder = Path(directory)
     title = name.removesuffix("_study") or name
-    made = NewStudy(title, place / f"{name}.py", place / f"test_{name}.py")
+    made = NewStudy(title, folder / f"{name}.py", folder / f"test_{name}.py")
     words = {"module": name, "function": f"{title}_study"}
     contents = {
         path: Template((TEMPLATES / template).read_text()).substitute(words).encode()
@@ -44,7 +44,7 @@ def new_study(name: str, directory: str | Path = ".") -> NewStudy:
             raise KymographError(f"{path} exists, and is not overwritten; choose another name")
     if not made.study.exists():
         _check_module(name)
-    make_directory(place)
+    make_directory(folder)
     for path, content in contents.items():
         write_atomically(path, content)
     return made

@@ -30,7 +30,7 @@ from kymograph.sweep.part_hash import PartCode, part_code, part_key
 from kymograph.sweep.source_hash import importable_path, source_files, source_hash
 
 CODE, PARTS = "code", "parts"
-_OFFERED = "kymograph_bundle-0.dist-info"
+_DIST_INFO = "kymograph_bundle-0.dist-info"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PackedCode(CodeReference):
     def load(self) -> Any:
         """Returns an instance of the study, with the bundle's parts; raises if code outside the bundle shadows it."""
         if self.parts:
-            _offer(Path(self.home), self.parts)
+            _register_parts(Path(self.home), self.parts)
         study = super().load()
         if study.source != self.source:
             raise KymographError(
@@ -186,22 +186,22 @@ def packed_code(directory: Path, facts: Mapping[str, Any]) -> dict[str, PackedCo
         words = about["module"].split(".")
         if not all(map(str.isidentifier, words)):
             raise ValueError(about["module"])
-        place = directory / CODE / slug(name)
-        base = place.joinpath(*words)
+        search_path = directory / CODE / slug(name)
+        base = search_path.joinpath(*words)
         file = base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py")
-        where = {"file": str(file)} if about["is_file"] else {"module": about["module"], "search": (str(place),)}
+        where = {"file": str(file)} if about["is_file"] else {"module": about["module"], "search": (str(search_path),)}
         found[name] = PackedCode(about["name"], **where, source=about["source"], parts=parts, home=home)
     return found
 
 
-def withdraw(directory: Path) -> None:
+def unload_bundle(directory: Path) -> None:
     """Unloads everything imported from an unpacked bundle, so that the directory can be removed."""
     forget_directory(directory)
     load_task.cache_clear()  # a cached data set may come from the bundle
     registry._in_packages.cache_clear()
 
 
-def _offer(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
+def _register_parts(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
     """Registers a bundle's parts as pip would, after all installed packages; raises if installed parts hide them."""
     if str(home) not in sys.path:
         groups: dict[str, list[str]] = {}
@@ -209,9 +209,9 @@ def _offer(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
             value = f"{about['module']}:{about['attribute']}" if about["attribute"] else about["module"]
             groups.setdefault(about["group"], []).append(f"{about['name']} = {value}")
         lines = [line for group, entries in groups.items() for line in (f"[{group}]", *entries)]
-        (home / _OFFERED).mkdir(exist_ok=True)
-        (home / _OFFERED / "METADATA").write_text("Metadata-Version: 2.1\nName: kymograph-bundle\nVersion: 0\n")
-        (home / _OFFERED / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        (home / _DIST_INFO).mkdir(exist_ok=True)
+        (home / _DIST_INFO / "METADATA").write_text("Metadata-Version: 2.1\nName: kymograph-bundle\nVersion: 0\n")
+        (home / _DIST_INFO / "entry_points.txt").write_text("\n".join(lines) + "\n")
         sys.path.append(str(home))
         importlib.invalidate_caches()
         registry._in_packages.cache_clear()

@@ -154,16 +154,16 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
     if claims[0].direction == "equal":
         title = f"{where}; chance of SUPPORTED if there is no difference and the margin is"
         within = power_of("supported", lambda margin: Bounds(margin, margin, 0.0, equal=True), moved=False)
-        yield _Question(title, _listed(claims), columns, within)
+        yield _Question(title, _claim_lines(claims), columns, within)
         return
     title = f"{where}; chance of SUPPORTED if the effect is beyond the margin by"
     beyond = power_of("supported", lambda _: Bounds(0.0, -math.inf, 0.0), moved=True)
-    yield _Question(title, _listed(claims), columns, beyond)
+    yield _Question(title, _claim_lines(claims), columns, beyond)
     bounded = [claim for claim in claims if bounds_of(claim).equivalence > 0]
     if bounded:
         title = f"{where}; chance of EQUIVALENT if there is no effect and the equivalence margin is"
         within = power_of("equivalent", lambda margin: Bounds(math.inf, -math.inf, margin), moved=False)
-        yield _Question(title, _listed(bounded), columns, within)
+        yield _Question(title, _claim_lines(bounded), columns, within)
 
 
 def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> _Question:
@@ -172,22 +172,22 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
     if ratio and any(effect <= 0 for effect in effects):
         raise KymographError(f"{claim.name}: an effect on the log scale is a ratio above 0")
     if effects:
-        turned = [sign * size_on_scale(claim, effect) for effect in effects]
+        oriented = [sign * size_on_scale(claim, effect) for effect in effects]
     else:
         unit = size_on_scale(claim, claim.margin) or sd
-        turned = [factor * unit for factor in (0.0, 1.0, 1.5, 2.0)]
+        oriented = [factor * unit for factor in (0.0, 1.0, 1.5, 2.0)]
 
     def row(n: int) -> tuple[str, ...]:
-        rates = [outcome_rates(bounds, value, sd, n, claim.alpha, family) for value in turned]
+        rates = [outcome_rates(bounds, value, sd, n, claim.alpha, family) for value in oriented]
         return tuple(f"{_percent(r.supported)}/{_percent(r.equivalent)}/{_percent(r.refuted)}" for r in rates)
 
     title = (
         f"{claim.family}: family of {family} at {claim.alpha:g}, sd {sd:g}; chance of SUPPORTED/EQUIVALENT/REFUTED if "
         "the effect is"
     )
-    natural = [math.exp(sign * value) if ratio else sign * value for value in turned]
+    natural = [math.exp(sign * value) if ratio else sign * value for value in oriented]
     columns = tuple(f"x{number_text(value)}" if ratio else estimate_text(value, signed=True) for value in natural)
-    return _Question(title, _listed([claim]), columns, row)
+    return _Question(title, _claim_lines([claim]), columns, row)
 
 
 def sequential_power(design: Design, effect: float, alpha: float) -> tuple[float, float]:
@@ -225,7 +225,7 @@ def monte_carlo_error() -> float:
     return float(np.sqrt(0.25 / WORLDS) * 2)
 
 
-def _listed(claims: Sequence[Claim]) -> tuple[str, ...]:
+def _claim_lines(claims: Sequence[Claim]) -> tuple[str, ...]:
     return tuple(f"{claim.name} ({claim.setup}; {claim.direction}, margin {margin_text(claim)})" for claim in claims)
 
 

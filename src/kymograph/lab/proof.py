@@ -54,7 +54,9 @@ def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[Rule
         yield _proved(name, make_rule(config, net, batches, draw), x, y)
 
 
-def prove_own(reference: str, seed: int = 42, device: str = "cpu", blocks: Sequence[str] = ()) -> Iterator[RuleProof]:
+def prove_user_model(
+    reference: str, seed: int = 42, device: str = "cpu", blocks: Sequence[str] = ()
+) -> Iterator[RuleProof]:
     """Yields the proof of every registered rule on the network that ``file.py:function`` returns, in float64."""
     for name in RULES.names():
         net, x, y, loss = load_model(reference, seed)
@@ -110,7 +112,7 @@ def rules_text(
     chosen = choose_device(device, float64=True)
     title = f"{model} at its initial weights, seed {seed}, {IMAGES} images of digits, float64"
     lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
-    for proof in prove_arms(model, seed, chosen) if own is None else prove_own(own, seed, chosen, blocks):
+    for proof in prove_arms(model, seed, chosen) if own is None else prove_user_model(own, seed, chosen, blocks):
         holds &= proof.holds
         lines += ["", proof.name, *_rule_lines(proof)]
     chained = with_true_chain(streams.script_generator(seed), IMAGES, chosen)
@@ -132,7 +134,9 @@ def _rule_lines(proof: RuleProof) -> list[str]:
 
 def _identity_line(identity: Identity) -> str:
     counted = identity.limit == 0.0  # the difference counts lines that do not hold, and the sentence names them
-    return f"  {_mark(identity.holds):<5} {identity.what}" + ("" if counted else f": {_apart(identity.difference)}")
+    return f"  {_mark(identity.holds):<5} {identity.what}" + (
+        "" if counted else f": {_difference_text(identity.difference)}"
+    )
 
 
 def _mark(holds: bool) -> str:
@@ -143,10 +147,10 @@ def _measured(proof: PartProof) -> str:
     if proof.zero:
         return "exactly zero"
     if proof.line.kind == "exact" and proof.as_planned:
-        return f"autograd's ({_apart(proof.difference)})"
-    planned = f"as planned ({_apart(proof.difference)})" if proof.as_planned else "not as planned"
+        return f"autograd's ({_difference_text(proof.difference)})"
+    planned = f"as planned ({_difference_text(proof.difference)})" if proof.as_planned else "not as planned"
     return f"{planned}, cosine {float(cosine(proof.found, proof.autograd)):+.3f} with autograd's"
 
 
-def _apart(difference: float) -> str:
+def _difference_text(difference: float) -> str:
     return "bit for bit" if difference == 0 else f"off by {difference:.0e}"

@@ -57,14 +57,16 @@ def _compared(run: StoredRun, study: Study | None) -> Finding:
             (result,) = study.train([study.typed(run.spec)], work)
     except KymographError as error:
         return Finding(what, False, str(error))
-    apart = _apart(run, result)
-    if apart == 0:
+    difference = _largest_difference(run, result)
+    if difference == 0:
         return Finding(what, True, "the same bits")
-    same_place = run.provenance.get("versions") == versions() and run.provenance.get("hardware") == hardware()
-    if same_place:
-        return Finding(what, False, f"off by {apart:.1e}, but must be bit-identical on the same machine and versions")
-    detail = f"off by {apart:.1e} on another machine or with other versions (at most {TOLERANCE:g} allowed)"
-    return Finding(what, apart <= TOLERANCE, detail)
+    same_environment = run.provenance.get("versions") == versions() and run.provenance.get("hardware") == hardware()
+    if same_environment:
+        return Finding(
+            what, False, f"off by {difference:.1e}, but must be bit-identical on the same machine and versions"
+        )
+    detail = f"off by {difference:.1e} on another machine or with other versions (at most {TOLERANCE:g} allowed)"
+    return Finding(what, difference <= TOLERANCE, detail)
 
 
 @contextlib.contextmanager
@@ -80,7 +82,7 @@ def _threads(count: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _apart(run: StoredRun, result: RunResult) -> float:
+def _largest_difference(run: StoredRun, result: RunResult) -> float:
     """Returns the largest relative difference of any series or summary number; inf if something is missing or added."""
     pairs: list[tuple[Any, Any]] = []
     if run.series.keys() != result.series.keys() or run.summary.keys() != result.summary.keys():
@@ -90,18 +92,18 @@ def _apart(run: StoredRun, result: RunResult) -> float:
         if list(entry.sites or ()) != list(other.sites or ()):
             return math.inf
         pairs += [(entry.value, other.value), (entry.step, other.step)]
-    mine, again = plain(dict(run.summary)), plain(dict(result.summary))
-    for name, value in mine.items():
-        if all(isinstance(one, float | int) and not isinstance(one, bool) for one in (value, again[name])):
-            pairs.append((value, again[name]))
-        elif value != again[name]:
+    stored, recomputed = plain(dict(run.summary)), plain(dict(result.summary))
+    for name, value in stored.items():
+        if all(isinstance(one, float | int) and not isinstance(one, bool) for one in (value, recomputed[name])):
+            pairs.append((value, recomputed[name]))
+        elif value != recomputed[name]:
             return math.inf
-    return max((_relative(mine, other) for mine, other in pairs), default=0.0)
+    return max((_relative(stored, other) for stored, other in pairs), default=0.0)
 
 
-def _relative(mine: Any, other: Any) -> float:
+def _relative(stored: Any, other: Any) -> float:
     """Returns the largest difference over the first array's largest magnitude; inf if shapes or infinities differ."""
-    first, second = (np.asarray(one, dtype=np.float64) for one in (mine, other))
+    first, second = (np.asarray(one, dtype=np.float64) for one in (stored, other))
     if np.array_equal(first, second, equal_nan=True):
         return 0.0
     if first.shape != second.shape:

@@ -224,20 +224,20 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     for name, value in config.items():
         if not isinstance(name, str) or not name:
             raise KymographError(f"the name of a setting must be a string, not {name!r}")
-        place = f"{prefix}{name}"
+        full_name = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            found |= flat_settings(value, f"{place}.")
+            found |= flat_settings(value, f"{full_name}.")
         elif isinstance(value, list | tuple):
             if not all(isinstance(one, _SCALARS) for one in value):
-                raise KymographError(f"the setting {place} cannot be stored; its items must be strings or numbers")
-            found[place] = list(value)
+                raise KymographError(f"the setting {full_name} cannot be stored; its items must be strings or numbers")
+            found[full_name] = list(value)
         elif isinstance(value, _SCALARS):
             if isinstance(value, float) and value - value != 0:
-                raise KymographError(f"the setting {place} is {value}; settings must be finite")
-            found[place] = value
+                raise KymographError(f"the setting {full_name} is {value}; settings must be finite")
+            found[full_name] = value
         else:
             raise KymographError(
-                f"the setting {place} is a {type(value).__name__}, which cannot be stored; settings are strings, "
+                f"the setting {full_name} is a {type(value).__name__}, which cannot be stored; settings are strings, "
                 "numbers, booleans, None and lists of these"
             )
     return found

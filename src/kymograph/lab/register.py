@@ -97,15 +97,15 @@ def register_claims(
     for claim in claims:
         by_study.setdefault(claim.study, []).append(claim)
     plans = {}
-    for name, mine in by_study.items():
+    for name, own_claims in by_study.items():
         study = named.get(name) or registered_study(name)
         rules = {} if study is None else study.tuning()
         check_tuning_seeds(name, rules, chosen)
         settings_of_arms = ArmSettings() if study is None else study.arm_settings(fields)
         plans[name] = Plan(chosen, design, fields, settings_of_arms, tuned=rules)
         _check_unchanged(directory, name, plans[name], bool(seeds), bool(looks), settings is not None)
-        _check_family(name, mine, plans[name], Log.read(directory))
-    return [_register(directory, name, mine, plans[name]) for name, mine in by_study.items()]
+        _check_family(name, own_claims, plans[name], Log.read(directory))
+    return [_register(directory, name, own_claims, plans[name]) for name, own_claims in by_study.items()]
 
 
 def register_file(root: str | Path, path: str | Path, seeds: Sequence[int] = (), **options: Any) -> list[Registration]:

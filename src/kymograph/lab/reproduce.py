@@ -99,7 +99,7 @@ def reproduce(
     ids: set[str] = set()
     studies: dict[str, Study] = {}
     submitted = 0
-    for stage in stages(data, quick, epochs) if study is None else [_whole(study, data)]:
+    for stage in stages(data, quick, epochs) if study is None else [_default_stage(study, data)]:
         chosen = seeds[: stage.most_seeds]
         done = sweep(stage.study, chosen, options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
@@ -138,7 +138,7 @@ def reproduce(
     return 1 if failed else 0
 
 
-def _whole(study: str, data: str) -> Stage:
+def _default_stage(study: str, data: str) -> Stage:
     """Returns a study with its default arms, on another data set than its own if one is named."""
     if data == "digits":
         return Stage(study, "all")

@@ -14,7 +14,7 @@ from kymograph.lab.claim_notes import changed_claims, numbers_that_no_run_has, p
 from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.lab.settings_file import SweepChoice, read_settings
 from kymograph.lab.stage import PartSources, SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
-from kymograph.lab.tune import Tuning, check_settings_are_open, rules_of, tune
+from kymograph.lab.tune import Tuning, check_tuned_settings_unset, rules_of, tune
 from kymograph.runs.declaration import write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
@@ -146,7 +146,7 @@ def sweep(
     check_engine(options.engine, options.workers)
     check_device(options.device)
     rules = rules_of(study, arms)
-    check_settings_are_open(rules, fields or {}, grid or {})
+    check_tuned_settings_unset(rules, fields or {}, grid or {})
     tuning = tune(study, code, rules, seeds, fields or {}, options) if rules else None
     if tuning is not None and not tuning.choices:
         return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)

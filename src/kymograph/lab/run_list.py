@@ -60,13 +60,13 @@ def run_table(runs: Sequence[NamedRun], declarations: Mapping[str, Declaration],
     """Returns the runs as text of at most ``width`` columns: by study, name, status and the first headline numbers."""
     blocks = []
     for study in dict.fromkeys(run.study for run in runs):
-        mine = [run for run in runs if run.study == study]
-        counts = {status: sum(run.status == status for run in mine) for status in STATUSES}
+        study_runs = [run for run in runs if run.study == study]
+        counts = {status: sum(run.status == status for run in study_runs) for status in STATUSES}
         total = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         declared = declarations.get(study)
         keys = list(declared.headlines) if declared is not None else []
-        keys = keys or sorted({key for run in mine if run.stored for key in run.stored.summary})
-        blocks.append("\n".join([_cut(f"{study}: {total}", width), *_lines(mine, keys, width)]))
+        keys = keys or sorted({key for run in study_runs if run.stored for key in run.stored.summary})
+        blocks.append("\n".join([_cut(f"{study}: {total}", width), *_lines(study_runs, keys, width)]))
     return "\n\n".join(blocks) if blocks else "no runs"
 
 

@@ -30,7 +30,7 @@ def select(
         where: only runs with these settings, e.g. ``{"lr": 0.1}``; ``version`` and ``source`` are those of the study's
             code, and naming one keeps its runs even if they are superseded.
     """
-    store = _whole(Archive.open(directory).checked())
+    store = _readable_runs(Archive.open(directory).checked())
     if study is not None:
         _check_study(study, store.studies, directory)
         store = store.select(study)
@@ -55,7 +55,7 @@ def select(
     return current
 
 
-def _whole(archive: Archive) -> Store:
+def _readable_runs(archive: Archive) -> Store:
     """Returns the readable runs of an archive and prints the others; raises if there are none."""
     if not archive.store.runs:
         root = archive.root

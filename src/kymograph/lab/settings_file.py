@@ -50,14 +50,14 @@ class SweepChoice:
 
 def read_settings(path: str | Path, study: Study) -> SweepChoice:
     """Returns the runs of ``study`` that a TOML file asks for; every name and type in it is checked."""
-    place = Path(path)
-    if not is_file(place):
-        raise KymographError(f"there is no settings file {place}")
-    content = read_toml(place)
+    file = Path(path)
+    if not is_file(file):
+        raise KymographError(f"there is no settings file {file}")
+    content = read_toml(file)
     try:
         return _choice(content, study)
     except KymographError as error:
-        raise KymographError(f"{place}: {error}") from None
+        raise KymographError(f"{file}: {error}") from None
 
 
 def _choice(content: Mapping[str, Any], study: Study) -> SweepChoice:

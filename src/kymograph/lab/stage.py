@@ -14,7 +14,7 @@ from kymograph.runs.spec import RunSpec, slug
 from kymograph.studies.base import Study
 from kymograph.sweep.code_reference import CodeReference
 from kymograph.sweep.compute import RunOutcome
-from kymograph.sweep.engines.base import choose_engine, is_elsewhere, make_options
+from kymograph.sweep.engines.base import choose_engine, computes_elsewhere, make_options
 from kymograph.sweep.orders import orders_for
 from kymograph.sweep.plan import Stack, plan
 from kymograph.sweep.progress import Progress
@@ -44,7 +44,7 @@ PartSources = Mapping[str, Mapping[str, str]]
 
 def prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> None:
     """Raises if something that the runs need is missing here; only prints a note if they are computed elsewhere."""
-    elsewhere = is_elsewhere(make_options(options.engine, options.engine_options))
+    elsewhere = computes_elsewhere(make_options(options.engine, options.engine_options))
     try:
         study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
     except KymographError as error:
@@ -94,10 +94,10 @@ def compute_missing(
     unfinished: list[RunOutcome] = []
     with Progress(title, len(wanted), sum(stack.steps for stack in left), options.quiet) as progress:
         for outcomes in engine.run(orders, progress):
-            mine = [outcome for outcome in outcomes if outcome.run in wanted]
-            unfinished += (outcome for outcome in mine if outcome.status != "finished")
-            failed = sum(outcome.status == "failed" for outcome in mine)
-            finished = sum(outcome.status == "finished" for outcome in mine)
+            requested = [outcome for outcome in outcomes if outcome.run in wanted]
+            unfinished += (outcome for outcome in requested if outcome.status != "finished")
+            failed = sum(outcome.status == "failed" for outcome in requested)
+            finished = sum(outcome.status == "finished" for outcome in requested)
             if finished or failed:
                 progress.ended(finished, failed)
     return unfinished

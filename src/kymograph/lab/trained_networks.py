@@ -109,7 +109,7 @@ def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str 
     tensors, facts = checkpoint.unpack(path, content)
     identity = facts.get("identity")
     config = _settings(facts, identity) if isinstance(identity, dict) else None
-    if config is None or not isinstance(identity, dict) or not _is_sized(config, identity, tensors):
+    if config is None or not isinstance(identity, dict) or not _has_plausible_size(config, identity, tensors):
         raise KymographError(f"{path} is not the network of a run that was trained on images")
     task = load_task(config.data, data_dir)
     start = seeds_by_source(identity["seed"], config.vary).initialisation
@@ -127,7 +127,7 @@ def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str 
     return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
 
 
-def _is_sized(config: ImageSettings, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+def _has_plausible_size(config: ImageSettings, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
     """Returns whether the network that a file describes is no larger than its tensors suggest."""
     whole = (config.depth, config.width, config.expansion, identity.get("seed"), identity.get("version", 0))
     if not all(type(number) is int for number in whole) or config.depth < 1:

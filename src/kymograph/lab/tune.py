@@ -94,7 +94,7 @@ def rules_of(study: Study, arms: Sequence[str] | None) -> dict[str, Tuned]:
     return {arm.name: rules[arm.name] for arm in study.choose_arms(arms) if arm.name in rules} if rules else {}
 
 
-def check_settings_are_open(rules: Mapping[str, Tuned], fields: Mapping[str, Any], grid: Grid) -> None:
+def check_tuned_settings_unset(rules: Mapping[str, Tuned], fields: Mapping[str, Any], grid: Grid) -> None:
     """Raises if the user sets a setting that is tuned, or asks for a grid together with tuned arms."""
     for arm, rule in rules.items():
         if rule.setting in fields or rule.setting in grid:

@@ -93,4 +93,4 @@ def _after_choice(one: TunedArm, runs: Sequence[StoredRun], history: History) ->
     if not early:
         return one
     problem = f"{early} runs of {one.arm} started before its {one.tuned.setting} was chosen"
-    return replace(one, problem=problem, is_wrong=True)
+    return replace(one, problem=problem, fails_verification=True)

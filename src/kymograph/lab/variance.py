@@ -64,9 +64,9 @@ def vary_sources(
     # All sources together come first, as in an ordinary sweep: the first sweep of a directory is what the study's
     # claims are registered for.
     chosen = (ALL, *(one for one in known if one != ALL and (one in sources or not sources)))
-    for place, source in enumerate(chosen, start=1):
+    for number, source in enumerate(chosen, start=1):
         if not options.quiet:
-            print(f"{study.name}: {SETTING} {source}, sweep {place} of {len(chosen)}", file=sys.stderr)
+            print(f"{study.name}: {SETTING} {source}, sweep {number} of {len(chosen)}", file=sys.stderr)
         own = {} if source == ALL else {SETTING: source}
         sweeps[source] = sweep(reference, seeds, options, arms=arms, fields={**fields, **own})
     runs = [run for one in sweeps.values() for run in one.store.finished]

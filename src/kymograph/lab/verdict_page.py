@@ -54,8 +54,8 @@ def verdict_page(
         verdicts.markdown().strip(),
     ]
     for study in studies:
-        if (mine := [run for run in runs if run.study == study.name]) and study.tuning():
-            parts += [f"## Numbers of {study.name}", arm_numbers(study, mine)]
+        if (study_runs := [run for run in runs if run.study == study.name]) and study.tuning():
+            parts += [f"## Numbers of {study.name}", arm_numbers(study, study_runs)]
     compared = [
         one for study in studies for one in compare(study.published, [r for r in runs if r.study == study.name])
     ]

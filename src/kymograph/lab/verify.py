@@ -155,9 +155,9 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
             Finding(f"the registrations of {study}", False, text) for text in conflicts(known, study, archive.log)
         ]
         first = binding(known, study, archive.log)
-        mine = [run for run in archive.store if run.study == study]
+        study_runs = [run for run in archive.store if run.study == study]
         declared = archive.declarations.get(study, Declaration(study))
-        finished = [run for run in mine if run.status == "finished"]
+        finished = [run for run in study_runs if run.status == "finished"]
         tuned = tuned_arms(None if first is None else first.plan, declared, finished, archive.root, history)
         found += tuning_findings(study, tuned)
         if first is None:
@@ -166,7 +166,7 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
         wanted = {(name, repr(value)) for one in known for where in _wheres(one) for name, value in where.items()}
         other = [
             run
-            for run in mine
+            for run in study_runs
             if any(
                 (name, repr(run.config.get(name))) not in wanted for name in differing(run.config, settings.of(run.arm))
             )
@@ -177,7 +177,7 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
         statements = family(known)
         found += _notes(
             (
-                sum(run.seed not in first.plan.seeds for run in mine),
+                sum(run.seed not in first.plan.seeds for run in study_runs),
                 f"runs of {study} have seeds beyond the registered ones",
             ),
             (len(other), f"runs of {study} have other settings than registered"),

@@ -11,7 +11,7 @@ from kymograph.lab.finding import Finding
 
 def tuning_findings(study: str, tuned: Mapping[str, TunedArm]) -> list[Finding]:
     """Returns a finding for every arm whose choice does not hold, and a note for each that decides nothing."""
-    wrong = [one for one in tuned.values() if one.is_wrong]
+    wrong = [one for one in tuned.values() if one.fails_verification]
     found = [Finding(f"the {one.tuned.setting} chosen for {one.arm} in {study}", False, one.problem) for one in wrong]
     if tuned and not wrong:
         chosen = ", ".join(f"{one.arm} {one.tuned.setting} {_value_text(one.value)}" for one in tuned.values())
@@ -19,7 +19,7 @@ def tuning_findings(study: str, tuned: Mapping[str, TunedArm]) -> list[Finding]:
     return found + [
         Finding(f"{study}: {one.problem}", True, note=True)
         for one in tuned.values()
-        if one.problem and not one.is_wrong
+        if one.problem and not one.fails_verification
     ]
 
 

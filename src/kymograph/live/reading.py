@@ -15,8 +15,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import ArmLook, arm_looks
 from kymograph.foreign.files import entries, is_directory_entry, real_path
-from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
-from kymograph.live.remembered import (
+from kymograph.live.file_cache import (
     checked_record,
     listed_runs,
     logged_runs,
@@ -24,6 +23,7 @@ from kymograph.live.remembered import (
     stamp,
     stored_declaration,
 )
+from kymograph.live.numbers import headlines, remaining_seconds, trace_series, traced_names
 from kymograph.live.state import ArmState, Condition, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
@@ -169,8 +169,8 @@ def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -
 
 def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunState:
     run_id = name.rsplit("-", 1)[-1]
-    mine = [beat for beat in beats if run_id in beat.runs]
-    condition: Condition = "running" if any(beat.alive for beat in mine) else "missing" if mine else "waiting"
+    run_beats = [beat for beat in beats if run_id in beat.runs]
+    condition: Condition = "running" if any(beat.alive for beat in run_beats) else "missing" if run_beats else "waiting"
     return RunState(run_id, planned.arm, planned.seed, condition, planned)
 
 

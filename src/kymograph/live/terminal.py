@@ -169,7 +169,7 @@ def _study(study: StudyState, now: float, width: int) -> list:
     if study.processes:
         parts.append(_process_table(study.processes, now))
     if study.arms:
-        shown = _most_telling(study.arms)
+        shown = _arms_to_show(study.arms)
         parts.append(_arm_table(shown, width))
         if len(shown) < len(study.arms):
             parts.append(_text(f"  {_format_rest(study.arms, shown)}", style="dim"))
@@ -215,19 +215,19 @@ def starting(process: ProcessState) -> str:
 
 def format_runs(process: ProcessState) -> str:
     """Returns which runs a process computes, and on which host if it is another one, in a few words."""
-    place = f" on {process.host}" if process.host else ""
+    on_host = f" on {process.host}" if process.host else ""
     if process.runs == 1 and process.arms:
-        return f"{process.arms[0]}, seed {process.seeds[0]}{place}"
+        return f"{process.arms[0]}, seed {process.seeds[0]}{on_host}"
     arms = ", ".join(process.arms) if len(process.arms) <= 2 else f"{process.arms[0]} … {process.arms[-1]}"
-    return f"{process.runs} runs together{place}: {arms}" if arms else f"{process.runs} runs{place}"
+    return f"{process.runs} runs together{on_host}: {arms}" if arms else f"{process.runs} runs{on_host}"
 
 
-def _most_telling(arms: Sequence[ArmState]) -> Sequence[ArmState]:
+def _arms_to_show(arms: Sequence[ArmState]) -> Sequence[ArmState]:
     """Returns the arms to show, in their order: all of them, or, if there are too many, preferably unfinished ones."""
     if len(arms) <= MOST_ARMS:
         return arms
-    places = sorted(range(len(arms)), key=lambda place: arms[place].counts.finished == arms[place].counts.planned)
-    return [arms[place] for place in sorted(places[:MOST_ARMS])]
+    indices = sorted(range(len(arms)), key=lambda index: arms[index].counts.finished == arms[index].counts.planned)
+    return [arms[index] for index in sorted(indices[:MOST_ARMS])]
 
 
 def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:

@@ -29,7 +29,7 @@ NEGLIGIBLE = 0.1
 _COARSE = 2 * 10**9
 """Nanoseconds within which two changes may have the same date."""
 
-Dates = tuple[tuple[str, int], ...]
+ModificationTimes = tuple[tuple[str, int], ...]
 
 
 class Watcher:
@@ -38,31 +38,31 @@ class Watcher:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._state: LiveState | None = None
-        self._dates: Dates = ()
+        self._modification_times: ModificationTimes = ()
         self._read_at, self._cost = 0.0, 0.0
 
     def state(self, now: float) -> LiveState:
         """Returns the state at the time ``now``, the same object as before unless it was read again."""
-        dates = tuple(_dates(Path(self._directory)))
-        if self._state is None or self._is_due(self._state, dates):
+        times = tuple(_modification_times(Path(self._directory)))
+        if self._state is None or self._is_due(self._state, times):
             started = time.process_time()
             self._state = reread_state(self._directory, now)
-            self._cost, self._read_at, self._dates = time.process_time() - started, time.monotonic(), dates
+            self._cost, self._read_at, self._modification_times = time.process_time() - started, time.monotonic(), times
         return self._state
 
-    def _is_due(self, state: LiveState, dates: Dates) -> bool:
+    def _is_due(self, state: LiveState, times: ModificationTimes) -> bool:
         since = time.monotonic() - self._read_at
         if self._cost > NEGLIGIBLE and since < self._cost / SHARE:
             return False
         at_work = any(process.alive for study in state.studies for process in study.processes)
-        just_now = max((date for _, date in self._dates), default=0) > time.time_ns() - _COARSE
-        return at_work or just_now or dates != self._dates or since > LOOK_AT_ALL
+        just_now = max((modified for _, modified in self._modification_times), default=0) > time.time_ns() - _COARSE
+        return at_work or just_now or times != self._modification_times or since > LOOK_AT_ALL
 
 
-def _dates(root: Path) -> Iterator[tuple[str, int]]:
+def _modification_times(root: Path) -> Iterator[tuple[str, int]]:
     """Yields the dates of all directories and files that change along with a run, a plan or a heartbeat."""
     for directory in (root, root / LOG, root.parent / LOG, root / RUNNING):
-        yield from _dates_in(directory)
+        yield from _modification_times_in(directory)
     try:
         directories = [entry for entry in entries(root) if is_directory_entry(entry)]
     except OSError:
@@ -70,14 +70,14 @@ def _dates(root: Path) -> Iterator[tuple[str, int]]:
     if any(os.path.exists(f"{root}/{name}") for name in (DECLARATION, RUNNING)):
         return  # a study's own directory, which contains runs
     for path in (entry.path for entry in directories if not entry.name.startswith(".")):
-        yield from _date(path)
-        yield from _date(f"{path}/{DECLARATION}")
-        yield from _dates_in(Path(path) / RUNNING)
+        yield from _modification_time(path)
+        yield from _modification_time(f"{path}/{DECLARATION}")
+        yield from _modification_times_in(Path(path) / RUNNING)
 
 
-def _dates_in(directory: Path) -> Iterator[tuple[str, int]]:
+def _modification_times_in(directory: Path) -> Iterator[tuple[str, int]]:
     """Yields the dates of a directory and of each file in it."""
-    yield from _date(str(directory))
+    yield from _modification_time(str(directory))
     with contextlib.suppress(OSError):
         for entry in entries(directory):
             with contextlib.suppress(OSError):
@@ -85,7 +85,7 @@ def _dates_in(directory: Path) -> Iterator[tuple[str, int]]:
                     yield entry.path, entry.stat().st_mtime_ns
 
 
-def _date(path: str) -> Iterator[tuple[str, int]]:
+def _modification_time(path: str) -> Iterator[tuple[str, int]]:
     try:
         yield path, os.stat(path).st_mtime_ns
     except OSError:

@@ -174,9 +174,9 @@ class _Guard:
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message["headers"]}
+                present = {name.lower() for name, _ in message["headers"]}
                 marks = {"content-security-policy": _POLICY, **_HEADERS}
-                extra = [(n.encode(), v.encode()) for n, v in marks.items() if n.encode() not in there]
+                extra = [(n.encode(), v.encode()) for n, v in marks.items() if n.encode() not in present]
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 

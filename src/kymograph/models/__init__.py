@@ -41,8 +41,8 @@ def draw_model(
     from kymograph.models.initialise import initialise
 
     known = MODELS.part(name).facts.get("settings", ())
-    mine = {key: value for key, value in settings.items() if key in known}
+    accepted = {key: value for key, value in settings.items() if key in known}
     with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator; all is redrawn below
-        net: BlockNetwork = MODELS.load(name)(channels, size, classes, depth=depth, width=width, **mine)
+        net: BlockNetwork = MODELS.load(name)(channels, size, classes, depth=depth, width=width, **accepted)
     initialise(net, draw)
     return net

@@ -62,12 +62,12 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
     if barren is not None:
         raise KymographError(f"block {barren} has no parameters and cannot learn; name blocks that have some")
     owned = [id(own) for part in (net.embed, *net.blocks, net.norm, net.head) for own in part.parameters()]
-    there = set(owned)
-    if len(owned) > len(there):
+    distinct = set(owned)
+    if len(owned) > len(distinct):
         raise KymographError(
             "two parts of the cut network share parameters, which cannot learn from two credits; untie them"
         )
-    lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in there), None)
+    lost = next((name for name, parameter in module.named_parameters() if id(parameter) not in distinct), None)
     if lost is not None:
         raise KymographError(
             f"{lost} belongs to no part of the cut network; name the module's parts embed, blocks, norm (or out_ln) "

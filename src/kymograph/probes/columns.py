@@ -44,13 +44,13 @@ def measured_steps(columns: Mapping[str, QuantityColumns], network: str) -> list
     ]
 
 
-def put_together(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
+def combine_columns(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
     """Combines several readings of one layer into one value per step, (steps,); NaN where none was taken.
 
     A reading of NaN makes the value NaN; one that was not taken is left out.
 
     >>> here, gone = np.array([True]), np.array([False])
-    >>> put_together([(np.array([3.0]), here), (np.array([4.0]), here), (np.array([np.nan]), gone)], "norm")
+    >>> combine_columns([(np.array([3.0]), here), (np.array([4.0]), here), (np.array([np.nan]), gone)], "norm")
     array([5.])
     """
     values = np.stack([value for value, _ in columns])

@@ -81,7 +81,7 @@ def _ratio(error: float, value: float) -> float:
     return error / value if value > 0 else (0.0 if error == 0 else float("inf"))
 
 
-def top_of(fixed: FixedBatch) -> TopEigenpair:
+def top_eigenpair(fixed: FixedBatch) -> TopEigenpair:
     """Returns the top eigenpair of the Hessian on the fixed batch, computed once per step and warm-started."""
     known = fixed.state.get("top eigenpair")
     if known is not None and known["step"] == fixed.step:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.probes.layers import ProbedLayer, named_tensors, units_last
-from kymograph.probes.quantities import LoadedQuantity, Place
+from kymograph.probes.quantities import LoadedQuantity, QuantityInput
 from kymograph.probes.readings import Key, Row, combine
 
 Measure = Callable[[Tensor], Tensor | float]
@@ -83,11 +83,11 @@ class LayerHook:
     def __init__(self, layer: ProbedLayer, quantities: Sequence[LoadedQuantity], session: Session) -> None:
         self.name, self.session = layer.name, session
         here = [one for one in quantities if _serves(one, layer.module)]
-        self._outputs = [(one.name, _measure(one, layer.module)) for one in here if one.place is Place.OUTPUT]
+        self._outputs = [(one.name, _measure(one, layer.module)) for one in here if one.input is QuantityInput.OUTPUT]
         self._gradients = [
-            (one.name, _measure(one, layer.module)) for one in here if one.place is Place.OUTPUT_GRADIENT
+            (one.name, _measure(one, layer.module)) for one in here if one.input is QuantityInput.OUTPUT_GRADIENT
         ]
-        self._attention = [one for one in here if one.place is Place.ATTENTION]
+        self._attention = [one for one in here if one.input is QuantityInput.ATTENTION]
         if not isinstance(layer.module, nn.MultiheadAttention):
             self._attention = []
         self._seen: list[Row | None] = [None]  # the row of the layer's last call

@@ -11,11 +11,11 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
-from kymograph.probes.columns import MeasuredStep, QuantityColumns, derived, measured_steps, put_together
+from kymograph.probes.columns import MeasuredStep, QuantityColumns, combine_columns, derived, measured_steps
 from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
-from kymograph.probes.quantities import LoadedQuantity, Place, chosen, load
+from kymograph.probes.quantities import LoadedQuantity, QuantityInput, chosen, load
 from kymograph.probes.readings import Key, ReadingTable, Row
 from kymograph.probes.refusals import refuse_impossible, unmeasurable
 from kymograph.probes.schedule import Schedule
@@ -23,8 +23,8 @@ from kymograph.probes.weights import WeightReader, optimizers_in
 
 NETWORK = "network"
 NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
-_AT_LAYERS = (Place.OUTPUT, Place.OUTPUT_GRADIENT, Place.ATTENTION)
-_AT_WEIGHTS = (Place.WEIGHT, Place.UPDATE, Place.WEIGHT_GRADIENT)
+_AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
+_AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
 
 
 class ModuleProbe:
@@ -78,13 +78,13 @@ class ModuleProbe:
         self._table = ReadingTable()
         at = list(self._quantities.values())
         self._together = {one.name: one.together for one in at}
-        self._network = [one for one in at if one.place is Place.NETWORK]
+        self._network = [one for one in at if one.input is QuantityInput.NETWORK]
         hooks = [(layer, LayerHook(layer, at, self._session)) for layer in self._layers]
         self._hooks = [(layer.module, hook) for layer, hook in hooks if hook.needed]
         self._weights = WeightReader(self._layers, at)
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
-        self._twin = is_compiled(model) and any(one.place in _AT_LAYERS for one in at)
+        self._twin = is_compiled(model) and any(one.input in _AT_LAYERS for one in at)
         refuse_impossible(at, self._fixed, self._twin)
         self._session.notes |= unmeasurable(at, self._layers)
         self._attached = self._was_attached = self._began = False
@@ -228,19 +228,19 @@ class ModuleProbe:
         if self._twin:
             handles = [hook.register(module) for module, hook in self._hooks]
             try:
-                self._tried("the eager twin", fixed.walk)
+                self._try_measuring("the eager twin", fixed.walk)
             finally:
                 for handle in handles:
                     handle.remove()
         self._session.row = None  # the layers' hooks ignore the other passes on the fixed batch
         for quantity in self._network:
             if quantity.name not in self._session.notes:
-                value = self._tried(quantity.name, quantity.function, fixed)
+                value = self._try_measuring(quantity.name, quantity.function, fixed)
                 if value is not None:
                     row[quantity.name, NETWORK] = value
         self._session.row = row
 
-    def _tried(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _try_measuring(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns the function's result; None, with a note, if it fails."""
         try:
             return function(*arguments)
@@ -254,15 +254,15 @@ class ModuleProbe:
     def _read(self, quantity: LoadedQuantity, read: dict[Key, tuple[np.ndarray, np.ndarray]]) -> QuantityColumns:
         step = np.array(self._table.steps, dtype=np.int64)
         nothing = np.full(len(step), np.nan), np.zeros(len(step), dtype=bool)
-        if quantity.place is Place.NETWORK:
+        if quantity.input is QuantityInput.NETWORK:
             return QuantityColumns(step, read.get((quantity.name, NETWORK), nothing)[0], None)
-        if quantity.place in _AT_WEIGHTS:
+        if quantity.input in _AT_WEIGHTS:
             parts = self._weights.sites(quantity)
         else:
             seen = [site for name, site in read if name == quantity.name]
             parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, seen)}
         values = [
-            put_together([read.get((quantity.name, name), nothing) for name in names], quantity.together)
+            combine_columns([read.get((quantity.name, name), nothing) for name in names], quantity.together)
             for names in parts.values()
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))

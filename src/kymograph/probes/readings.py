@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph.probes.columns import put_together
+from kymograph.probes.columns import combine_columns
 
 Key = tuple[str, str]  # a quantity and a site
 Number = Tensor | float
@@ -66,7 +66,7 @@ class ReadingTable:
             values[start : start + len(block), columns] = block
             read[start : start + len(block), columns] = True
             start += len(block)
-        return {key: (values[:, place], read[:, place]) for key, place in self._columns.items()}
+        return {key: (values[:, column], read[:, column]) for key, column in self._columns.items()}
 
     def state(self) -> dict[str, Any]:
         """Returns all readings so far, for a run that may be resumed."""
@@ -88,7 +88,7 @@ class ReadingTable:
         """Restores what `state` returned."""
         self._rows = []
         self.steps = [int(step) for step in state["steps"]]
-        self._columns = {(name, site): place for place, (name, site) in enumerate(state["keys"])}
+        self._columns = {(name, site): column for column, (name, site) in enumerate(state["keys"])}
         self._done = [(list(one["columns"]), np.asarray(one["values"])) for one in state["blocks"]]
 
 
@@ -97,14 +97,14 @@ def _numbers(rows: list[list[Number]]) -> np.ndarray:
     table = np.full((len(rows), len(rows[0])), np.nan)
     kinds: dict[Kind, list[tuple[int, int, Tensor]]] = {}
     for number, row in enumerate(rows):
-        for place, value in enumerate(row):
+        for column, value in enumerate(row):
             if isinstance(value, Tensor):
-                kinds.setdefault((value.device, value.dtype), []).append((number, place, value))
+                kinds.setdefault((value.device, value.dtype), []).append((number, column, value))
             else:
-                table[number, place] = value
+                table[number, column] = value
     for found in kinds.values():
-        places = [place for _, place, _ in found]
-        table[[number for number, _, _ in found], places] = torch.stack([one for _, _, one in found]).cpu().double()
+        columns = [column for _, column, _ in found]
+        table[[number for number, _, _ in found], columns] = torch.stack([one for _, _, one in found]).cpu().double()
     return table
 
 
@@ -112,7 +112,7 @@ def combine(values: Sequence[Number], how: str) -> Number:
     """Combines the readings of several calls of a layer into one, on their device."""
     if not any(isinstance(value, Tensor) for value in values):
         numbers = [float(value) for value in values]
-        found = put_together([(np.array([number]), np.array([True])) for number in numbers], how)
+        found = combine_columns([(np.array([number]), np.array([True])) for number in numbers], how)
         return float(found[0])
     stacked = torch.stack([value for value in values if isinstance(value, Tensor)])
     if how == "norm":

@@ -9,12 +9,12 @@ from torch import nn
 from kymograph.errors import KymographError
 from kymograph.probes.fixed_batch import FixedBatch
 from kymograph.probes.layers import ProbedLayer
-from kymograph.probes.quantities import LoadedQuantity, Place
+from kymograph.probes.quantities import LoadedQuantity, QuantityInput
 
 
 def refuse_impossible(quantities: Sequence[LoadedQuantity], fixed: FixedBatch | None, twin: bool) -> None:
     """Raises if quantities, or a compiled model's eager twin, need a batch and have none, or nothing is trainable."""
-    network = [one.name for one in quantities if one.place is Place.NETWORK]
+    network = [one.name for one in quantities if one.input is QuantityInput.NETWORK]
     if network and fixed is None:
         needing = " and ".join(network)
         raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
@@ -35,5 +35,5 @@ def unmeasurable(quantities: Sequence[LoadedQuantity], layers: Sequence[ProbedLa
         one.name: f"{one.name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
         "scaled_dot_product_attention cannot be seen"
         for one in quantities
-        if one.place is Place.ATTENTION
+        if one.input is QuantityInput.ATTENTION
     }

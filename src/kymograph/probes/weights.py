@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.probes.layers import ProbedLayer
-from kymograph.probes.quantities import LoadedQuantity, Place
+from kymograph.probes.quantities import LoadedQuantity, QuantityInput
 from kymograph.probes.readings import Key, Row
 
 _AT_ONCE = 512 * 1024
@@ -27,9 +27,9 @@ class WeightReader:
     """
 
     def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
-        self._weights = [one for one in quantities if one.place is Place.WEIGHT]
-        self._updates = [one for one in quantities if one.place is Place.UPDATE]
-        self._gradients = [one for one in quantities if one.place is Place.WEIGHT_GRADIENT]
+        self._weights = [one for one in quantities if one.input is QuantityInput.WEIGHT]
+        self._updates = [one for one in quantities if one.input is QuantityInput.UPDATE]
+        self._gradients = [one for one in quantities if one.input is QuantityInput.WEIGHT_GRADIENT]
         self._layers = [layer for layer in layers if layer.parameters]
         self._groups: list[_Group] = []
 
@@ -43,8 +43,8 @@ class WeightReader:
         return {
             layer.name: [
                 name
-                for stretch in _stretches(layer)
-                for name in ([stretch.name] if quantity.flat else stretch.tensor_names)
+                for segment in _segments(layer)
+                for name in ([segment.name] if quantity.flat else segment.tensor_names)
             ]
             for layer in self._layers
         }
@@ -86,15 +86,15 @@ class WeightReader:
     def _prepared(self) -> list[_Group]:
         """Returns the weights grouped by device and dtype, with memory for their copies."""
         if not self._groups:
-            kinds: dict[tuple[torch.device, torch.dtype], list[_Stretch]] = {}
-            for stretch in (one for layer in self._layers for one in _stretches(layer)):
-                first = stretch.parameters[0]
-                kinds.setdefault((first.device, first.dtype), []).append(stretch)
-            self._groups = [_Group(stretches) for stretches in kinds.values()]
+            kinds: dict[tuple[torch.device, torch.dtype], list[_Segment]] = {}
+            for segment in (one for layer in self._layers for one in _segments(layer)):
+                first = segment.parameters[0]
+                kinds.setdefault((first.device, first.dtype), []).append(segment)
+            self._groups = [_Group(segments) for segments in kinds.values()]
         return self._groups
 
 
-class _Stretch:
+class _Segment:
     """Consecutive parameters of one layer that share dtype and device."""
 
     def __init__(self, layer: str, number: int, parameters: list[nn.Parameter]) -> None:
@@ -103,36 +103,36 @@ class _Stretch:
         self.size = sum(parameter.numel() for parameter in parameters)
 
 
-def _stretches(layer: ProbedLayer) -> list[_Stretch]:
+def _segments(layer: ProbedLayer) -> list[_Segment]:
     kinds = groupby(layer.parameters, key=lambda one: (str(one.device), str(one.dtype)))
-    return [_Stretch(layer.name, number, list(group)) for number, (_, group) in enumerate(kinds)]
+    return [_Segment(layer.name, number, list(group)) for number, (_, group) in enumerate(kinds)]
 
 
 class _Group:
     """The parameters of all layers that share dtype and device, and contiguous memory for a copy of them."""
 
-    def __init__(self, stretches: list[_Stretch]) -> None:
-        self.stretches = stretches
-        self.parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
+    def __init__(self, segments: list[_Segment]) -> None:
+        self.segments = segments
+        self.parameters: list[Tensor] = [parameter for segment in segments for parameter in segment.parameters]
         self._gradients: list[_GradientCopy] = []
-        _, copies, values = self._room(self.parameters[0].dtype)
+        _, copies, values = self._allocate(self.parameters[0].dtype)
         rest = iter(copies)
         self._parts = [
             _Part(together, [next(rest) for one in together for _ in one.parameters], [next(rows) for _ in together])
             for rows in [iter(values)]
-            for together in (self._read_together() if self.parameters[0].device.type == "cpu" else [stretches])
+            for together in (self._read_together() if self.parameters[0].device.type == "cpu" else [segments])
         ]
 
-    def _read_together(self) -> list[list[_Stretch]]:
-        """Returns the stretches in groups, each small enough to stay in the cache with its copies."""
-        parts: list[list[_Stretch]] = []
+    def _read_together(self) -> list[list[_Segment]]:
+        """Returns the segments in groups, each small enough to stay in the cache with its copies."""
+        parts: list[list[_Segment]] = []
         room = 0
-        for stretch in self.stretches:
-            size = stretch.size * stretch.parameters[0].element_size()
+        for segment in self.segments:
+            size = segment.size * segment.parameters[0].element_size()
             if size > room:
                 parts.append([])
                 room = _AT_ONCE
-            parts[-1].append(stretch)
+            parts[-1].append(segment)
             room -= size
         return parts
 
@@ -155,8 +155,8 @@ class _Group:
         """Reads each layer's gradients as one vector, together with those of the previous measured step."""
         old, new = self._both_gradients()
         self._gradients = [new, old]
-        new.fill(self.stretches, self.parameters)
-        found, before, names = new.values, old.values, [stretch.name for stretch in self.stretches]
+        new.fill(self.segments, self.parameters)
+        found, before, names = new.values, old.values, [segment.name for segment in self.segments]
         if not all(new.present):
             here = [index for index, present in enumerate(new.present) if present]
             found, names = [found[index] for index in here], [names[index] for index in here]
@@ -192,25 +192,25 @@ class _Group:
             wide = torch.promote_types(first.dtype, torch.float32) if first.device.type in ("cpu", "mps") else (
                 torch.promote_types(first.dtype, torch.float64)
             )  # fmt: skip
-            self._gradients = [_GradientCopy(*self._room(wide)) for _ in range(2)]
+            self._gradients = [_GradientCopy(*self._allocate(wide)) for _ in range(2)]
         return self._gradients
 
-    def _room(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def _allocate(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Returns new memory (entries,), its views with the shapes of the parameters, and its view for each layer."""
-        memory = torch.empty(sum(one.size for one in self.stretches), dtype=dtype, device=self.parameters[0].device)
+        memory = torch.empty(sum(one.size for one in self.segments), dtype=dtype, device=self.parameters[0].device)
         pieces = memory.split([parameter.numel() for parameter in self.parameters])
         shaped = [piece.view(one.shape) for piece, one in zip(pieces, self.parameters, strict=True)]
-        return memory, shaped, list(memory.split([one.size for one in self.stretches]))
+        return memory, shaped, list(memory.split([one.size for one in self.segments]))
 
 
 class _Part:
     """Weights that are copied and read at once: the copies, and the same memory layer by layer."""
 
-    def __init__(self, stretches: list[_Stretch], copies: list[Tensor], values: list[Tensor]) -> None:
+    def __init__(self, segments: list[_Segment], copies: list[Tensor], values: list[Tensor]) -> None:
         self.copies, self.values = copies, values
-        self._parameters: list[Tensor] = [parameter for stretch in stretches for parameter in stretch.parameters]
+        self._parameters: list[Tensor] = [parameter for segment in segments for parameter in segment.parameters]
         self._weights = [parameter.detach() for parameter in self._parameters]
-        self._stretches = stretches
+        self._segments = segments
         self._keys: dict[str, list[Key]] = {}
 
     def weights(self) -> list[Tensor]:
@@ -228,7 +228,7 @@ class _Part:
         """Returns the keys of a quantity's readings, one per layer or one per tensor."""
         found = self._keys.get(quantity.name)
         if found is None:
-            names = [name for one in self._stretches for name in ([one.name] if quantity.flat else one.tensor_names)]
+            names = [name for one in self._segments for name in ([one.name] if quantity.flat else one.tensor_names)]
             found = self._keys[quantity.name] = [(quantity.name, name) for name in names]
         return found
 
@@ -240,7 +240,7 @@ class _GradientCopy:
         self.memory, self._tensors, self.values = memory, tensors, values
         self.present = [False] * len(values)
 
-    def fill(self, stretches: Sequence[_Stretch], parameters: Sequence[Tensor]) -> None:
+    def fill(self, segments: Sequence[_Segment], parameters: Sequence[Tensor]) -> None:
         """Copies the gradients of ``parameters``; zeros for a parameter that has none."""
         gradients = [parameter.grad for parameter in parameters]
         dense = [one for one in gradients if one is not None and one.layout is torch.strided]
@@ -248,7 +248,7 @@ class _GradientCopy:
             torch._foreach_copy_(self._tensors, dense)
             self.present = [True] * len(self.values)
             return
-        self.present = [any(one.grad is not None for one in stretch.parameters) for stretch in stretches]
+        self.present = [any(one.grad is not None for one in segment.parameters) for segment in segments]
         for room, gradient in zip(self._tensors, gradients, strict=True):
             if gradient is None:
                 room.zero_()

@@ -21,13 +21,13 @@ def ordered(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
     for verdict in verdicts:
         groups.setdefault((verdict.claim.kind, twins[id(verdict)]), []).append(verdict)
 
-    def gravity(group: list[Verdict]) -> tuple[bool, int]:
+    def rank_of_group(group: list[Verdict]) -> tuple[bool, int]:
         return group[0].claim.kind is not None, min(RANK[verdict.outcome] for verdict in group)
 
-    def place(verdict: Verdict) -> tuple[int, int]:
+    def rank_in_group(verdict: Verdict) -> tuple[int, int]:
         return RANK[verdict.outcome], {"script": 0, "repaired": 1}.get(verdict.claim.setup, 2)
 
-    return [sorted(group, key=place) for group in sorted(groups.values(), key=gravity)]
+    return [sorted(group, key=rank_in_group) for group in sorted(groups.values(), key=rank_of_group)]
 
 
 def _twins(verdicts: Sequence[Verdict]) -> dict[int, Hashable]:

@@ -13,10 +13,10 @@ from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.display_names import quantity_text, side_names
 from kymograph.claims.verdict import Verdict, deciding_limits, decisive_p, effect_text, p_text, settings_text
 from kymograph.report.chart import table_data
-from kymograph.report.dot_plot import dot_plot, equivalence_level, spread_out
+from kymograph.report.dot_plot import dot_plot, equivalence_level, sampled_by_rank
 from kymograph.report.forest import forest_row, in_margins
 from kymograph.report.svg import number
-from kymograph.rounding import number_text, telling_digits
+from kymograph.rounding import digits_needed, number_text
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.spec import slug
 
@@ -61,7 +61,7 @@ def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
     else:
         sides, parts = (f"{names[0]} against {names[1]}", f"{names[2]} against {names[3]}"), names
     columns = ("seed", *parts, *sides, "log ratio" if ratio else "difference")
-    shown = spread_out(verdict.points)
+    shown = sampled_by_rank(verdict.points)
     table = [(point.seed, *point.parts, point.left, point.right, point.value) for point in shown]
     rows = tuple((str(seed), *(number(value, 5) for value in values)) for seed, *values in table)
     data = table_data(("claim", "setup", *columns), [(claim.name, verdict.setup, *row) for row in table])
@@ -111,12 +111,12 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
     sign, gain = "×" if ratio else "", verdict.pairing_gain
 
     limits = deciding_limits(claim)
-    both = telling_digits([verdict.effect, *(verdict.interval or ())], limits) if verdict.effect is not None else 3
+    both = digits_needed([verdict.effect, *(verdict.interval or ())], limits) if verdict.effect is not None else 3
 
     def interval(ends: tuple[float, float] | None) -> str:
         if ends is None:
             return "–"
-        digits = both if ends == verdict.interval else telling_digits(ends, limits)
+        digits = both if ends == verdict.interval else digits_needed(ends, limits)
         return f"[{', '.join(number_text(end, digits, typeset=True, zeros=True) for end in ends)}]"
 
     entries = [

@@ -1,4 +1,4 @@
-"""The closing screen of `kymograph reproduce`: counts, the most telling verdicts, files written and next commands."""
+"""The closing screen of `kymograph reproduce`: counts, the verdicts to read first, files written and next commands."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kymograph.report.verdict_table import count_text
 from kymograph.wording import folded
 
 SHOWN = 5
-_TELLING = ("REFUTED", "SUPPORTED", "EQUIVALENT", "INCONCLUSIVE", "INVALID")
+_OUTCOME_ORDER = ("REFUTED", "SUPPORTED", "EQUIVALENT", "INCONCLUSIVE", "INVALID")
 _SETUPS = ("script", "transfer", "altered", "repaired", "own")
 
 
-def most_telling(verdicts: Sequence[Verdict], count: int = SHOWN) -> list[Verdict]:
+def verdicts_to_show(verdicts: Sequence[Verdict], count: int = SHOWN) -> list[Verdict]:
     """Returns the verdicts to show first, from each study in turn: REFUTED before SUPPORTED before undecided ones.
 
     Within an outcome, the scripts' own set-ups come first, then the smallest p. Manipulation checks are left out.
@@ -35,7 +35,7 @@ def most_telling(verdicts: Sequence[Verdict], count: int = SHOWN) -> list[Verdic
 
 def _rank(verdict: Verdict) -> tuple[int, int, float]:
     setup = _SETUPS.index(verdict.setup) if verdict.setup in _SETUPS else len(_SETUPS)
-    return _TELLING.index(verdict.outcome), setup, 1.0 if verdict.p is None else verdict.p
+    return _OUTCOME_ORDER.index(verdict.outcome), setup, 1.0 if verdict.p is None else verdict.p
 
 
 def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, width: int) -> Iterator[str]:
@@ -49,8 +49,8 @@ def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, wi
     """
     yield folded(count_text(verdicts), width)
     yield ""
-    telling = most_telling(verdicts)
-    for verdict in telling:
+    shown = verdicts_to_show(verdicts)
+    for verdict in shown:
         yield folded(verdict.claim.name, width, str(verdict.outcome).ljust(MARGIN), " " * MARGIN)
         p = decisive_p(verdict)
         evidence = ", ".join(filter(None, (effect_text(verdict), f"p {p}" if p else "", f"n {verdict.n}")))
@@ -61,7 +61,7 @@ def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, wi
         yield f"{label:<{labels}}  {path}"
     yield ""
     yield "Next:"
-    for command in next_commands(out, telling[0].claim.study if telling else None):
+    for command in next_commands(out, shown[0].claim.study if shown else None):
         yield f"  {command}"
 
 

@@ -18,13 +18,13 @@ MOST_SEEDS = 200
 """The most seeds of a claim that are drawn and listed."""
 
 
-def spread_out(points: Sequence[Point]) -> Sequence[Point]:
+def sampled_by_rank(points: Sequence[Point]) -> Sequence[Point]:
     """Returns at most `MOST_SEEDS` points, evenly spaced by rank, so that they represent the whole sample."""
     if len(points) <= MOST_SEEDS:
         return points
     order = sorted(range(len(points)), key=lambda index: points[index].value)
     step = (len(points) - 1) / (MOST_SEEDS - 1)
-    kept = {order[round(place * step)] for place in range(MOST_SEEDS)}
+    kept = {order[round(rank * step)] for rank in range(MOST_SEEDS)}
     return [point for index, point in enumerate(points) if index in kept]
 
 
@@ -42,7 +42,7 @@ def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     ratio = claim.scale == "log ratio"
     none = 1.0 if ratio else 0.0
     limits = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
-    dots = [(point, _shown(point.value, ratio)) for point in spread_out(verdict.points)]
+    dots = [(point, _shown(point.value, ratio)) for point in sampled_by_rank(verdict.points)]
     dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
     intervals = [
         ("95 % t", verdict.interval),

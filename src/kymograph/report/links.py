@@ -36,9 +36,9 @@ class Links:
     back: dict[str, list[Link]] = field(default_factory=dict)
     """From charts, studies and runs to claims."""
 
-    def claims_at(self, place: str) -> list[Link]:
-        """Returns links to the claims that rest on the element with the id ``place``."""
-        return self.back.get(place, [])
+    def claims_at(self, element_id: str) -> list[Link]:
+        """Returns links to the claims that rest on the element with the id ``element_id``."""
+        return self.back.get(element_id, [])
 
 
 def link_claims(
@@ -52,13 +52,13 @@ def link_claims(
         if section is None:
             continue
         declaration = declarations[section.name]
-        charts = list(dict.fromkeys(_places(verdict, section, declaration)))
+        charts = list(dict.fromkeys(_evidence_links(verdict, section, declaration)))
         arms = dict.fromkeys(side.arm for side in verdict.claim.sides)
         runs = [Link(runs_id(section.name, arm), declaration.label(arm)) for arm in arms]
         links.charts[claim.id], links.runs[claim.id] = charts, runs
         back = Link(claim.id, verdict.claim.name, str(verdict.outcome))
-        for place in dict.fromkeys([section.id, *(link.to for link in [*charts, *runs])]):
-            links.back.setdefault(place, []).append(back)
+        for element_id in dict.fromkeys([section.id, *(link.to for link in [*charts, *runs])]):
+            links.back.setdefault(element_id, []).append(back)
     return links
 
 
@@ -67,7 +67,7 @@ def runs_id(study: str, arm: str) -> str:
     return f"runs-{slug(study)}-{slug(arm)}"
 
 
-def _places(verdict: Verdict, section: Section, declaration: Declaration) -> Iterable[Link]:
+def _evidence_links(verdict: Verdict, section: Section, declaration: Declaration) -> Iterable[Link]:
     """Yields links to the charts of what the claim measures, or else to the table of headline numbers."""
     for side in verdict.claim.sides:
         wanted = {**verdict.settings, **side.where}

@@ -49,16 +49,16 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
     seeds = {study: tuple(sorted(store.select(study).seeds)) for study in declarations}
     shared = len(seeds) > 1 and len(set(seeds.values())) == 1
     for study in declarations:
-        mine = store.select(study)
-        listed = "" if shared else f" ({_listed(seeds[study])})"
+        runs = store.select(study)
+        listed = "" if shared else f" ({_seed_list(seeds[study])})"
         sentences.append(
-            f"{study}: {counted(len(mine.arms), 'arm')}, {counted(len(seeds[study]), 'seed')}{listed}, "
-            f"{counted(len(mine.finished), 'finished run')}"
-            + (f" and {len(mine.failed)} failed" if mine.failed.runs else "")
+            f"{study}: {counted(len(runs.arms), 'arm')}, {counted(len(seeds[study]), 'seed')}{listed}, "
+            f"{counted(len(runs.finished), 'finished run')}"
+            + (f" and {len(runs.failed)} failed" if runs.failed.runs else "")
             + "."
         )
     if shared:
-        sentences.append(f"All studies used the seeds {_listed(next(iter(seeds.values())))}.")
+        sentences.append(f"All studies used the seeds {_seed_list(next(iter(seeds.values())))}.")
     for study, one in declarations.items():
         by_rule: dict[str, list[str]] = {}
         for arm, rule in one.tuned.items():
@@ -74,7 +74,7 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
     return " ".join(sentences)
 
 
-def _listed(seeds: Sequence[int]) -> str:
+def _seed_list(seeds: Sequence[int]) -> str:
     more = f" and {len(seeds) - MOST_SEEDS} more" if len(seeds) > MOST_SEEDS else ""
     return ", ".join(map(str, seeds[:MOST_SEEDS])) + more
 

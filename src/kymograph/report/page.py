@@ -17,7 +17,7 @@ from kymograph.figures.mathematics import html_mathematics
 from kymograph.report.assets import EARLY, policy, script, style, template
 from kymograph.report.claim_order import RANK, ordered
 from kymograph.report.claim_view import ClaimView, claim_view
-from kymograph.report.dot_plot import spread_out
+from kymograph.report.dot_plot import sampled_by_rank
 from kymograph.report.explained import WORDS, meaning
 from kymograph.report.forest import forest_axis
 from kymograph.report.links import link_claims, runs_id
@@ -170,7 +170,7 @@ def _rows(verdicts: Verdicts) -> list[dict[str, Any]]:
     """Returns the verdicts as ``judge --json`` writes them, with at most `MOST_SEEDS` seeds each."""
     rows = []
     for verdict in verdicts:
-        kept = {point.seed for point in spread_out(verdict.points)}
+        kept = {point.seed for point in sampled_by_rank(verdict.points)}
         row = verdict.row()
         row["points"] = [point for point in row["points"] if point["seed"] in kept]
         rows.append(row)

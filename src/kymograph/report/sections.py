@@ -206,8 +206,8 @@ def _requests(
     def key(one: tuple[str, int]) -> tuple[int, int, int]:
         form, index = one
         partners = [other for other in displays[index].forms if other in OVER_DEPTH] if form in OVER_DEPTH else [form]
-        place = order.get(form, len(order))
-        return min(order.get(other, len(order)) for other in partners), index, place
+        rank = order.get(form, len(order))
+        return min(order.get(other, len(order)) for other in partners), index, rank
 
     ids: Counter[str] = Counter()
     for form, index in sorted(wanted, key=key):

@@ -114,26 +114,26 @@ def labels(ticks: Sequence[float]) -> list[str]:
 
 def line(x: np.ndarray, y: np.ndarray) -> str:
     """Returns the path through the points, broken where one is missing."""
-    there = np.isfinite(x) & np.isfinite(y)
-    return "".join(_stretch(x[part], y[part], "M") for part in _stretches(there))
+    finite = np.isfinite(x) & np.isfinite(y)
+    return "".join(_segment_path(x[part], y[part], "M") for part in _segments(finite))
 
 
 def band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
-    """Returns the closed path between two curves, one piece per stretch without gaps."""
-    there = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
+    """Returns the closed path between two curves, one piece per segment without gaps."""
+    finite = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
     return "".join(
-        _stretch(x[part], high[part], "M") + _stretch(x[part][::-1], low[part][::-1], "L") + "Z"
-        for part in _stretches(there)
+        _segment_path(x[part], high[part], "M") + _segment_path(x[part][::-1], low[part][::-1], "L") + "Z"
+        for part in _segments(finite)
     )
 
 
-def _stretches(there: np.ndarray) -> list[slice]:
-    """Returns the stretches of consecutive True entries."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(int)))
+def _segments(finite: np.ndarray) -> list[slice]:
+    """Returns the segments of consecutive True entries."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], finite, [False]]).astype(int)))
     return [slice(first, last) for first, last in edges.reshape(-1, 2).tolist()]
 
 
-def _stretch(x: np.ndarray, y: np.ndarray, pen: str) -> str:
+def _segment_path(x: np.ndarray, y: np.ndarray, pen: str) -> str:
     """Returns the path through points without gaps, to a tenth of a pixel, in relative coordinates to save space."""
     points = np.rint(10 * np.stack([x, y], axis=1)).astype(int)  # rounded before differencing: errors do not add up
     (a, b), *steps = np.concatenate([points[:1], np.diff(points, axis=0)]).tolist()

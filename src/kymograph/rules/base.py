@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from kymograph.errors import KymographError
 from kymograph.models.blocks import BlockNetwork, parameter_names
 from kymograph.rules.following import FollowedOptimizer
-from kymograph.rules.losses import Loss, usual_loss
+from kymograph.rules.losses import Loss, default_loss
 from kymograph.shapes import Float
 
 EXACT = "exact gradient of the loss"
@@ -111,7 +111,7 @@ class Rule(nn.Module, ABC):
     def __init__(self, net: nn.Module, loss: Loss | None = None) -> None:
         super().__init__()
         self.__dict__["net"] = net  # bypasses `nn.Module.__setattr__`, which would register it as a submodule
-        chosen = loss if loss is not None else usual_loss(net)
+        chosen = loss if loss is not None else default_loss(net)
         if chosen is None:
             raise KymographError(f"{type(net).__name__} has no default loss; give one of kymograph.rules.losses")
         self.loss = chosen

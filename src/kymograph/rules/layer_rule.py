@@ -120,11 +120,13 @@ class LayerRule(Rule):
                 continue
             through = set().union(*reached)
             order = [name for name in self.weights() if name in through]
-            signal = f"the loss's gradient, carried back by {self.carriers(order)}; exact elsewhere" if order else EXACT
+            signal = (
+                f"the loss's gradient, carried back by {self.feedback_text(order)}; exact elsewhere" if order else EXACT
+            )
             lines.append(PlanLine(part, signal, "other" if order else "exact"))
         return lines
 
-    def carriers(self, names: list[str]) -> str:
+    def feedback_text(self, names: list[str]) -> str:
         """Describes what replaces the weights called ``names``."""
         short = [name.removesuffix(".weight") for name in names]
         listed = ", ".join(short) if len(short) <= 3 else f"{short[0]} to {short[-1]} ({len(short)} weights)"
@@ -191,7 +193,7 @@ class HeldFeedback(LayerRule):
 LAW = "N(0, rms(W)^2), W the weight that it stands for, before training"
 
 
-def first_rms(weight: Tensor) -> float:
+def initial_rms(weight: Tensor) -> float:
     """Returns the root mean square of a weight, its standard deviation if its mean is zero."""
     return float(weight.detach().cpu().double().square().mean().sqrt())  # not every device has float64
 
@@ -203,7 +205,7 @@ def drawn_like(net: nn.Module, setup: Setup, title: str) -> dict[str, Tensor]:
     found = {}
     for name, weight in weights_of(net).items():
         values = torch.randn(weight.shape, generator=setup.generator)
-        found[name] = values * first_rms(weight)
+        found[name] = values * initial_rms(weight)
     return found
 
 

@@ -72,6 +72,6 @@ def target_of(outputs: Tensor, y: Any) -> Tensor:
     )
 
 
-def usual_loss(net: nn.Module) -> Loss | None:
+def default_loss(net: nn.Module) -> Loss | None:
     """Returns the default loss of ``net``; None if it has none."""
     return cross_entropy if isinstance(net, BlockNetwork) else None

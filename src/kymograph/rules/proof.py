@@ -47,7 +47,7 @@ class PartProof:
         return float("nan") if self.planned is None else relative_difference(self.found, self.planned)
 
     @property
-    def apart(self) -> float:
+    def difference_from_autograd(self) -> float:
         """The relative difference from autograd's."""
         return relative_difference(self.found, self.autograd)
 
@@ -63,7 +63,7 @@ class PartProof:
             return self.zero
         if not self.as_planned:
             return False
-        return self.line.kind == "exact" or self.apart >= APART or not bool(self.autograd.any())
+        return self.line.kind == "exact" or self.difference_from_autograd >= APART or not bool(self.autograd.any())
 
     @property
     def as_planned(self) -> bool:
@@ -125,8 +125,8 @@ def identities(rule: Rule, x: Any, y: Any) -> Iterator[Identity]:
         with evaluation_mode(true.rule.net) if evaluated else nullcontext():
             expected = _from_one_state(autograd, true.rule, true.x, true.y)
             found = _from_one_state(gradients, true.rule, true.x, true.y)
-        apart = max(relative_difference(found[part], expected[part]) for part in expected if len(expected[part]))
-        yield Identity(f"with {true.what} it is autograd's", apart, limit)
+        difference = max(relative_difference(found[part], expected[part]) for part in expected if len(expected[part]))
+        yield Identity(f"with {true.what} it is autograd's", difference, limit)
     proofs = prove(after_a_step(rule, x, y), x, y)
     wrong = [proof.line.part for proof in proofs if not proof.holds]
     what = "after a training step every line still holds" + (f", but not for {', '.join(wrong)}" if wrong else "")
@@ -173,10 +173,10 @@ def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
 
 def relative_difference(found: Float[Tensor, " n"], expected: Float[Tensor, " n"]) -> float:
     """Returns ||found - expected|| / ||expected||; if ``expected`` is 0, 0 or infinity."""
-    size, apart = (float(torch.linalg.vector_norm(one)) for one in (expected, found - expected))
+    size, difference = (float(torch.linalg.vector_norm(one)) for one in (expected, found - expected))
     if size == 0.0:
-        return 0.0 if apart == 0.0 else float("inf")
-    return apart / size
+        return 0.0 if difference == 0.0 else float("inf")
+    return difference / size
 
 
 def _plan(rule: Rule, x: Any, y: Any) -> list[PlanLine]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.rules.base import Setup
-from kymograph.rules.layer_rule import LayerRule, first_rms
+from kymograph.rules.layer_rule import LayerRule, initial_rms
 from kymograph.rules.layers.weights import NamedTensors, same_layout
 
 
@@ -23,7 +23,7 @@ class SignRule(LayerRule):
     def __init__(self, net: nn.Module, setup: Setup) -> None:
         super().__init__(net, setup)
         weights = self.weights()
-        self.scales = NamedTensors({name: weight.new_tensor(first_rms(weight)) for name, weight in weights.items()})
+        self.scales = NamedTensors({name: weight.new_tensor(initial_rms(weight)) for name, weight in weights.items()})
         self.given = NamedTensors({})
 
     @abstractmethod
@@ -47,9 +47,9 @@ class SignRule(LayerRule):
         for name, weight in self.weights().items():
             self.given[name] = same_layout(weight.abs(), weight)
 
-    def carriers(self, names: list[str]) -> str:
+    def feedback_text(self, names: list[str]) -> str:
         """Describes what replaces the weights called ``names``."""
-        return super().carriers(names).replace("B of", "the signs of", 1) + f" with {self.sizes}"
+        return super().feedback_text(names).replace("B of", "the signs of", 1) + f" with {self.sizes}"
 
     sizes: str
     """The magnitudes, in words."""

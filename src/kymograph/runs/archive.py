@@ -78,7 +78,9 @@ class Archive:
                 errors[directory] = error
         runs, copies = without_copies(runs, errors)
         damaged = [
-            _as_planned(damaged_run(place, error), planned) for place, error in errors.items() if place not in copies
+            _as_planned(damaged_run(directory, error), planned)
+            for directory, error in errors.items()
+            if directory not in copies
         ]
         declarations = read_declarations(path)
         store = Store(in_order(runs, declarations), path)

@@ -38,10 +38,10 @@ def without_copies(runs: Sequence[StoredRun], damaged: Iterable[Path]) -> tuple[
 
 def copies_text(copies: Iterable[Path], root: Path) -> list[str]:
     """Returns one sentence per directory that holds copies."""
-    places = Counter(path.parent.name if path.parent != root else root.name for path in copies)
+    counts = Counter(path.parent.name if path.parent != root else root.name for path in copies)
     return [
-        f"{place} holds {counted(count, 'copy', 'copies')} of runs, which count only once"
-        for place, count in places.items()
+        f"{directory} holds {counted(count, 'copy', 'copies')} of runs, which count only once"
+        for directory, count in counts.items()
     ]
 
 

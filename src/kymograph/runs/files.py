@@ -17,7 +17,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_DOCUMENT, AnyPath, read_bytes
-from kymograph.runs.processes import Process, silence, sweep_once, temporary_name
+from kymograph.runs.processes import Process, remove_abandoned_files_once, silence, temporary_name
 
 SCHEMA = 1
 """The layout version of every file that is written; a higher number means a newer version of kymograph wrote it."""
@@ -50,7 +50,7 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
     ``durably``: whether to wait until it is on the disk.
     """
     temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
-    sweep_once(path.parent)
+    remove_abandoned_files_once(path.parent)
     try:
         try:
             with open(temporary, "xb") as file:
@@ -75,7 +75,7 @@ def make_directory(path: Path) -> None:
         raise KymographError(f"cannot create {path}: {error.strerror}; choose another directory") from None
     except ValueError:  # a null byte
         raise KymographError(f"{str(path)!r} is not a valid directory name; choose another") from None
-    sweep_once(path)
+    remove_abandoned_files_once(path)
 
 
 def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
@@ -111,12 +111,12 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
     The lock is a symbolic link that names its owner: creating one is atomic even on network file systems, where
     advisory locks may do nothing. A lock whose owner is gone is removed.
     """
-    lock, mine = directory / ".lock", Process.this().mark
+    lock, mark = directory / ".lock", Process.this().mark
     while True:
         try:
-            os.symlink(mine, lock)
+            os.symlink(mark, lock)
         except FileExistsError:
-            _take_away(lock)
+            _remove_stale_lock(lock)
             time.sleep(0.01)
         except OSError:  # no symbolic links on this file system: go on without a lock
             yield
@@ -129,7 +129,7 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
         lock.unlink(missing_ok=True)
 
 
-def _take_away(lock: Path) -> None:
+def _remove_stale_lock(lock: Path) -> None:
     """Removes a lock whose owner is gone, by rename, so that only one of several competing processes succeeds."""
     with contextlib.suppress(OSError):
         holder = os.readlink(lock)

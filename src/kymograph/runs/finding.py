@@ -62,8 +62,8 @@ def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list
         if entry.name.startswith(".") or not is_directory_entry(entry):
             continue
         if entry.is_symlink() and not real_path(entry.path).is_relative_to(real_path(root)):
-            place = f"{inside}/{entry.name}".lstrip("/")
-            unreadable.append(f"{place} is a symbolic link that leads outside {root} and is not followed")
+            link = f"{inside}/{entry.name}".lstrip("/")
+            unreadable.append(f"{link} is a symbolic link that leads outside {root} and is not followed")
         else:
             found.append(entry.name)
     return found

@@ -55,7 +55,7 @@ def logged_runs(history: Log) -> list[RunSpec]:
     return list(found.values())
 
 
-def occasion(spec: RunSpec) -> tuple[str, str, int, str]:
+def code_free_key(spec: RunSpec) -> tuple[str, str, int, str]:
     """Returns what identifies a run regardless of the code that computes it: study, arm, seed and settings."""
     return spec.study, spec.arm, spec.seed, spec.settings_text
 
@@ -83,11 +83,11 @@ class History:
 
     @functools.cached_property
     def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
-        """The hashes of the log entries of all sweeps that planned a run, by its `occasion`."""
+        """The hashes of the log entries of all sweeps that planned a run, by its `code_free_key`."""
         found: dict[tuple[str, str, int, str], list[str]] = {}
         for entry in self.log.of_kind(SWEEP):
             for spec in _runs_of(entry.content):
-                found.setdefault(occasion(spec), []).append(entry.hash)
+                found.setdefault(code_free_key(spec), []).append(entry.hash)
         return found
 
 
@@ -126,7 +126,7 @@ def abandoned_runs(history: Log) -> dict[str, str]:
     return {
         str(run): str(entry.content.get("reason", ""))
         for entry in history.of_kind(ABANDONED)
-        for run in _listed(entry.content, "runs")
+        for run in _list_field(entry.content, "runs")
     }
 
 
@@ -157,7 +157,7 @@ def check_content(entry: Entry) -> None:
     if entry.kind == SWEEP:
         sweep_runs(content)
     elif entry.kind == ABANDONED:
-        texts = _listed(content, "runs")
+        texts = _list_field(content, "runs")
         if not texts or not all(isinstance(text, str) for text in (*texts, content.get("reason"))):
             raise ValueError("it names no runs, or no reason")
     elif entry.kind == REPLACED and not isinstance(content.get("run"), str):
@@ -172,7 +172,7 @@ def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
         return []
 
 
-def _listed(content: Mapping[str, Any], name: str) -> list[Any]:
+def _list_field(content: Mapping[str, Any], name: str) -> list[Any]:
     """Returns the list ``name`` of an entry; empty if it is not a list."""
     found = content.get(name)
     return found if isinstance(found, list) else []

@@ -42,13 +42,13 @@ class NamedRun:
     """Why it failed, or what is damaged."""
     stored: StoredRun | None = None
     directory: Path | None = None
-    apart: str = ""
+    suffix: str = ""
     """The settings that tell it apart from other runs of its arm and seed, e.g. ``,lr=0.03``."""
 
     @property
     def short_name(self) -> str:
         """The run's name within its study."""
-        return f"{self.arm}/s{self.seed}{self.apart}"
+        return f"{self.arm}/s{self.seed}{self.suffix}"
 
     @property
     def name(self) -> str:
@@ -65,7 +65,10 @@ def named_runs(archive: Archive) -> list[NamedRun]:
     for spec in archive.planned:
         if spec.id not in found and (codes[spec.study].made(spec) or spec.id in abandoned):
             found[spec.id] = _planned(spec, abandoned.get(spec.id))
-    return sorted(_told_apart(list(found.values())), key=lambda run: (run.study, run.arm, run.seed, run.apart, run.id))
+    return sorted(
+        _with_distinguishing_settings(list(found.values())),
+        key=lambda run: (run.study, run.arm, run.seed, run.suffix, run.id),
+    )
 
 
 def match(runs: Sequence[NamedRun], name: str) -> list[NamedRun]:
@@ -77,7 +80,7 @@ def match(runs: Sequence[NamedRun], name: str) -> list[NamedRun]:
     match(runs, "3f9c2a")                the start of an id
     """
     exact = [run for run in runs if name in (run.name, run.short_name, run.id)]
-    base = [run for run in runs if name in (run.name.removesuffix(run.apart), run.short_name.removesuffix(run.apart))]
+    base = [run for run in runs if name in (run.name.removesuffix(run.suffix), run.short_name.removesuffix(run.suffix))]
     by_id = [run for run in runs if len(name) >= _SHORTEST_ID and run.id.startswith(name)]
     pattern = [run for run in runs if fnmatch.fnmatchcase(run.name, name) or fnmatch.fnmatchcase(run.short_name, name)]
     chosen = exact or base or by_id or pattern
@@ -88,7 +91,7 @@ def match(runs: Sequence[NamedRun], name: str) -> list[NamedRun]:
 
 def _nearest(name: str, runs: Sequence[NamedRun]) -> str:
     """Returns a hint at the nearest name, or at how to list all names, which may be thousands."""
-    known = {text for run in runs for text in (run.name, run.short_name, run.short_name.removesuffix(run.apart))}
+    known = {text for run in runs for text in (run.name, run.short_name, run.short_name.removesuffix(run.suffix))}
     hint = did_you_mean(name, known)
     return hint if hint.startswith("; did") else "; list them with `kymograph runs DIR`"
 
@@ -117,7 +120,7 @@ def _code(spec: RunSpec) -> str:
     return f"version={spec.version}" if spec.source is None else f"source={spec.source}"
 
 
-def _told_apart(runs: Sequence[NamedRun]) -> list[NamedRun]:
+def _with_distinguishing_settings(runs: Sequence[NamedRun]) -> list[NamedRun]:
     """Returns the runs, each with the settings in which runs of its arm and seed differ, and its code if needed."""
     groups: dict[tuple[str, str, int], list[NamedRun]] = {}
     for run in runs:
@@ -133,7 +136,7 @@ def _told_apart(runs: Sequence[NamedRun]) -> list[NamedRun]:
         if len({tuple(one) for one in words}) < len(group):
             words = [[*one, run.code or run.id] for one, run in zip(words, group, strict=True)]
         for run, one in zip(group, words, strict=True):
-            found.append(replace(run, apart="".join(f",{word}" for word in one)))
+            found.append(replace(run, suffix="".join(f",{word}" for word in one)))
     return found
 
 

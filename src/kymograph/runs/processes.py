@@ -61,7 +61,7 @@ class Process:
         """Returns whether the process is running; one that cannot be queried is, until it is ``silent`` too long."""
         if (self.host, self.table) != (_host(), _table()):
             return silent < patience
-        return in_table(self.pid) and (self.born == _UNKNOWN or born(self.pid) == self.born)
+        return in_table(self.pid) and (self.born == _UNKNOWN or start_time(self.pid) == self.born)
 
 
 def in_table(pid: int) -> bool:
@@ -77,7 +77,7 @@ def in_table(pid: int) -> bool:
     return True
 
 
-def born(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """Returns the start time of process ``pid``, as Linux counts it; None if it has ended or this is unknown."""
     try:
         # The name, which may contain anything, is in brackets; the state follows, and 19 fields later the start time.
@@ -130,17 +130,17 @@ def owner(path: Path) -> Process | None:
     return Process.of_mark(name.rsplit(".", 1)[1]) if name.startswith(".") and "." in name[1:] else None
 
 
-def sweep_up(directory: Path) -> None:
+def remove_abandoned_files(directory: Path) -> None:
     """Removes half-written files that dead processes of this user left in ``directory``.
 
     Files of a process that cannot be queried are kept for a day: it may be at work on another host.
     """
-    mine = os.geteuid() if hasattr(os, "geteuid") else None
+    user = os.geteuid() if hasattr(os, "geteuid") else None
     with contextlib.suppress(OSError):
         for entry in [entry for entry in entries(directory) if entry.name.startswith(".")]:
             path = Path(entry.path)
             with contextlib.suppress(OSError):
-                if not is_abandoned(path) or mine not in (None, entry.stat(follow_symlinks=False).st_uid):
+                if not is_abandoned(path) or user not in (None, entry.stat(follow_symlinks=False).st_uid):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(path, ignore_errors=True)
@@ -148,14 +148,14 @@ def sweep_up(directory: Path) -> None:
                     path.unlink(missing_ok=True)
 
 
-def sweep_once(directory: Path) -> None:
-    """Calls `sweep_up` for ``directory``, once per process."""
-    _swept(os.getpid(), os.path.abspath(directory))
+def remove_abandoned_files_once(directory: Path) -> None:
+    """Calls `remove_abandoned_files` for ``directory``, once per process."""
+    _removed_once(os.getpid(), os.path.abspath(directory))
 
 
 @functools.lru_cache(maxsize=4096)
-def _swept(process: int, directory: str) -> None:
-    sweep_up(Path(directory))
+def _removed_once(process: int, directory: str) -> None:
+    remove_abandoned_files(Path(directory))
 
 
 def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
@@ -163,7 +163,7 @@ def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
 
     Its name ends in the process's mark, so that the next process cleans up after a killed one.
     """
-    sweep_once(Path(tempfile.gettempdir()))
+    remove_abandoned_files_once(Path(tempfile.gettempdir()))
     return tempfile.TemporaryDirectory(
         prefix=f".kymograph-{kind}.", suffix=f".{Process.this().mark}", ignore_cleanup_errors=True
     )
@@ -180,7 +180,7 @@ def is_abandoned(path: Path) -> bool:
 
 @functools.cache
 def _process(pid: int) -> Process:
-    return Process(_host(), _table(), pid, born(pid) or _UNKNOWN)  # cached by PID, as a fork is another process
+    return Process(_host(), _table(), pid, start_time(pid) or _UNKNOWN)  # cached by PID, as a fork is another process
 
 
 @functools.cache

@@ -18,7 +18,7 @@ Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
 MAX_NAME = 1000
 """The most characters in the name of a study or an arm."""
-LATER: Mapping[str, Any] = {"later": True}
+ADDED_LATER: Mapping[str, Any] = {"later": True}
 """The metadata of a setting that was added to a study after it had runs."""
 
 
@@ -38,8 +38,8 @@ def digest(value: Any, length: int = 16) -> str:
 def settings_of(config: Any) -> dict[str, Any]:
     """Returns a study's configuration as a dictionary.
 
-    A setting that was added later (metadata `LATER`) is left out while it has its default value, so that earlier runs
-    keep their ids.
+    A setting that was added later (metadata `ADDED_LATER`) is left out while it has its default value, so that
+    earlier runs keep their ids.
     """
     found = dataclasses.asdict(config)
     for field in dataclasses.fields(config):

@@ -110,11 +110,11 @@ class Store:
         if study is not None:
             chosen = chosen._filter(lambda run: run.study == study)
         if arms is not None:
-            order = {arm: place for place, arm in enumerate(arms)}
+            order = {arm: index for index, arm in enumerate(arms)}
             chosen = chosen._filter(lambda run: run.arm in order)
             chosen = chosen._of(sorted(chosen.runs, key=lambda run: order[run.arm]))
         if seeds is not None:
-            rank = {seed: place for place, seed in enumerate(seeds)}
+            rank = {seed: index for index, seed in enumerate(seeds)}
             chosen = chosen._filter(lambda run: run.seed in rank)
             chosen = chosen._of(sorted(chosen.runs, key=lambda run: rank[run.seed]))
         return chosen

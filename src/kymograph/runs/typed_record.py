@@ -69,7 +69,7 @@ class RunStatus:
     """When it was stored, in UTC."""
 
 
-def again(directory: AnyPath) -> str:
+def recompute_advice(directory: AnyPath) -> str:
     """Returns the advice for a damaged record."""
     return f"delete {directory} to compute the run again"
 
@@ -81,14 +81,14 @@ def read_status(directory: AnyPath) -> RunStatus:
     status, files = content.get("status"), content.get("files")
     reason, seconds = content.get("reason"), content.get("seconds")
     if not isinstance(status, str) or status not in NEEDED or not isinstance(files, dict):
-        raise KymographError(f"{path} is not a status file; {again(directory)}")
+        raise KymographError(f"{path} is not a status file; {recompute_advice(directory)}")
     if not files.keys() <= _FILES or not all(map(_is_checksum, files.values())):
-        raise KymographError(f"{path} names unknown files, or lacks checksums; {again(directory)}")
+        raise KymographError(f"{path} names unknown files, or lacks checksums; {recompute_advice(directory)}")
     missing = [name for name in NEEDED[status] if name not in files]
     if missing:
-        raise KymographError(f"{path} has no checksum of {missing[0]}; {again(directory)}")
+        raise KymographError(f"{path} has no checksum of {missing[0]}; {recompute_advice(directory)}")
     if not isinstance(reason, str | None) or not (seconds is None or _is_amount(seconds)):
-        raise KymographError(f"{path} has a reason or a time of the wrong type; {again(directory)}")
+        raise KymographError(f"{path} has a reason or a time of the wrong type; {recompute_advice(directory)}")
     return RunStatus(status, reason, seconds, files, str(content.get("written", "")))
 
 
@@ -98,8 +98,8 @@ def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX
         raise KymographError(f"{directory} was stored without {name}")
     path = f"{directory}/{name}"
     if not os.path.lexists(path):
-        raise KymographError(f"{path} is missing from a {status.status} run; {again(directory)}")
-    return read_bytes(path, limit, follow=False, facts=status.files[name], remedy=again(directory))
+        raise KymographError(f"{path} is missing from a {status.status} run; {recompute_advice(directory)}")
+    return read_bytes(path, limit, follow=False, facts=status.files[name], remedy=recompute_advice(directory))
 
 
 def check_sizes(directory: AnyPath, status: RunStatus) -> None:
@@ -109,9 +109,11 @@ def check_sizes(directory: AnyPath, status: RunStatus) -> None:
         try:
             size = os.stat(path).st_size
         except OSError:
-            raise KymographError(f"{path} is missing from a {status.status} run; {again(directory)}") from None
+            raise KymographError(
+                f"{path} is missing from a {status.status} run; {recompute_advice(directory)}"
+            ) from None
         if size != facts["bytes"]:
-            raise KymographError(f"{path} is cut off or edited; {again(directory)}")
+            raise KymographError(f"{path} is cut off or edited; {recompute_advice(directory)}")
 
 
 def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
@@ -119,7 +121,7 @@ def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     path = f"{directory}/{SUMMARY}"
     found = read_json(path, status.files[SUMMARY]).get("summary")
     if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
-        raise KymographError(f"{path} does not contain one number per key; {again(directory)}")
+        raise KymographError(f"{path} does not contain one number per key; {recompute_advice(directory)}")
     return found
 
 
@@ -129,15 +131,15 @@ def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     content = read_json(path, status.files[CONFIG])
     provenance = content.get("provenance", {})
     if not isinstance(provenance, dict):
-        raise KymographError(f"{path} has a provenance that is not an object; {again(directory)}")
+        raise KymographError(f"{path} has a provenance that is not an object; {recompute_advice(directory)}")
     for name, kind in _PROVENANCE.items():
         if not isinstance(provenance.get(name, kind()), kind):
             raise KymographError(
-                f"{path} has a provenance whose {name} is not of type {kind.__name__}; {again(directory)}"
+                f"{path} has a provenance whose {name} is not of type {kind.__name__}; {recompute_advice(directory)}"
             )
     for name in ("notes", "log"):
         if not all(isinstance(text, str) for text in provenance.get(name, ())):
-            raise KymographError(f"{path} has a provenance whose {name} are not strings; {again(directory)}")
+            raise KymographError(f"{path} has a provenance whose {name} are not strings; {recompute_advice(directory)}")
     return content
 
 
@@ -147,7 +149,7 @@ def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapp
         spec = RunSpec.from_identity(config)
         own = spec.id
     except (KymographError, ValueError, TypeError) as error:
-        raise KymographError(f"{directory}/{CONFIG}: {error}; {again(directory)}") from None
+        raise KymographError(f"{directory}/{CONFIG}: {error}; {recompute_advice(directory)}") from None
     if config.get("id") != own or not str(directory).endswith(own):
         raise KymographError(f"{directory} contains a configuration that does not match its id; it was edited")
     return spec
@@ -200,7 +202,7 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
                 raise ValueError("a series that does not fit its labels")
         return header, series
     except (KeyError, ValueError, TypeError, AttributeError):
-        raise KymographError(f"{path} is cut off or damaged; {again(os.path.dirname(path))}") from None
+        raise KymographError(f"{path} is cut off or damaged; {recompute_advice(os.path.dirname(path))}") from None
 
 
 _SCALARS = (str, int, float, bool, type(None))

@@ -97,9 +97,9 @@ def pairing_gain(left: Sample, right: Sample) -> float:
     >>> round(pairing_gain([1.0, 2.0, 3.0], [0.0, 1.1, 2.1]), 1)
     16.2
     """
-    apart = welch_interval(left, right)
+    unpaired = welch_interval(left, right)
     paired = t_interval(vector_of(left) - vector_of(right))
-    without, with_it = apart[1] - apart[0], paired[1] - paired[0]
+    without, with_it = unpaired[1] - unpaired[0], paired[1] - paired[0]
     if with_it == 0:
         return math.inf if without > 0 else math.nan
     return without / with_it

@@ -43,7 +43,7 @@ class Drawing:
         """Draws the figure from the trajectories of script logs."""
         return self._find(self.from_logs)(trajectories, **options)
 
-    def takes(self, option: str) -> bool:
+    def accepts(self, option: str) -> bool:
         """Returns whether the figure's functions for runs and for logs all take an option of that name."""
         functions = [self._find(name) for name in (self.function, self.from_logs) if name]
         return all(option in inspect.signature(function).parameters for function in functions)

@@ -17,7 +17,7 @@ from kymograph.registry import Registry
 from kymograph.rules import RULES
 from kymograph.rules.fast import ACCELERATORS
 from kymograph.runs.declaration import OVER_DEPTH, SeriesDisplay
-from kymograph.runs.spec import LATER, RunSpec
+from kymograph.runs.spec import ADDED_LATER, RunSpec
 from kymograph.studies.base import Study
 from kymograph.studies.settings import above_zero, at_least
 
@@ -94,7 +94,7 @@ class TrainingSettings(ABC):
     checkpoint_every: int = 10
     """Epochs between the checkpoints from which a killed run resumes; 0: none."""
     vary: Literal["all", "initialisation", "order", "feedback", "split"] = dataclasses.field(
-        default="all", metadata=LATER
+        default="all", metadata=ADDED_LATER
     )
     """What the seed determines: weights, order and feedback together, or one source with the others at seed 42."""
 

@@ -25,7 +25,7 @@ class _Column:
         self.blocks: list[np.ndarray] = []
         self.waiting: list[Any] = []
 
-    def takes(self, step: int, value: Any) -> bool:
+    def accepts_unchecked(self, step: int, value: Any) -> bool:
         """Returns whether ``value`` is another plain number at a later step, which needs no further checks."""
         plain = type(value) is float or (type(value) is Tensor and not value.dim())
         return plain and self.sites is None and (not self.steps or self.steps[-1] < step)
@@ -65,7 +65,7 @@ class LoggedSeries:
         """Records numbers measured at a step: one each, or several by site (a mapping, or a vector)."""
         for name, value in values.items():
             column = self._columns.get(name)
-            if column is not None and column.takes(step, value):
+            if column is not None and column.accepts_unchecked(step, value):
                 column.add(step, value)
                 continue
             sites, whole = _with_sites(name, value)

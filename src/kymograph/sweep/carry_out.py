@@ -71,9 +71,9 @@ def workplace(order: Order, device: str, follower: Follower) -> Workplace:
 
 def check_here(order: Order) -> None:
     """Raises if this process has another version of the package, or cannot write to the output directory."""
-    host, mine = platform.node(), this_package()
-    if order.package and order.package != mine:
-        versions = [f"kymograph {one.get('version')} (code {one.get('code')})" for one in (mine, order.package)]
+    host, installed = platform.node(), this_package()
+    if order.package and order.package != installed:
+        versions = [f"kymograph {one.get('version')} (code {one.get('code')})" for one in (installed, order.package)]
         raise KymographError(
             f"{host} has {versions[0]} and the sweep was started with {versions[1]}; install the same version on both"
         )

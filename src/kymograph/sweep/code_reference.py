@@ -107,13 +107,13 @@ class CodeReference:
         if self.file:
             path = Path(self.file).resolve()
             wanted += [str(dotted_name(path)[1]), str(path.parent)]  # the second for scripts inside a package
-        mine = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
-        others = [one for one in _added if one in sys.path and one not in mine]
-        for directory in (*mine, *others):
+        current = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
+        others = [one for one in _added if one in sys.path and one not in current]
+        for directory in (*current, *others):
             if directory in sys.path and directory in _added:
                 sys.path.remove(directory)
-        sys.path.extend((*mine, *others))  # last, so that they never shadow an installed package
-        _added[:] = [*mine, *others]
+        sys.path.extend((*current, *others))  # last, so that they never shadow an installed package
+        _added[:] = [*current, *others]
 
     def _current(self, path: Path) -> ModuleType:
         """Returns the module of a file, importing it again unless it and its local imports are unchanged."""
@@ -128,7 +128,7 @@ class CodeReference:
             files[_PREFIX + path.stem] = files.pop(name)
             name = _PREFIX + path.stem
         loaded = sys.modules.get(name)
-        if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _foreign(files):
+        if loaded is not None and getattr(loaded, _SOURCE, None) == source and not _conflicting_modules(files):
             return loaded
         forget(files)
         module = importlib.import_module(name) if "." in name else _module_from_file(name, path)
@@ -145,14 +145,14 @@ def _is_from(module: ModuleType, path: Path) -> bool:
     return file is not None and Path(file).resolve() == path
 
 
-def _foreign(files: Mapping[str, Path]) -> list[str]:
+def _conflicting_modules(files: Mapping[str, Path]) -> list[str]:
     """Returns the names under which something other than these files is imported, e.g. another study's helper."""
     return [name for name, path in files.items() if name in sys.modules and not _is_from(sys.modules[name], path)]
 
 
 def forget(files: Mapping[str, Path]) -> None:
     """Makes Python import these files again from source: bytecode can be stale by less than its time stamp shows."""
-    for package in _foreign(files):
+    for package in _conflicting_modules(files):
         for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
             _drop(name)
         _drop(package)
@@ -167,10 +167,10 @@ def forget(files: Mapping[str, Path]) -> None:
 
 def forget_directory(directory: Path) -> None:
     """Makes Python forget every module below ``directory`` and no longer search there."""
-    places = {str(directory), str(directory.resolve())}
+    prefixes = {str(directory), str(directory.resolve())}
 
     def below(location: object) -> bool:
-        return isinstance(location, str) and any(location.startswith(f"{place}{os.sep}") for place in places)
+        return isinstance(location, str) and any(location.startswith(f"{prefix}{os.sep}") for prefix in prefixes)
 
     sys.path[:] = [one for one in sys.path if not below(one)]
     _added[:] = [one for one in _added if not below(one)]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kymograph.errors import KymographError
 from kymograph.runs.files import make_directory
-from kymograph.runs.processes import sweep_up
+from kymograph.runs.processes import remove_abandoned_files
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import PackedRecord, RunResult, pack_record, store_record, write_failure
 from kymograph.runs.spec import RunSpec, slug
@@ -100,7 +100,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     specs = [trainer.typed(spec) for spec in stack.specs]
     facts = {**provenance(work.device, import_torch().get_num_threads()), "log": list(work.log)}
     started = time.perf_counter()
-    sweep_up(work.root / slug(stack.specs[0].study))
+    remove_abandoned_files(work.root / slug(stack.specs[0].study))
     with Heartbeat(work.root, stack, work.follower) as heart:
         try:
             results = trainer.train(specs, replace(work, follower=heart))

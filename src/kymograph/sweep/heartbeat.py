@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import read_json
 from kymograph.runs.files import make_directory, write_atomically
-from kymograph.runs.processes import Process, silence, sweep_up
+from kymograph.runs.processes import Process, remove_abandoned_files, silence
 from kymograph.runs.spec import slug
 from kymograph.sweep.plan import Stack
 
@@ -79,7 +79,7 @@ class Heartbeat:
         self._follower.say(text)
 
     def __enter__(self) -> Heartbeat:
-        _bury(self._directory)
+        _remove_dead_beats(self._directory)
         self._beat()
         self._thread.start()
         return self
@@ -147,9 +147,9 @@ def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
             yield path, beat
 
 
-def _bury(directory: Path) -> None:
+def _remove_dead_beats(directory: Path) -> None:
     """Removes the beats and temporary files of dead processes."""
-    sweep_up(directory)
+    remove_abandoned_files(directory)
     with contextlib.suppress(OSError):
         for path, beat in _beats(directory, time.time()):
             if not beat.alive:
@@ -159,7 +159,7 @@ def _bury(directory: Path) -> None:
 def at_work(study: Path) -> bool:
     """Returns whether a process is at work in a study's directory, after removing the beats of dead ones."""
     directory = study / RUNNING
-    _bury(directory)
+    _remove_dead_beats(directory)
     with contextlib.suppress(OSError):
         directory.rmdir()
     return directory.exists()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kymograph.foreign.files import entries
-from kymograph.runs.processes import sweep_up
+from kymograph.runs.processes import remove_abandoned_files
 from kymograph.runs.spec import slug
 from kymograph.sweep.heartbeat import at_work
 from kymograph.sweep.plan import Stack
@@ -23,7 +23,7 @@ def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
     The resume states stay while a process is at work: it may be recomputing a stored run with the rest of its stack.
     """
     directory = root / slug(study)
-    sweep_up(directory)
+    remove_abandoned_files(directory)
     if at_work(directory):
         return
     with contextlib.suppress(OSError):

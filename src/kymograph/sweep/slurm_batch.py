@@ -95,7 +95,7 @@ class Batch:
                 break  # the task was killed while writing this, or something else wrote it
         return found
 
-    def last_words(self, index: int) -> str:
+    def last_log_line(self, index: int) -> str:
         """Returns the last line that a task wrote to its log."""
         try:
             text = read_text(self.directory / f"{index}.log", _MAX_TEXT, follow=False, errors="replace")

@@ -59,7 +59,7 @@ class Silence:
         """Passes nothing on."""
 
 
-def started_by_us() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Returns the environment for a program that calls `die_with_parent`; it names this process as the parent."""
     return {**os.environ, _PARENT: str(os.getpid())}
 

@@ -20,7 +20,7 @@ from kymograph.rules.base import Rule
 from kymograph.training.optimizers import Optimizer
 
 SCHEMA = 1
-LATER = ("buffer.", "rule.")
+ADDED_LATER = ("buffer.", "rule.")
 """Prefixes of names that are missing in files of earlier versions."""
 
 
@@ -76,8 +76,8 @@ def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: An
 
     Older files, without buffers and rules' states, are accepted: what they lack is left unchanged.
     """
-    older = not any(name.startswith(LATER) for name in stored)
-    wanted = {name: tensor for name, tensor in target.items() if not (older and name.startswith(LATER))}
+    older = not any(name.startswith(ADDED_LATER) for name in stored)
+    wanted = {name: tensor for name, tensor in target.items() if not (older and name.startswith(ADDED_LATER))}
     for name, tensor in wanted.items():
         if name not in stored or stored[name].shape != tensor.shape:
             raise KymographError(f"{path} does not fit this network: {name} is missing or has another shape")

@@ -66,14 +66,14 @@ class ClipByPercentile:
         window = self._past.shape[1]
         assert norms is not None
         fired = torch.zeros_like(norms, dtype=torch.bool)
-        mine = norms[self._rows]
+        current = norms[self._rows]
         if self._seen >= window // 2:
             ordered = self._past[:, : min(self._seen, window)].sort(dim=1).values
             rank = (self._quantile * (ordered.shape[1] - 1)).round().long()
             threshold = ordered.gather(1, rank[:, None])[:, 0]
-            gradients[self._rows] *= (threshold / mine).clamp(max=1.0)[:, None]
-            fired[self._rows] = mine > threshold
-        self._past[:, self._seen % window] = mine
+            gradients[self._rows] *= (threshold / current).clamp(max=1.0)[:, None]
+            fired[self._rows] = current > threshold
+        self._past[:, self._seen % window] = current
         self._seen += 1
         return fired
 

@@ -47,7 +47,7 @@ def unflatten(shape: Any, tensors: Mapping[str, Tensor]) -> Any:
     raise ValueError(f"a state has no part of kind {kind!r}")
 
 
-def _flatten(value: Any, tensors: dict[str, Tensor], place: str) -> Any:
+def _flatten(value: Any, tensors: dict[str, Tensor], path: str) -> Any:
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return ["float", repr(value)]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
@@ -63,18 +63,18 @@ def _flatten(value: Any, tensors: dict[str, Tensor], place: str) -> Any:
         pairs = []
         for key, item in value.items():
             if not isinstance(key, str | int) or isinstance(key, bool):
-                raise _refusal(f"{place}[{key!r}]", key)
-            pairs.append([[type(key).__name__, str(key)], _flatten(item, tensors, f"{place}[{key!r}]")])
+                raise _refusal(f"{path}[{key!r}]", key)
+            pairs.append([[type(key).__name__, str(key)], _flatten(item, tensors, f"{path}[{key!r}]")])
         return ["dict", pairs]
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
-        return [kind, [_flatten(item, tensors, f"{place}[{index}]") for index, item in enumerate(value)]]
-    raise _refusal(place, value)
+        return [kind, [_flatten(item, tensors, f"{path}[{index}]") for index, item in enumerate(value)]]
+    raise _refusal(path, value)
 
 
-def _refusal(place: str, value: Any) -> KymographError:
+def _refusal(path: str, value: Any) -> KymographError:
     return KymographError(
-        f"{place} is a {type(value).__name__}, which cannot be stored; a resumable state has tensors, numbers, "
+        f"{path} is a {type(value).__name__}, which cannot be stored; a resumable state has tensors, numbers, "
         "strings, lists and dictionaries"
     )
 

@@ -14,7 +14,7 @@ from tests.cli.command import call
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory to work in, from which modules can be imported; they are forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -25,7 +25,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
-    desk: Path, capsys: pytest.CaptureFixture
+    workspace: Path, capsys: pytest.CaptureFixture
 ) -> None:
     assert call("new", "study", "fresh_idea") == 0
     first, *commands = capsys.readouterr().out.splitlines()
@@ -36,27 +36,27 @@ def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
         assert call(*words, *(("--steps", "60", "--engine", "serial", "--quiet") if words[0] == "run" else ())) == 0
     text = capsys.readouterr().out
     assert "20 runs computed, 0 found, 0 failed" in text and "1 SUPPORTED" in text
-    store = Store.open(desk / "runs")
+    store = Store.open(workspace / "runs")
     assert len(store.seeds) == 10 and store.arms == ("plain", "momentum")
     assert store.series("gradient").axes == ("arm", "seed", "step", "site"), "there is a kymograph to draw"
-    assert "Does momentum lower the loss" in (desk / "report.html").read_text()
+    assert "Does momentum lower the loss" in (workspace / "report.html").read_text()
 
 
-def test_its_test_passes(desk: Path) -> None:
+def test_its_test_passes(workspace: Path) -> None:
     assert call("new", "study", "tested_idea") == 0
     module = importlib.import_module("test_tested_idea")
     tests = [value for name, value in vars(module).items() if name.startswith("test_") and inspect.isfunction(value)]
     assert len(tests) == 3
     for number, test in enumerate(tests):
-        test(desk / str(number))
+        test(workspace / str(number))
 
 
-def test_nothing_is_overwritten(desk: Path, capsys: pytest.CaptureFixture) -> None:
-    (desk / "test_mine_too.py").write_text("precious")
+def test_nothing_is_overwritten(workspace: Path, capsys: pytest.CaptureFixture) -> None:
+    (workspace / "test_mine_too.py").write_text("precious")
     assert call("new", "study", "mine_too") == 1
     assert "test_mine_too.py exists, and is not overwritten" in capsys.readouterr().err
-    assert [path.name for path in desk.iterdir()] == ["test_mine_too.py"]
-    assert (desk / "test_mine_too.py").read_text() == "precious"
+    assert [path.name for path in workspace.iterdir()] == ["test_mine_too.py"]
+    assert (workspace / "test_mine_too.py").read_text() == "precious"
     assert call("new", "study", "mine_too", "--directory", "other") == 0
     assert call("new", "study", "mine_too", "--directory", "other") == 1
     assert "mine_too.py exists" in capsys.readouterr().err
@@ -76,15 +76,15 @@ def test_nothing_is_overwritten(desk: Path, capsys: pytest.CaptureFixture) -> No
     ],
 )
 def test_a_wrong_name_is_one_sentence_and_writes_nothing(
-    desk: Path, words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture
+    workspace: Path, words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture
 ) -> None:
     assert call("new", *words) == 1
     text = capsys.readouterr().err
     assert error in text and text.count("\n") == 1
-    assert list(desk.iterdir()) == []
+    assert list(workspace.iterdir()) == []
 
 
-def test_a_name_that_ends_in_study_is_not_doubled(desk: Path) -> None:
+def test_a_name_that_ends_in_study_is_not_doubled(workspace: Path) -> None:
     assert call("new", "study", "dropout_study") == 0
-    assert "def dropout_study(run" in (desk / "dropout_study.py").read_text()
-    assert "from dropout_study import dropout_study" in (desk / "test_dropout_study.py").read_text()
+    assert "def dropout_study(run" in (workspace / "dropout_study.py").read_text()
+    assert "from dropout_study import dropout_study" in (workspace / "test_dropout_study.py").read_text()

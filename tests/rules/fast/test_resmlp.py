@@ -13,7 +13,7 @@ from kymograph.models.resmlp import ResidualMLP
 from kymograph.rules import make
 from kymograph.rules.base import Rule
 from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.fast.resmlp_backprop import WrittenBackprop
+from kymograph.rules.fast.resmlp_backprop import FastBackprop
 from kymograph.rules.fast.resmlp_direct import StackedDirectFeedback
 from kymograph.rules.feedback import draw_feedback
 from kymograph.training.clipping import ClipParts
@@ -86,14 +86,14 @@ def test_training_goes_the_same_way_and_short_batches_are_no_trouble(name: str) 
 
 def test_the_accelerators_serve_their_network_their_loss_and_a_network_in_a_row() -> None:
     flat = network()
-    assert type(rule_on(flat, "bp", True)) is WrittenBackprop
+    assert type(rule_on(flat, "bp", True)) is FastBackprop
     assert type(rule_on(flat, "dfa", True)) is StackedDirectFeedback
     other = make("bp", flat.net, loss=torch.nn.functional.cross_entropy)
-    assert not isinstance(other, WrittenBackprop), "another loss, for all that is known"
+    assert not isinstance(other, FastBackprop), "another loss, for all that is known"
     scattered = ResidualMLP(30, 7, 3, 12).double()
     assert type(make("dfa", scattered, generator=generator(0), example=batch(2)[0])) is DirectFeedback
-    assert type(make("bp", scattered)) is WrittenBackprop
-    assert not isinstance(make("bp", ResidualMLP(30, 7, 3, 12).to("meta")), WrittenBackprop)
+    assert type(make("bp", scattered)) is FastBackprop
+    assert not isinstance(make("bp", ResidualMLP(30, 7, 3, 12).to("meta")), FastBackprop)
 
 
 @pytest.mark.parametrize(("steepness", "feedback_scale"), [(1.0, 1.0), (1e4, 1.0), (1e4, 1e-30)])

@@ -35,7 +35,7 @@ def test_missing_values_are_left_out_and_infinities_stay(store: Store) -> None:
 @given(arrays(np.float64, st.tuples(st.integers(0, 6), st.integers(1, 3)), elements=st.floats(width=32)))
 def test_every_value_but_nan_is_there_at_its_step(values: np.ndarray) -> None:
     step = np.arange(len(values)) * 3
-    sites = tuple(f"h_{place}" for place in range(values.shape[1]))
+    sites = tuple(f"h_{index}" for index in range(values.shape[1]))
     run = SimpleNamespace(series={"x": RunSeries(step, values, sites), "first": RunSeries(step, values[:, 0])})
     found = list(scalars(run))  # type: ignore[arg-type]
     assert [scalar.tag for scalar in found] == [*(f"x/{site}" for site in sites), "first"]

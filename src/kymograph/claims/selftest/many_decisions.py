@@ -56,9 +56,9 @@ def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[Pla
     )
     alpha = np.array([claim.alpha for claim in claims])
     directed = holm_many(direction) <= alpha
-    upward = support <= refute
+    favours_claim = support <= refute
     equivalent = ~directed & (holm_many(equivalence) <= alpha)
-    return ManyDecisions(directed & upward, directed & ~upward, equivalent)
+    return ManyDecisions(directed & favours_claim, directed & ~favours_claim, equivalent)
 
 
 def decide_alone(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:
@@ -73,9 +73,9 @@ def decide_at_looks(claims: Sequence[Claim], values: np.ndarray, design: Design)
 
 def _weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook]) -> PValues:
     """Returns the claim's p-values in every world: the larger of both tests', divided by the looks' shares of alpha."""
-    turned, bounds = direction_sign(claim) * values, bounds_of(claim)
+    oriented, bounds = direction_sign(claim) * values, bounds_of(claim)
     stages = [
-        _tests(turned[:, : look.seeds], bounds, claim.alpha) for look in looks or (PlannedLook(values.shape[1], 1.0),)
+        _tests(oriented[:, : look.seeds], bounds, claim.alpha) for look in looks or (PlannedLook(values.shape[1], 1.0),)
     ]
     shares = [look.share for look in looks] or [1.0]
     spent = (
@@ -85,9 +85,9 @@ def _weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook]) -> PV
     return PValues(*spent)
 
 
-def _tests(turned: np.ndarray, bounds: Bounds, alpha: float) -> PValues:
+def _tests(oriented: np.ndarray, bounds: Bounds, alpha: float) -> PValues:
     """Returns the larger of the two tests' p-values for every sample; above alpha, only a lower bound on it."""
-    student = functools.cache(ManySamples(turned).t_p)
+    student = functools.cache(ManySamples(oriented).t_p)
 
     @functools.cache
     def flips(against: float, alternative: Literal["greater", "less"]) -> np.ndarray:
@@ -97,7 +97,7 @@ def _tests(turned: np.ndarray, bounds: Bounds, alpha: float) -> PValues:
         near = np.flatnonzero(p <= alpha)
         for start in range(0, len(near), _BLOCK):
             block = near[start : start + _BLOCK]
-            p[block] = ManySamples(turned[block]).sign_flip_p(against, alternative)
+            p[block] = ManySamples(oriented[block]).sign_flip_p(against, alternative)
         return p
 
     return PValues(*map(np.maximum, p_values(bounds, student), p_values(bounds, flips)))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kymograph.cli.arguments import choice, parse, positional, shown
 from kymograph.cli.choices import SPREADS, STYLES
+from kymograph.cli.delayed_progress import progress
 from kymograph.cli.options import SelectOptions
-from kymograph.cli.patience import progress
 from kymograph.errors import KymographError, UsageError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ needed. A user's package adds its own through entry points of the group ``kymogr
 - ``about``, ``unit``: what it is;
 - ``log``: False if it is always drawn on a linear scale, as a fraction is;
 - ``level``: the lowest level at which it is read (``light``, ``standard``, ``deep``); without one, only by name;
-- ``at``: what the function is given, see `Place`; or ``from``: the quantities that it is computed from, as arrays of
-  shape (steps, layers), after training;
+- ``at``: what the function is given, see `QuantityInput`; or ``from``: the quantities that it is computed from, as
+  arrays of shape (steps, layers), after training;
 - ``together``: how several readings of a layer in one step (several calls, several weight tensors) are combined:
   ``norm`` (root of the sum of squares), ``sum``, ``mean`` (the default) or ``max``;
 - ``layers``: class names, if it is defined for these layers only;
@@ -37,7 +37,7 @@ LEVELS = ("light", "standard", "deep")
 TOGETHER = ("norm", "sum", "mean", "max")
 
 
-class Place(enum.Enum):
+class QuantityInput(enum.Enum):
     """What a quantity's function is given."""
 
     OUTPUT = "output"  # a layer's output, as each call ends
@@ -55,7 +55,7 @@ class LoadedQuantity:
 
     name: str
     function: Callable[..., Any]
-    place: Place | None
+    input: QuantityInput | None
     """None: it is computed from ``sources``."""
     sources: tuple[str, ...] = ()
     together: str = "mean"
@@ -108,24 +108,24 @@ def _load(name: str) -> LoadedQuantity:
     facts, function = part.facts, QUANTITIES.load(registered)
     sources = tuple(map(_spelled, facts.get("from", ())))
     together = str(facts.get("together", "mean"))
-    places = {place.value: place for place in Place}
+    inputs = {kind.value: kind for kind in QuantityInput}
     at = facts.get("at")
-    if bool(sources) == (at is not None) or (at is not None and at not in places) or together not in TOGETHER:
+    if bool(sources) == (at is not None) or (at is not None and at not in inputs) or together not in TOGETHER:
         raise KymographError(
             f"the PART of quantity {name!r} needs either 'from', the quantities that it is computed from, or 'at', one "
-            f"of {', '.join(places)}; and 'together', if given, must be one of {', '.join(TOGETHER)}"
+            f"of {', '.join(inputs)}; and 'together', if given, must be one of {', '.join(TOGETHER)}"
         )
-    place = None if at is None else places[at]
+    given = None if at is None else inputs[at]
     return LoadedQuantity(
         name=_spelled(part.name),
         function=function,
-        place=place,
+        input=given,
         sources=sources,
         together=together,
         layers=tuple(facts.get("layers", ())),
         units=facts.get("view") == "units",
-        flat=facts.get("view") == "flat" or place is Place.WEIGHT_GRADIENT,
-        wants_layer=place is Place.OUTPUT and len(inspect.signature(function).parameters) > 1,
+        flat=facts.get("view") == "flat" or given is QuantityInput.WEIGHT_GRADIENT,
+        wants_layer=given is QuantityInput.OUTPUT and len(inspect.signature(function).parameters) > 1,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kymograph.probes.curvature import top_of
+from kymograph.probes.curvature import top_eigenpair
 from kymograph.probes.fixed_batch import FixedBatch
 
 PART = {
@@ -20,4 +20,4 @@ def sharpness(fixed: FixedBatch) -> float:
     Computed before the step, in evaluation mode, by Lanczos iteration from the eigenvector of the previous measured
     step. `sharpness_residual` says how far it converged.
     """
-    return top_of(fixed).value
+    return top_eigenpair(fixed).value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kymograph.probes.curvature import top_of
+from kymograph.probes.curvature import top_eigenpair
 from kymograph.probes.fixed_batch import FixedBatch
 
 PART = {
@@ -16,4 +16,4 @@ PART = {
 
 def sharpness_residual(fixed: FixedBatch) -> float:
     """Returns |Hv - lambda v| / |lambda|; some eigenvalue of the Hessian lies within this share of the sharpness."""
-    return top_of(fixed).residual
+    return top_eigenpair(fixed).residual

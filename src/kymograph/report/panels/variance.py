@@ -105,8 +105,8 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x
         parts.append(element("line", class_="grid", x1=x.at(tick), x2=x.at(tick), y1=top, y2=bottom))
         parts.append(element("text", text, x=x.at(tick), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
-    for place, source in enumerate(sources):
-        middle = top + (place + 0.5) * row
+    for row_index, source in enumerate(sources):
+        middle = top + (row_index + 0.5) * row
         parts.append(element("text", source, class_="label", x=left - 8, y=middle + 4, text_anchor="end"))
         if source == ALL and len(sources) > 1:  # a line below it sets it off from the single sources
             end = top + row
@@ -169,27 +169,27 @@ def _caption(arms: Sequence[ArmSpread], cut: bool) -> str:
 
 def _findings(arms: Sequence[ArmSpread]) -> list[str]:
     """Returns one sentence per distinct finding on what varies the numbers most, with the arms it holds for."""
-    told: dict[str, list[str]] = {}
+    arms_by_finding: dict[str, list[str]] = {}
     for arm in arms:
-        told.setdefault(_finding(arm), []).append(arm.name)
-    return [f"In {_listed(names)}, {words}." for words, names in told.items()]
+        arms_by_finding.setdefault(_finding(arm), []).append(arm.name)
+    return [f"In {_joined(names)}, {words}." for words, names in arms_by_finding.items()]
 
 
 def _finding(arm: ArmSpread) -> str:
-    told: dict[str | None, list[str]] = {}
+    labels_by_source: dict[str | None, list[str]] = {}
     for one in arm.numbers:
-        told.setdefault(one.dominant, []).append(one.label)
-    open_ = told.pop(None, [])
-    parts = [f"{source} varies {_listed(labels)} most" for source, labels in told.items()]
-    if open_:
-        parts.append(f"no source clearly dominates {_listed(open_)}")
+        labels_by_source.setdefault(one.dominant, []).append(one.label)
+    undecided = labels_by_source.pop(None, [])
+    parts = [f"{source} varies {_joined(labels)} most" for source, labels in labels_by_source.items()]
+    if undecided:
+        parts.append(f"no source clearly dominates {_joined(undecided)}")
     idle = dict.fromkeys(spread.source for one in arm.numbers for spread in one.sources if spread.idle)
     if idle:
-        parts.append(f"{_listed([*idle])} {'does' if len(idle) == 1 else 'do'} nothing")
+        parts.append(f"{_joined([*idle])} {'does' if len(idle) == 1 else 'do'} nothing")
     return "; ".join(parts)
 
 
-def _listed(words: Sequence[str]) -> str:
+def _joined(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 

@@ -11,7 +11,7 @@ claims.forEach((claim) => claim.addEventListener("click", (event) => {
   unfold(claim, !below(claim).classList.contains("open"));
 }));
 let choice = { q: "", study: "", verdict: "", sort: "" };
-let remember = () => {};
+let applyChoice = () => {};
 if (table) {
   const everything = document.getElementById("unfold"), reset = document.getElementById("reset");
   const fields = { q: document.getElementById("search"), study: document.getElementById("by-study"), verdict: document.getElementById("by-verdict") };
@@ -29,7 +29,7 @@ if (table) {
     effect: (claim) => claim.dataset.effect === "" ? Infinity : -Number(claim.dataset.effect),
     n: (claim) => -Number(claim.dataset.n),
   };
-  remember = () => {
+  applyChoice = () => {
     const words = choice.q.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     claims.forEach((claim) => {
@@ -40,12 +40,12 @@ if (table) {
       claim.style.display = below(claim).style.display = passes ? "" : "none";
       shown += passes;
     });
-    const [column, turned] = choice.sort.split("-"), key = keys[column];
+    const [column, descending] = choice.sort.split("-"), key = keys[column];
     const sorted = key ? [...claims].sort((a, b) => (key(a) > key(b)) - (key(a) < key(b))) : [...claims];
-    if (turned) sorted.reverse();
+    if (descending) sorted.reverse();
     sorted.forEach((claim) => table.tBodies[0].append(claim, below(claim)));
     all("th[data-sort]", table).forEach((head) => head.setAttribute("aria-sort",
-      head.dataset.sort !== column ? "none" : turned ? "descending" : "ascending"));
+      head.dataset.sort !== column ? "none" : descending ? "descending" : "ascending"));
     document.getElementById("shown").textContent = shown + " of " + claims.length + (claims.length === 1 ? " claim" : " claims");
     document.getElementById("none-shown").hidden = shown > 0;
     reset.hidden = !Object.values(choice).some(Boolean);
@@ -54,7 +54,7 @@ if (table) {
   };
   const choose = (change) => {
     choice = { ...choice, ...change };
-    remember();
+    applyChoice();
     const parameters = new URLSearchParams(Object.entries(choice).filter(([, value]) => value));
     const text = String(parameters);
     try { history.replaceState(null, "", text ? "#?" + text : location.pathname + location.search); } catch (error) { location.hash = text ? "?" + text : ""; }
@@ -76,20 +76,20 @@ if (table) {
   });
 }
 function arrive() {  // goes to what the URL names: a filter, a claim, or anything else with an id
-  const place = decodeURIComponent(location.hash.slice(1));
-  if (place.startsWith("?")) {
-    const parameters = new URLSearchParams(place.slice(1));
+  const fragment = decodeURIComponent(location.hash.slice(1));
+  if (fragment.startsWith("?")) {
+    const parameters = new URLSearchParams(fragment.slice(1));
     for (const name in choice) choice[name] = parameters.get(name) || "";
-    remember();
+    applyChoice();
     return;
   }
-  const target = document.getElementById(place);
+  const target = document.getElementById(fragment);
   if (target && target.matches(".claim")) {
-    if (target.hidden) { choice = { q: "", study: "", verdict: "", sort: "" }; remember(); }
+    if (target.hidden) { choice = { q: "", study: "", verdict: "", sort: "" }; applyChoice(); }
     unfold(target, true);
   }
-  reveal(place);
+  reveal(fragment);
 }
-remember();
+applyChoice();
 addEventListener("hashchange", arrive);
 if (location.hash) arrive();

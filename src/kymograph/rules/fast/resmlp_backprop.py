@@ -25,7 +25,7 @@ DEVICES = ("cpu", "cuda")
 _gelu_back = torch.ops.aten.gelu_backward
 
 
-class _Written(InPlace):
+class _InPlaceBackprop(InPlace):
     """Backpropagation through a `ResidualMLP`, for all parts or for some."""
 
     net: ResidualMLP
@@ -60,37 +60,37 @@ class _Written(InPlace):
             gradient_of(parameter).zero_()
 
 
-class WrittenBackprop(_Written, Backprop):
+class FastBackprop(_InPlaceBackprop, Backprop):
     """`Backprop` on a `ResidualMLP`."""
 
     net: ResidualMLP
     trains_embed = trains_blocks = True
 
 
-class WrittenFrozen(_Written, Frozen):
+class FastFrozen(_InPlaceBackprop, Frozen):
     """`Frozen` on a `ResidualMLP`."""
 
     net: ResidualMLP
     trains_embed, trains_blocks = True, False
 
 
-class WrittenShallow(_Written, Shallow):
+class FastShallow(_InPlaceBackprop, Shallow):
     """`Shallow` on a `ResidualMLP`."""
 
     net: ResidualMLP
     trains_embed = trains_blocks = False
 
 
-_TWINS: dict[type[Rule], type[_Written]] = {
-    Backprop: WrittenBackprop,
-    Frozen: WrittenFrozen,
-    Shallow: WrittenShallow,
+_FAST_RULES: dict[type[Rule], type[_InPlaceBackprop]] = {
+    Backprop: FastBackprop,
+    Frozen: FastFrozen,
+    Shallow: FastShallow,
 }
 
 
 def accelerate(rule: Rule) -> Rule | None:
     """Returns the twin of a plain rule on a `ResidualMLP`."""
-    twin = _TWINS.get(type(rule))
+    twin = _FAST_RULES.get(type(rule))
     return twin(rule.net, loss=rule.loss) if twin is not None and serves(rule) else None
 
 

@@ -43,7 +43,7 @@ def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor],
                     users[name].add(node)
     for name in weights:
         for node in users[name]:
-            if not _passes_nothing_on_silently(node, names):
+            if not _cannot_bypass_feedback(node, names):
                 raise KymographError(
                     f"{rule} cannot pass through {_operation(node)}, which uses {name} and would pass the signal on "
                     "exactly; remove torch.compile, the recomputation or the custom function, or train with bp"
@@ -51,7 +51,7 @@ def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor],
     return found
 
 
-def _passes_nothing_on_silently(node: Any, names: Mapping[int, str]) -> bool:
+def _cannot_bypass_feedback(node: Any, names: Mapping[int, str]) -> bool:
     if getattr(node, "layer", None) is not None or _operation(node) in VIEWS or _operation(node) in LOCAL:
         return True
     inputs = [below for below, _ in node.next_functions if below is not None]

@@ -30,16 +30,16 @@ class ImportedRun:
 
 def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
     """Returns the runs of a directory of CSV files with columns seed, step and value, one file per series."""
-    place = Path(directory)
-    files = sorted(place.glob("*.csv")) if is_directory(place) else []
+    folder = Path(directory)
+    files = sorted(folder.glob("*.csv")) if is_directory(folder) else []
     if not files:
-        raise KymographError(f"{place} contains no CSV file with the columns seed, step and value")
+        raise KymographError(f"{folder} contains no CSV file with the columns seed, step and value")
     by_seed: dict[int, dict[str, list[tuple[int, float]]]] = {}
     for path in files:
         for seed, step, value in _csv_rows(path):
             by_seed.setdefault(seed, {}).setdefault(path.stem, []).append((step, value))
     if not by_seed:
-        raise KymographError(f"the CSV files of {place} contain no values")
+        raise KymographError(f"the CSV files of {folder} contain no values")
     runs = []
     for seed, series in sorted(by_seed.items()):
         arrays = {}
@@ -47,9 +47,9 @@ def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
             rows.sort()
             steps = [step for step, _ in rows]
             if len(set(steps)) < len(steps):
-                raise KymographError(f"{place / name}.csv has two values at one step of seed {seed}")
+                raise KymographError(f"{folder / name}.csv has two values at one step of seed {seed}")
             arrays[name] = RunSeries(np.array(steps), np.array([value for _, value in rows], dtype=np.float64))
-        runs.append(ImportedRun(place.name, seed, arrays))
+        runs.append(ImportedRun(folder.name, seed, arrays))
     return runs
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.foreign.files import real_path
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
-from kymograph.runs.processes import sweep_once, temporary_name
+from kymograph.runs.processes import remove_abandoned_files_once, temporary_name
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 
@@ -36,19 +36,19 @@ def write(store: Store, path: Path) -> None:
     place when it is complete, because MLflow cannot continue with half-written tables.
     """
     _check(path)
-    sweep_once(path.parent)
+    remove_abandoned_files_once(path.parent)
     if path.exists():
         _write_all(store, path, path)
         return
-    place = temporary_name(path.parent, path.name[:100], "new")
+    scratch = temporary_name(path.parent, path.name[:100], "new")
     try:
         try:
-            place.mkdir()  # a directory, because a database may have files next to it
-            database = place / os.urandom(8).hex()  # a new name, because MLflow caches databases by name
+            scratch.mkdir()  # a directory, because a database may have files next to it
+            database = scratch / os.urandom(8).hex()  # a new name, because MLflow caches databases by name
             _write_all(store, database, path)
             os.replace(database, path)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise KymographError(f"cannot write {path}: {error.strerror}; choose another path") from None
 
@@ -180,9 +180,9 @@ def _write(client: Any, experiment: str, run: StoredRun, known: Mapping[str, tup
     new = client.create_run(experiment, start_time=began, run_name=f"{run.arm} s{run.seed}").info.run_id
     params = [Param(name, str(value)) for name, value in run.config.items()]
     labels = [RunTag(name, value) for name, value in tags.items()]
-    for place in range(0, max(len(params), len(labels)), _FACTS):
-        end = place + _FACTS
-        client.log_batch(new, params=params[place:end], tags=labels[place:end])
+    for start in range(0, max(len(params), len(labels)), _FACTS):
+        end = start + _FACTS
+        client.log_batch(new, params=params[start:end], tags=labels[start:end])
     last = max((int(scalar.step[-1]) for scalar in scalars(run) if len(scalar.step)), default=0)
 
     def metrics() -> Iterator[Any]:

@@ -31,8 +31,8 @@ def write(store: Store, path: Path) -> None:
     rows = summary_rows(store.runs)
     columns = {name: one_type([row[name] for row in rows]) for name in (rows[0] if rows else ())}
     contents = {path: _series_bytes(store.finished.runs), summary_path(path): _table_bytes(pandas.DataFrame(columns))}
-    for place, content in contents.items():
-        write_atomically(place, content)
+    for file, content in contents.items():
+        write_atomically(file, content)
 
 
 def one_type(values: Sequence[Any]) -> list[Any]:

@@ -88,15 +88,15 @@ def _entries(run: StoredRun) -> list[dict[str, Any]]:
     vit = run.config["model"] == "vit"
     series = run.series
     rows = []
-    for place, epoch in enumerate(series["stream_norm"].step.tolist()):
+    for index, epoch in enumerate(series["stream_norm"].step.tolist()):
         rows.append(
             {
-                _HIDDEN[vit]: series["stream_norm"].value[place].tolist(),
-                _GRADIENT[vit]: (series["stream_grad"].value[place] / buffer).tolist(),
-                "bp_grad_norms_F": (series["stream_grad_F"].value[place] / buffer).tolist(),
-                "gamma_dfa": float(series["gamma"].value[place]) if "gamma" in series else None,
-                "acc_eval": float(series["acc_eval"].value[place]),
-                "loss_eval": float(series["loss_eval"].value[place]),
+                _HIDDEN[vit]: series["stream_norm"].value[index].tolist(),
+                _GRADIENT[vit]: (series["stream_grad"].value[index] / buffer).tolist(),
+                "bp_grad_norms_F": (series["stream_grad_F"].value[index] / buffer).tolist(),
+                "gamma_dfa": float(series["gamma"].value[index]) if "gamma" in series else None,
+                "acc_eval": float(series["acc_eval"].value[index]),
+                "loss_eval": float(series["loss_eval"].value[index]),
                 "epoch": epoch,
             }
         )
@@ -119,26 +119,26 @@ def read_logs(paths: Sequence[str | Path]) -> list[Trajectory]:
     if len({real_path(path) for path in files}) < len(files):
         twice = next(path for path in files if [real_path(other) for other in files].count(real_path(path)) > 1)
         raise KymographError(f"{twice} is given twice")
-    return [trajectory for place, path in enumerate(files) for trajectory in _read(path, unknown_seed=-1 - place)]
+    return [trajectory for index, path in enumerate(files) for trajectory in _read(path, unknown_seed=-1 - index)]
 
 
 def one_setup(trajectories: Sequence[Trajectory]) -> None:
     """Raises unless the trajectories are distinct seeds of one set-up, separately with and without LayerNorm."""
     firsts: dict[tuple[Any, ...], tuple[Any, str]] = {}
-    places: dict[tuple[str, bool, int], Trajectory] = {}
-    for mine in trajectories:
-        mine_by_key: dict[tuple[Any, ...], Any] = {(mine.out_ln, name): value for name, value in mine.setup.items()}
-        mine_by_key |= {(mine.out_ln, mine.rule, name): value for name, value in mine.own.items()}
-        for key, value in mine_by_key.items():
-            first, source = firsts.setdefault(key, (value, mine.source))
+    by_run: dict[tuple[str, bool, int], Trajectory] = {}
+    for one in trajectories:
+        setup_by_key: dict[tuple[Any, ...], Any] = {(one.out_ln, name): value for name, value in one.setup.items()}
+        setup_by_key |= {(one.out_ln, one.rule, name): value for name, value in one.own.items()}
+        for key, value in setup_by_key.items():
+            first, source = firsts.setdefault(key, (value, one.source))
             if value != first:
                 raise KymographError(
-                    f"{source} and {mine.source} differ in {key[-1]} ({first} and {value}); choose runs of one set-up"
+                    f"{source} and {one.source} differ in {key[-1]} ({first} and {value}); choose runs of one set-up"
                 )
-        other = places.setdefault((mine.rule, mine.out_ln, mine.seed), mine)
-        if other is not mine:
+        other = by_run.setdefault((one.rule, one.out_ln, one.seed), one)
+        if other is not one:
             raise KymographError(
-                f"{other.source} and {mine.source} both contain {mine.rule} at seed {mine.seed}; give one"
+                f"{other.source} and {one.source} both contain {one.rule} at seed {one.seed}; give one"
             )
 
 

@@ -24,9 +24,9 @@ def ladder(store: Store) -> LabFigure:
     rungs = np.array(sorted({int(run.config["last"]) for run in runs}))
     looks = arm_looks(Audit().declaration())
     for rule in rules:
-        mine = {(run.seed, run.config["last"]): run.summary["test_accuracy"] for run in runs.where(rule=rule)}
-        seeds = tuple(dict.fromkeys(seed for seed, _ in mine))
-        values = np.array([[mine.get((seed, rung), np.nan) for rung in rungs] for seed in seeds], dtype=np.float64)
+        accuracy = {(run.seed, run.config["last"]): run.summary["test_accuracy"] for run in runs.where(rule=rule)}
+        seeds = tuple(dict.fromkeys(seed for seed, _ in accuracy))
+        values = np.array([[accuracy.get((seed, rung), np.nan) for rung in rungs] for seed in seeds], dtype=np.float64)
         colour = looks[f"{rule}/last0"].hex
         seed_curves(figure, axes, "ladder", rule.upper(), rungs, values, seeds, colour, False, marker="o")
     axes.set_xlabel("number of trainable last blocks")

@@ -135,7 +135,7 @@ def _early_probability(imbalance: str) -> Claim:
     inside = tuple(
         Check(
             "neither arm sits at the floor or at the ceiling (what the Bayes predictor gets)",
-            Quantity(f"{_place(setup, imbalance)}/{arm}", Measure("early_rare_prob_share")),
+            Quantity(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure("early_rare_prob_share")),
             least=0.01,
             most=0.99,
         )
@@ -156,7 +156,7 @@ def _time_to_learn() -> Claim:
     learned = tuple(
         Check(
             "every run learns the rare class, and none has it from the start",
-            Quantity(f"{_place(setup, imbalance)}/{arm}", Measure(key)),
+            Quantity(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure(key)),
             least=0.0,
             strict=True,
         )
@@ -174,7 +174,7 @@ def _time_to_learn() -> Claim:
 
 def _not_learned(setup: str, arm: str) -> Claim:
     # An accuracy of 0 in every seed is a floor; the loss at rare samples shows how far the class is from being learned.
-    imbalance, place = "extreme", _place(setup, "extreme")
+    imbalance, prefix = "extreme", _arm_prefix(setup, "extreme")
     key, where, why = {
         "script": ("rare_excess_loss", "the rare samples", "no token announces it in these data"),
         "repaired": ("heldout_rare_excess_loss", "held-out rare samples", "a token announces it in these data"),
@@ -185,7 +185,7 @@ def _not_learned(setup: str, arm: str) -> Claim:
         f"the rare class is not learned at 99:1 {how} clipping", "clipping", setup,
         f"over the last epoch {how} clipping, the cross-entropy at {where} is not lower by {TWICE_AS_LIKELY} nats "
         f"(log 2) or more than that of a predictor that knows only how frequent the classes are; {why}",
-        NOT_LEARNED, Quantity(f"{place}/{arm}", Measure(key)), 0.0, "not less", TWICE_AS_LIKELY,
+        NOT_LEARNED, Quantity(f"{prefix}/{arm}", Measure(key)), 0.0, "not less", TWICE_AS_LIKELY,
         checks=(*fired, *((_learnable(setup, imbalance),) if setup == "repaired" else ())),
     )  # fmt: skip
 
@@ -205,21 +205,21 @@ def _named(name: str, imbalance: str) -> str:
     return f"{name}, {RATIOS[imbalance]}"
 
 
-def _place(setup: str, imbalance: str) -> str:
+def _arm_prefix(setup: str, imbalance: str) -> str:
     return imbalance if setup == "script" else f"learnable/{imbalance}"
 
 
 def _arms(setup: str, imbalance: str, key: str) -> tuple[Quantity, Quantity]:
     """Returns a summary number with clipping and without."""
-    place = _place(setup, imbalance)
-    return Quantity(f"{place}/clip", Measure(key)), Quantity(f"{place}/no_clip", Measure(key))
+    prefix = _arm_prefix(setup, imbalance)
+    return Quantity(f"{prefix}/clip", Measure(key)), Quantity(f"{prefix}/no_clip", Measure(key))
 
 
 def _fired(setup: str, imbalance: str) -> Check:
-    clipped = Quantity(f"{_place(setup, imbalance)}/clip", Measure("clip_fraction"))
+    clipped = Quantity(f"{_arm_prefix(setup, imbalance)}/clip", Measure("clip_fraction"))
     return Check("clipping fired", clipped, least=0.0, strict=True)
 
 
 def _learnable(setup: str, imbalance: str) -> Check:
-    best = Quantity(f"{_place(setup, imbalance)}/no_clip", Measure("bayes_rare_acc"))
+    best = Quantity(f"{_arm_prefix(setup, imbalance)}/no_clip", Measure("bayes_rare_acc"))
     return Check("the rare class can be learned", best, least=0.0, strict=True)

@@ -87,8 +87,8 @@ def overview(store: Store) -> LabFigure:
     figure, grid = _overview_grid(len(ROWS), len(pairs))
     for column, (setting, arms) in enumerate(pairs.items()):
         title = _title(store, arms[0])
-        for place, row in enumerate(ROWS):
-            axes = grid[place, column]
+        for row_index, row in enumerate(ROWS):
+            axes = grid[row_index, column]
             array = arrays[row.series]
             array = array.sel(site="class_1") if "site" in array.labels else array
             for arm, look in zip(arms, (WITHOUT, WITH), strict=True):

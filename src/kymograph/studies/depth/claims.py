@@ -73,7 +73,7 @@ def _vanish(setup: str, name: str, gain: Measure, task: str) -> Claim:
     when = "before" if gain.name.startswith("initial") else "after"
     return Claim(
         name, "depth", setup,
-        f"{when} training on the {task} task plain's gradient {_place(gain)} shrinks by more than x{LEVEL_MARGIN:g} "
+        f"{when} training on the {task} task plain's gradient {_where(gain)} shrinks by more than x{LEVEL_MARGIN:g} "
         "per layer on its way down",
         VANISH, plain, 1.0, "less", LEVEL_MARGIN, "log ratio",
     )  # fmt: skip
@@ -82,7 +82,7 @@ def _vanish(setup: str, name: str, gain: Measure, task: str) -> Claim:
 def _level(setup: str, name: str, arm: str, gain: Measure, task: str) -> Claim:
     return Claim(
         name, "depth", setup,
-        f"after training on the {task} task {arm}'s gradient {_place(gain)} neither grows nor shrinks by "
+        f"after training on the {task} task {arm}'s gradient {_where(gain)} neither grows nor shrinks by "
         f"x{LEVEL_MARGIN:g} or more per layer on its way down",
         LEVEL, Quantity(arm, gain, {"task": task}), 1.0, "equal", LEVEL_MARGIN, "log ratio",
     )  # fmt: skip
@@ -129,5 +129,5 @@ def _unsolved(arm: str, task: str) -> Check:
     return Check("the task is not solved at the start", start, least=1e-6)
 
 
-def _place(gain: Measure) -> str:
+def _where(gain: Measure) -> str:
     return "before the ReLU" if gain == BEFORE_RELU else "on the stream"

@@ -73,9 +73,11 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
     steps = np.array(sorted(probes))
     readings = {name: torch.stack([probes[at][name] for at in steps]).cpu() for name in probes[0]}  # (probes, R, ...)
     parameters = sum(parameter.numel() for parameter in net.parameters()) // len(specs)
-    worth = [{"parameters": parameters, **fresh} for fresh in against_null(net, specs, device)]
+    extra_summary = [{"parameters": parameters, **fresh} for fresh in against_null(net, specs, device)]
     return [
-        _result(config, task.probe_targets, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()}, worth[r])
+        _result(
+            config, task.probe_targets, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()}, extra_summary[r]
+        )
         for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
     ]
 
@@ -137,7 +139,7 @@ def _result(
     loss: np.ndarray,
     steps: np.ndarray,
     readings: dict[str, Tensor],
-    worth: dict[str, float],
+    extra_summary: dict[str, float],
 ) -> RunResult:
     layers = tuple(f"layer_{number}" for number in range(1, config.layers + 1))
     stream = tuple(f"h_{number}" for number in range(config.layers + 1))
@@ -167,7 +169,7 @@ def _result(
         # The range that the script prints.
         "final_grad_norm_min": float(readings["grad_norm"][-1].min()),
         "final_grad_norm_max": float(readings["grad_norm"][-1].max()),
-        **worth,
+        **extra_summary,
     }
     for name, parts in gains.items():
         series[name] = RunSeries(steps, torch.stack(parts, -1).numpy(), ("estimate", "low", "high"))

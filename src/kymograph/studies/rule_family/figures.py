@@ -35,17 +35,17 @@ def accuracies(store: Store) -> LabFigure:
     for axes, network in zip(grid, networks, strict=True):
         rules = [rule for rule in RULES if f"{network}/{rule}" in runs.arms]
         labels = []
-        for place, rule in enumerate(rules):
-            mine = runs.select(arms=[f"{network}/{rule}"])
-            number = headline_number([run.summary.get("test_accuracy") for run in mine], bounds=(0.0, 1.0))
+        for position, rule in enumerate(rules):
+            arm_runs = runs.select(arms=[f"{network}/{rule}"])
+            number = headline_number([run.summary.get("test_accuracy") for run in arm_runs], bounds=(0.0, 1.0))
             known = [value for value in number.values if value is not None]
             colour = looks[f"{network}/{rule}"].hex
             lost = f" ({number.missing} diverged)" if number.missing else ""
             labels.append(RULES[rule].label + lost)
-            axes.plot([place] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
-            axes.errorbar([place], [number.mean], [[number.mean - number.low], [number.high - number.mean]], fmt="o",
+            axes.plot([position] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
+            axes.errorbar([position], [number.mean], [[number.mean - number.low], [number.high - number.mean]], fmt="o",
                           color=colour, markersize=1.5 * dot(), elinewidth=stroke(), capsize=2)  # fmt: skip
-            values = zip((run.seed for run in mine), number.values, strict=True)
+            values = zip((run.seed for run in arm_runs), number.values, strict=True)
             figure.note(COLUMNS, [(network, rule, seed, value) for seed, value in values])
             if rule == HEAD_ONLY:
                 axes.axhline(number.mean, color=colour, linewidth=0.5 * stroke(), linestyle="--")
@@ -68,13 +68,13 @@ def alignments(store: Store) -> LabFigure:
     looks = arm_looks(RuleFamily().declaration())
     for axes, network in zip(grid, networks, strict=True):
         for arm in (one for one in arms if one.startswith(f"{network}/")):
-            mine = [run for run in runs.select(arms=[arm]) if "mean_alignment" in run.series]
-            seeds = tuple(run.seed for run in mine)
-            steps = mine[0].series["mean_alignment"].step
-            values = np.array([_on(run.series["mean_alignment"], steps) for run in mine])
+            arm_runs = [run for run in runs.select(arms=[arm]) if "mean_alignment" in run.series]
+            seeds = tuple(run.seed for run in arm_runs)
+            steps = arm_runs[0].series["mean_alignment"].step
+            values = np.array([_on(run.series["mean_alignment"], steps) for run in arm_runs])
             rule = RULES[arm.split("/")[1]]
             seed_curves(figure, axes, network, rule.label, steps + 1, values, seeds, looks[arm].hex, bounds=(-1.0, 1.0))
-            null = headline_number([run.summary.get("alignment_null") for run in mine])
+            null = headline_number([run.summary.get("alignment_null") for run in arm_runs])
             axes.axhline(null.mean, color=looks[arm].hex, linewidth=0.5 * stroke(), linestyle="--",
                          label=f"{rule.label}, fresh feedback at the end")  # fmt: skip
         axes.set_xscale("log")

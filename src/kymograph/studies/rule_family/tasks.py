@@ -74,14 +74,14 @@ def _images(config: RuleFamilyConfig, seed: int, device: str, data_dir: Path | N
         )
     order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
     parts = order.split([train, validation, len(labels) - train - validation])
-    mine = dataclasses.replace(
+    divided = dataclasses.replace(
         whole,
         train=images[parts[0]],
         train_labels=labels[parts[0]],
         test=images[parts[2]],
         test_labels=labels[parts[2]],
     )
-    batches = Batches(mine, config.batch_size, device)
+    batches = Batches(divided, config.batch_size, device)
 
     def samples(rows: Tensor) -> Samples:
         return Samples(batches.normalise(images[rows].to(device)), labels[rows].to(device))

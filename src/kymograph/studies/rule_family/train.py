@@ -73,7 +73,7 @@ def _run(spec: RunSpec[RuleFamilyConfig], work: Workplace) -> RunResult:
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "classes": task.classes,
         "data_digest": task.digest,
-        **_marks(rule, seed),
+        **_feedback_identity(rule, seed),
     }
     if tuning:
         return RunResult({}, summary)
@@ -90,7 +90,7 @@ def _batches(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> Iterator[
         yield from task.batches.epoch(seed, epoch)
 
 
-def _marks(rule: Rule, seed: int) -> dict[str, Any]:
+def _feedback_identity(rule: Rule, seed: int) -> dict[str, Any]:
     """Returns what identifies the feedback: its law, its seed and its hash at the end."""
     feedback = rule.feedback_tensors()
     if not feedback:

@@ -99,17 +99,17 @@ def _panels(
     )
     for axes, (name, label) in zip(pair, quantities, strict=True):
         for rule in ("BP", "DFA"):
-            mine = [t for t in trajectories if t.rule == rule]
-            if not mine:
+            of_rule = [t for t in trajectories if t.rule == rule]
+            if not of_rule:
                 axes.plot([], [], color=_COLOUR[rule], label=f"{rule} (no run)")
                 continue
-            epochs = np.unique(np.concatenate([t.epochs for t in mine]))
-            values = np.full((len(mine), len(epochs)), np.nan)
-            for row, trajectory in enumerate(mine):
+            epochs = np.unique(np.concatenate([t.epochs for t in of_rule]))
+            values = np.full((len(of_rule), len(epochs)), np.nan)
+            for row, trajectory in enumerate(of_rule):
                 table = trajectory.hidden if name == "h_L" else trajectory.gradient
                 column = table[:, -1] if name == "h_L" else table[:, _BLOCK]
                 values[row, np.searchsorted(epochs, trajectory.epochs)] = column
-            seeds = tuple(t.seed for t in mine)
+            seeds = tuple(t.seed for t in of_rule)
             seed_curves(
                 figure, axes, f"{title}: {name}", rule, epochs, values, seeds, _COLOUR[rule], log=True, spread=spread
             )

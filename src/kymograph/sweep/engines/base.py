@@ -62,7 +62,7 @@ def make_options(name: str, given: Mapping[str, Any]) -> Any:
     return None if kind is None else kind(**given)
 
 
-def is_elsewhere(options: Any) -> bool:
+def computes_elsewhere(options: Any) -> bool:
     """Returns whether an engine with these options computes on other machines."""
     return bool(getattr(options, "elsewhere", False))
 
@@ -77,7 +77,7 @@ def choose_engine(
     """
     check_engine(name, workers)
     own = make_options(name, options or {})
-    here = not is_elsewhere(own)
+    here = not computes_elsewhere(own)
     usable = workers or ((len(accelerators(device)) or os.cpu_count() or 1) if here else stacks)
     count = max(min(usable, stacks), 1)
     if name == AUTO:

@@ -27,7 +27,7 @@ from kymograph.sweep.devices import accelerators, import_torch
 from kymograph.sweep.engines.base import record_death
 from kymograph.sweep.follow_beats import EVERY, BeatProgress
 from kymograph.sweep.orders import Order
-from kymograph.sweep.worker import die_with_parent, started_by_us
+from kymograph.sweep.worker import child_environment, die_with_parent
 
 PART = {"about": "workers of a Dask cluster, on this machine or on others", "order": 3}
 MOST_WAITING = 1000
@@ -266,7 +266,7 @@ class OwnCluster:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._log,
-            env={**started_by_us(), "DASK_LOGGING__DISTRIBUTED": "error"},
+            env={**child_environment(), "DASK_LOGGING__DISTRIBUTED": "error"},
             start_new_session=True,  # the sweep handles Ctrl-C, and ends the programs
         )
 

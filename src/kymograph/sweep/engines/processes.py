@@ -17,7 +17,7 @@ from kymograph.sweep.compute import Follower, RunOutcome
 from kymograph.sweep.devices import accelerators
 from kymograph.sweep.engines.base import exit_reason, record_death
 from kymograph.sweep.orders import Order
-from kymograph.sweep.worker import started_by_us
+from kymograph.sweep.worker import child_environment
 
 PART = {"about": "several processes on this machine, a core or an accelerator each", "order": 2}
 
@@ -39,10 +39,10 @@ class Engine:
         # Assigned here: workers that chose for themselves could all share one accelerator.
         devices = (accelerators(orders[0].device) if orders else []) or ["cpu"]
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        pool = [_Hand(waiting, answers, devices[number % len(devices)]) for number in range(self.workers)]
+        pool = [_WorkerThread(waiting, answers, devices[number % len(devices)]) for number in range(self.workers)]
         try:
-            for hand in pool:
-                hand.start()
+            for thread in pool:
+                thread.start()
             left = len(orders)
             while left:
                 answer = answers.get()
@@ -56,11 +56,11 @@ class Engine:
                     left -= 1
                     yield answer
         finally:
-            for hand in pool:
-                hand.stop()
+            for thread in pool:
+                thread.stop()
 
 
-class _Hand(threading.Thread):
+class _WorkerThread(threading.Thread):
     """Feeds one worker process, and replaces it if it dies."""
 
     def __init__(self, waiting: queue.SimpleQueue, answers: queue.SimpleQueue, device: str) -> None:
@@ -104,7 +104,7 @@ class _Hand(threading.Thread):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**started_by_us(), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+                env={**child_environment(), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
             )
         process = self._process
         assert process.stdin is not None and process.stdout is not None

@@ -73,7 +73,7 @@ class _Task:
     batch: Batch
     index: int
     orders: list[int]
-    mine: bool
+    submitted_here: bool
     gone: float | None = None
     """When it was first seen to have left the queue."""
 
@@ -122,7 +122,9 @@ class _Sweep:
         problem = None
         for batch, followed in batches.values():
             runs = batch.runs()
-            tasks = {index: _Task(batch, index, [], mine=False) for name, index in active if name == batch.name}
+            tasks = {
+                index: _Task(batch, index, [], submitted_here=False) for name, index in active if name == batch.name
+            }
             for number, order in enumerate(self.orders):
                 found = {runs.get(run) for run in missing_runs(order.stack)}
                 index = found.pop()
@@ -153,7 +155,7 @@ class _Sweep:
             except KymographError:
                 batch.remove()
                 raise
-            self.tasks += (_Task(batch, index, chunk, mine=True) for index, chunk in enumerate(part))
+            self.tasks += (_Task(batch, index, chunk, submitted_here=True) for index, chunk in enumerate(part))
         for number in numbers:
             self.attempts[number] += 1
 
@@ -176,14 +178,14 @@ class _Sweep:
                         f"{error}; the jobs continue, run the same command again to follow them"
                     ) from None
                 continue
-            for batch in {task.batch for task in self.tasks if task.mine}:
+            for batch in {task.batch for task in self.tasks if task.submitted_here}:
                 batch.follow()
             for task in [task for task in self.tasks if (task.batch.name, task.index) not in active]:
                 if (ended := self._ended(task)) is None:
                     continue
                 self.tasks.remove(task)
                 last = not any(other.batch == task.batch for other in self.tasks)
-                if last and (task.mine or not task.batch.is_followed()):
+                if last and (task.submitted_here or not task.batch.is_followed()):
                     task.batch.remove()
                 for number, outcomes in ended:
                     if outcomes is None:
@@ -200,8 +202,8 @@ class _Sweep:
         answers = task.batch.answers(task.index)
         if problem := error_in(answers):
             raise KymographError(problem)
-        told = {one.run: one for answer in answers for one in answer.outcomes}
-        left = [number for number in task.orders if not self._is_told(number, told)]
+        reported = {one.run: one for answer in answers for one in answer.outcomes}
+        left = [number for number in task.orders if not self._all_outcomes_known(number, reported)]
         end = slurm_queue.job_end(task.batch.job or "", task.index) if left else None
         if end is not None and end.state == "COMPLETED":
             task.gone = task.gone or time.monotonic()
@@ -212,7 +214,7 @@ class _Sweep:
             order = self.orders[number]
             if number not in left:
                 runs = missing_runs(order.stack)
-                found.append((number, [told.get(run, RunOutcome(run, "finished")) for run in runs]))
+                found.append((number, [reported.get(run, RunOutcome(run, "finished")) for run in runs]))
             elif end is not None and (end.state == "CANCELLED" or self.attempts[number] > self.options.retries):
                 found.append((number, record_death(order, self._reason(task, number, end))))
             else:
@@ -221,27 +223,27 @@ class _Sweep:
 
     def _reason(self, task: _Task, number: int, end: JobEnd) -> str:
         """Returns the reason of failure for an order whose job ended without an answer."""
-        words = task.batch.last_words(task.index)
+        words = task.batch.last_log_line(task.index)
         last = f" (last line of its log: {words!r})" if words else ""
         times = f" {self.attempts[number]} times" if self.attempts[number] > 1 else ""
         return f"its Slurm job ended{times} as {end}{last}; run again to retry"
 
-    def _is_told(self, number: int, told: dict[str, RunOutcome]) -> bool:
+    def _all_outcomes_known(self, number: int, reported: dict[str, RunOutcome]) -> bool:
         """Returns whether the outcome of every run of an order is known: it failed, or its record is here.
 
         Only its record proves that a run finished: an answer may become visible first, or be forged.
         """
         order = self.orders[number]
-        failed = {run for run, outcome in told.items() if outcome.status == "failed"}
+        failed = {run for run, outcome in reported.items() if outcome.status == "failed"}
         pairs = zip(order.stack.specs, order.stack.missing, strict=True)
         return all(spec.id in failed or is_finished(Path(order.directory), spec) for spec, missing in pairs if missing)
 
     def cancel(self) -> None:
         """Cancels the jobs that this sweep submitted and that have not ended."""
-        mine = {task.batch for task in self.tasks if task.mine}
+        batches = {task.batch for task in self.tasks if task.submitted_here}
         with contextlib.suppress(KymographError):
-            slurm_queue.cancel([batch.job for batch in mine if batch.job])
-        for batch in mine:
+            slurm_queue.cancel([batch.job for batch in batches if batch.job])
+        for batch in batches:
             batch.remove()
 
 

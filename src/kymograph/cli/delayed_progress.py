@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-SILENT = 2.0
+DELAY = 2.0
 """Seconds before the bar appears."""
 
 
@@ -33,7 +33,7 @@ def progress(total: int | None) -> Iterator[Callable[[str], None]]:
         bar.update(task, description=doing, completed=begun)
         begun += 1
 
-    timer = threading.Timer(SILENT, bar.start)
+    timer = threading.Timer(DELAY, bar.start)
     timer.daemon = True
     timer.start()
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kymograph.cli import patience
+from kymograph.cli import delayed_progress
 
 
 class Terminal(io.StringIO):
@@ -22,8 +22,8 @@ def test_a_bar_appears_once_it_takes_long_and_says_what_is_done(
     terminal: Any = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(patience, "SILENT", silent)
-    with patience.progress(2) as begin:
+    monkeypatch.setattr(delayed_progress, "DELAY", silent)
+    with delayed_progress.progress(2) as begin:
         begin("clipping: drawing")
         time.sleep(0.4 if shown else 0.0)
         begin("clipping.png")
@@ -33,8 +33,8 @@ def test_a_bar_appears_once_it_takes_long_and_says_what_is_done(
 def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setattr(patience, "SILENT", 0.0)
-    with patience.progress(None) as begin:
+    monkeypatch.setattr(delayed_progress, "DELAY", 0.0)
+    with delayed_progress.progress(None) as begin:
         begin("clipping: drawing")
         time.sleep(0.05)
     assert stream.getvalue() == ""

@@ -39,7 +39,7 @@ _NO_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")
 """What torch's allocators say; they raise a RuntimeError."""
 
 
-def ending(error: BaseException, words: Sequence[str] = ()) -> tuple[str, int]:
+def exit_status(error: BaseException, words: Sequence[str] = ()) -> tuple[str, int]:
     """Returns the sentence, empty if there is nothing to say, and the exit code for what a command raised.
 
     ``words`` is the command line, which is saved with the traceback of a bug.

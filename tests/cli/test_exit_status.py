@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.endings import FAILED, FAULT, INTERRUPTED, MISUSED, ending, state_directory
+from kymograph.cli.exit_status import FAILED, FAULT, INTERRUPTED, MISUSED, exit_status, state_directory
 from kymograph.cli.main import main
 from kymograph.errors import KymographError, UsageError
 from tests.cli.command import call
@@ -68,7 +68,7 @@ def test_a_traceback_goes_to_the_temporary_directory_if_there_is_no_other(
 def test_where_nothing_can_be_saved_the_way_to_see_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     monkeypatch.setattr("tempfile.tempdir", "/dev/null")
-    sentence, code = ending(KeyError("x"))
+    sentence, code = exit_status(KeyError("x"))
     assert code == FAULT and "--debug" in sentence
 
 
@@ -95,7 +95,7 @@ def test_a_relative_state_directory_is_not_taken_from_the_environment(monkeypatc
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
 def test_what_the_system_refuses_is_one_sentence(error: BaseException, code: int, words: str) -> None:
-    sentence, found = ending(error)
+    sentence, found = exit_status(error)
     assert found == code and words in sentence and "\n" not in sentence and (words != "" or sentence == "")
 
 

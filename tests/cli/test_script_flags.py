@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from kymograph.cli.arguments import parse
-from kymograph.cli.habits import HABITS, SCRIPTED, answer
+from kymograph.cli.script_flags import SCRIPT_FLAGS, SCRIPTED, answer
 from kymograph.errors import KymographError
 from kymograph.studies.loading import load_study
 
@@ -76,14 +76,14 @@ def test_an_option_of_the_users_own_is_no_habit() -> None:
         parse(Mine, ["--skip_bp"], "kymograph run mine.py")
 
 
-@pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.flag)
-def test_what_an_answer_names_exists(habit) -> None:
-    name = habit.command.removeprefix("run ")
-    if habit.command == "calibrate":
+@pytest.mark.parametrize("script_flag", SCRIPT_FLAGS, ids=lambda script_flag: script_flag.flag)
+def test_what_an_answer_names_exists(script_flag) -> None:
+    name = script_flag.command.removeprefix("run ")
+    if script_flag.command == "calibrate":
         return
     study = load_study(name)
     known = {arm.name for arm in study.arms()}
-    for word in re.findall(r"[a-z]+/[\w/]+", habit.instead):
+    for word in re.findall(r"[a-z]+/[\w/]+", script_flag.instead):
         assert word in known
-    option = habit.instead.split()[0].removeprefix("--").replace("-", "_")
+    option = script_flag.instead.split()[0].removeprefix("--").replace("-", "_")
     assert option in {"arms", "out", "seeds"} or hasattr(study.config_type, option)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Habit:
+class ScriptFlag:
     """A script's flag, and the command and option that replace it here."""
 
     flag: str
@@ -36,42 +36,44 @@ class Habit:
         return f"{self.flag} is {self.what} of `kymograph {self.command}` here: {call}"
 
 
-HABITS = (
+SCRIPT_FLAGS = (
     # Script 001.
-    Habit("--output_dir", "run snapshot", "the option --out", "--out {}"),
-    Habit("--seed", "run snapshot", "the option --seeds", "--seeds {}"),
-    Habit("--d_hidden", "run snapshot", "the setting width", "--width {}"),
-    Habit("--skip_bp", "run snapshot", "the arm resmlp/dfa on its own", "--arms resmlp/dfa"),
-    Habit(
+    ScriptFlag("--output_dir", "run snapshot", "the option --out", "--out {}"),
+    ScriptFlag("--seed", "run snapshot", "the option --seeds", "--seeds {}"),
+    ScriptFlag("--d_hidden", "run snapshot", "the setting width", "--width {}"),
+    ScriptFlag("--skip_bp", "run snapshot", "the arm resmlp/dfa on its own", "--arms resmlp/dfa"),
+    ScriptFlag(
         "--no_residual_add",
         "run snapshot",
         "the pair of arms resmlp/bp/no_skip and resmlp/dfa/no_skip",
         "--arms resmlp/bp/no_skip resmlp/dfa/no_skip",
     ),
-    Habit("--random_targets", "run snapshot", "the arm resmlp/dfa/random_targets", "--arms resmlp/dfa/random_targets"),
+    ScriptFlag(
+        "--random_targets", "run snapshot", "the arm resmlp/dfa/random_targets", "--arms resmlp/dfa/random_targets"
+    ),
     # Script 002.
-    Habit("--ckpt", "calibrate", "the argument CHECKPOINT", "kymograph calibrate {}"),
-    Habit("--n_fresh", "run calibration", "the number of draws", "--draws {}"),
+    ScriptFlag("--ckpt", "calibrate", "the argument CHECKPOINT", "kymograph calibrate {}"),
+    ScriptFlag("--n_fresh", "run calibration", "the number of draws", "--draws {}"),
     # Constants and arguments of script 000.
-    Habit(
+    ScriptFlag(
         "--clip_grad",
         "run clipping",
         "the pair of arms extreme/clip and moderate/clip",
         "--arms extreme/clip moderate/clip",
     ),
-    Habit("--rare_ratio", "run clipping", "the number of rare samples n_rare", "--n-rare N"),
-    Habit("--n_epochs", "run clipping", "the setting epochs", "--epochs {}"),
-    Habit("--track_every", "run clipping", "the setting probe_every", "--probe-every {}"),
-    Habit("--vocab_size", "run clipping", "the setting vocab", "--vocab {}"),
-    Habit("--embedding_dim", "run clipping", "the setting dim", "--dim {}"),
+    ScriptFlag("--rare_ratio", "run clipping", "the number of rare samples n_rare", "--n-rare N"),
+    ScriptFlag("--n_epochs", "run clipping", "the setting epochs", "--epochs {}"),
+    ScriptFlag("--track_every", "run clipping", "the setting probe_every", "--probe-every {}"),
+    ScriptFlag("--vocab_size", "run clipping", "the setting vocab", "--vocab {}"),
+    ScriptFlag("--embedding_dim", "run clipping", "the setting dim", "--dim {}"),
     # Constants of script 003.
-    Habit("--num_layers", "run depth", "the setting layers", "--layers {}"),
-    Habit("--hidden_dim", "run depth", "the setting width", "--width {}"),
-    Habit("--num_samples", "run depth", "the setting n_samples", "--n-samples {}"),
-    Habit("--training_steps", "run depth", "the setting steps", "--steps {}"),
-    Habit("--learning_rate", "run depth", "the setting lr", "--lr {}"),
+    ScriptFlag("--num_layers", "run depth", "the setting layers", "--layers {}"),
+    ScriptFlag("--hidden_dim", "run depth", "the setting width", "--width {}"),
+    ScriptFlag("--num_samples", "run depth", "the setting n_samples", "--n-samples {}"),
+    ScriptFlag("--training_steps", "run depth", "the setting steps", "--steps {}"),
+    ScriptFlag("--learning_rate", "run depth", "the setting lr", "--lr {}"),
 )
-SCRIPTED = {habit.command for habit in HABITS}
+SCRIPTED = {script_flag.command for script_flag in SCRIPT_FLAGS}
 """The commands that replace a script, where the flags of any script are recognised.
 
 Elsewhere, ``--seed`` for example is an ordinary mistake."""
@@ -91,18 +93,20 @@ def answer(words: Sequence[str], program: str, known: Collection[str]) -> str | 
         known: the options that it has, e.g. ``--log-every``.
     """
     command = program.removeprefix("kymograph ")
-    by_flag = {habit.flag: habit for habit in HABITS}
+    by_flag = {script_flag.flag: script_flag for script_flag in SCRIPT_FLAGS}
     said: dict[str, str | None] = {}
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         typed, _, value = word.partition("=")
-        habit = by_flag.get("--" + typed.removeprefix("--").replace("-", "_")) if typed.startswith("--") else None
+        script_flag = by_flag.get("--" + typed.removeprefix("--").replace("-", "_")) if typed.startswith("--") else None
         is_option = typed.replace("_", "-") in known and (command, typed) not in OTHER_MEANING
-        if habit is not None and not is_option:
-            said[habit.flag] = habit.answer(command, known, shlex.quote(value or _value_after(words, place)))
+        if script_flag is not None and not is_option:
+            said[script_flag.flag] = script_flag.answer(
+                command, known, shlex.quote(value or _value_after(words, index))
+            )
     return "; ".join(filter(None, said.values())) or None
 
 
-def _value_after(words: Sequence[str], place: int) -> str:
+def _value_after(words: Sequence[str], index: int) -> str:
     """Returns the word after a flag if it is the flag's value; else a placeholder."""
-    following = words[place + 1] if place + 1 < len(words) else "--"
+    following = words[index + 1] if index + 1 < len(words) else "--"
     return "..." if following.startswith("--") else following
