@@ -71,7 +71,7 @@ def test_a_run_that_is_abandoned_is_missing(tmp_path: Path) -> None:
     loop(tmp_path, "low", 1)
     with pytest.raises(KeyboardInterrupt), ky.record("mine", arm="low", seed=2, out=tmp_path):
         raise KeyboardInterrupt
-    assert any("1 have not ended" in str(one) for one in verify(tmp_path) if not one.holds)
+    assert any("1 has not ended" in str(one) for one in verify(tmp_path) if not one.holds)
 
 
 def test_a_recorded_loop_is_watched_step_by_step_with_its_numbers(tmp_path: Path, monkeypatch: Any) -> None:
@@ -109,10 +109,10 @@ def test_a_recorded_run_is_not_overwritten_unawares(tmp_path: Path) -> None:
     loop(tmp_path, "low", 1, if_exists="replace")
     loop(tmp_path, "low", 1, if_exists="replace")
     assert len(ky.Store.open(tmp_path).runs) == 1
-    assert any("1 runs were recorded again" in str(one) for one in verify(tmp_path))
+    assert any("1 run was recorded again" in str(one) for one in verify(tmp_path))
     (tmp_path / "claims.toml").write_text(CLAIM.replace('against = "low"', "against = 0.0").replace('"high"', '"low"'))
     (verdict,) = ky.judge(tmp_path, tmp_path / "claims.toml")
-    assert verdict.registration == "post hoc: 1 runs were recorded again"
+    assert verdict.registration == "post hoc: 1 run was recorded again"
 
 
 def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:

@@ -151,10 +151,11 @@ def _registration_status(claim: Claim, world: World, known: Sequence[Registratio
     lost = [run for quantity in quantities(claim) for run in world.abandoned if fits(run, quantity)]
     if lost:
         reason = evidence.history.abandoned[lost[0].id]
-        words = f"{registration.POST_HOC}: {len({run.id for run in lost})} planned runs were abandoned ({reason})"
+        count = counted(len({run.id for run in lost}), "planned run was", "planned runs were")
+        words = f"{registration.POST_HOC}: {count} abandoned ({reason})"
     anew = [run for run in runs if run.id in evidence.history.replaced]
     if anew:
-        words = f"{registration.POST_HOC}: {len(anew)} runs were recorded again"
+        words = f"{registration.POST_HOC}: {counted(len(anew), 'run was', 'runs were')} recorded again"
     # A seed counts once every arm of the claim has it.
     seeds = [{run.seed for run in one.runs} for one in selected]
     return words + _look(world, set.intersection(*seeds) if seeds else set())

@@ -116,23 +116,34 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
     missing = [run for run in absent if run.study not in codes or codes[run.study].made(run)]
     unplanned = [run for run in archive.store if run.id not in listed]
     return [
-        Finding("planned runs", not missing, f"{len(missing)} have not ended" if missing else ""),
-        Finding("unplanned runs", not unplanned, f"{len(unplanned)} runs were never planned" if unplanned else ""),
+        Finding("planned runs", not missing, f"{counted(len(missing), 'has', 'have')} not ended" if missing else ""),
+        Finding(
+            "unplanned runs",
+            not unplanned,
+            f"{counted(len(unplanned), 'run was', 'runs were')} never planned" if unplanned else "",
+        ),
         *_notes(
-            (len(absent) - len(missing), "superseded runs are gone; verdicts still count them"),
-            (sum(run.id in history.abandoned for run in history.planned.values()), _abandoned_text(history)),
-            (len(history.replaced), "runs were recorded again"),
+            (len(absent) - len(missing), "superseded run is", "superseded runs are", "gone; verdicts still count them"),
+            (
+                len(history.abandoned.keys() & history.planned.keys()),
+                "planned run was",
+                "planned runs were",
+                f"abandoned ({'; '.join(_reasons(history)[:3])})",
+            ),
+            (len(history.replaced), "run was", "runs were", "recorded again"),
         ),
     ]
 
 
-def _notes(*counts: tuple[int, str]) -> list[Finding]:
-    return [Finding(f"{count} {what}", True, note=True) for count, what in counts if count]
+def _notes(*counts: tuple[int, str, str, str]) -> list[Finding]:
+    return [
+        Finding(f"{counted(count, one, many)} {what}", True, note=True) for count, one, many, what in counts if count
+    ]
 
 
-def _abandoned_text(history: History) -> str:
-    reasons = dict.fromkeys(reason for run, reason in history.abandoned.items() if run in history.planned)
-    return f"planned runs were abandoned ({'; '.join(list(reasons)[:3])})"
+def _reasons(history: History) -> list[str]:
+    """Returns why planned runs were abandoned, each reason once."""
+    return list(dict.fromkeys(reason for run, reason in history.abandoned.items() if run in history.planned))
 
 
 def _declarations(archive: Archive, history: History) -> list[Finding]:
@@ -178,13 +189,17 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
         found += _notes(
             (
                 sum(run.seed not in first.plan.seeds for run in study_runs),
-                f"runs of {study} have seeds beyond the registered ones",
+                f"run of {study} has",
+                f"runs of {study} have",
+                "seeds beyond the registered ones",
             ),
-            (len(other), f"runs of {study} have other settings than registered"),
-            (late, f"claims about {study} were registered after its runs"),
+            (len(other), f"run of {study} has", f"runs of {study} have", "other settings than registered"),
+            (late, f"claim about {study} was", f"claims about {study} were", "registered after its runs"),
             (
                 len(statements) - len({name for name, _ in statements}),
-                f"claims about {study} were changed and registered again",
+                f"claim about {study} was",
+                f"claims about {study} were",
+                "changed and registered again",
             ),
         )
     return found
