@@ -103,8 +103,8 @@ def forest_axis() -> Markup:
     """Returns the axis above the rows, in margins."""
     height = 34
     parts: list[object] = [
-        element("text", "← opposite", x=_PAD, y=12),
-        element("text", "as claimed →", class_="label", x=WIDTH - _PAD, y=12, text_anchor="end"),
+        element("text", "effect in margins", x=_PAD, y=12),
+        element("text", "grey: as claimed", class_="label", x=WIDTH - _PAD, y=12, text_anchor="end"),
     ]
     for tick in TICKS:
         text = f"{tick:+g}".replace("-", "−") if tick else "0"
