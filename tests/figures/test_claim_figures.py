@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from kymograph.errors import KymographError
 from kymograph.figures import differences, grid, outcomes, profiles
 from kymograph.figures.arm_looks import COLOURS
 from kymograph.lab.figures import figure_names
+from kymograph.report.assets import template
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from tests.figures.test_inside_axes import points_outside
@@ -98,7 +100,22 @@ def test_geometric_values_have_a_log_axis() -> None:
 def test_outcomes_differ_in_colour_and_in_marker() -> None:
     looks = list(outcomes.LOOKS.values())
     assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == len(looks)
-    assert {colour for colour, _ in looks} <= set(COLOURS), "safe for colour-blind readers"
+    colours = {colour for outcome, (colour, _) in outcomes.LOOKS.items() if outcome != "INCONCLUSIVE"}  # it is grey
+    assert colours <= set(COLOURS), "safe for colour-blind readers"
+
+
+def test_an_outcome_has_the_same_colour_in_figures_and_in_the_report() -> None:
+    """In figures SUPPORTED used to be blue, which in the report and the terminal is EQUIVALENT."""
+    light = template("report.css").split("/*light colours*/")[0]
+    marks = dict(re.findall(r"--(\w+)-mark:#(\w{6});", light))
+    assert set(marks) == {outcome.lower() for outcome in outcomes.LOOKS}
+
+    def rgb(colour: str) -> np.ndarray:
+        return np.array([int(colour[at : at + 2], 16) for at in (0, 2, 4)], dtype=float)
+
+    for outcome, (colour, _) in outcomes.LOOKS.items():
+        distances = {name: float(np.linalg.norm(rgb(colour[1:]) - rgb(mark))) for name, mark in marks.items()}
+        assert min(distances, key=distances.__getitem__) == outcome.lower()
 
 
 def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.verdict import Outcome, Verdict
 from kymograph.figures.style import dot, stroke
 
-# Okabe and Ito's colours; the markers show the same without colour.
+# Okabe and Ito's colours, as in the report and the terminal; the markers show the same without colour.
 LOOKS: dict[str, tuple[str, str]] = {
-    Outcome.SUPPORTED: ("#0072B2", "o"),
+    Outcome.SUPPORTED: ("#009E73", "o"),
     Outcome.REFUTED: ("#D55E00", "X"),
-    Outcome.EQUIVALENT: ("#009E73", "s"),
-    Outcome.INCONCLUSIVE: ("#E69F00", "D"),
-    Outcome.INVALID: ("#000000", "P"),
+    Outcome.EQUIVALENT: ("#0072B2", "s"),
+    Outcome.INCONCLUSIVE: ("#7F7B66", "D"),
+    Outcome.INVALID: ("#CC79A7", "^"),
 }
 MARGIN = "#56B4E9"
 
