@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Containers often set it; every test process would then compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all check bench docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
