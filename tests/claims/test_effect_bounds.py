@@ -21,7 +21,8 @@ RIGHT = [0.0, 0.01, 0.0, 0.0, 0.01, 0.02, 0.0, 0.0]
 
 
 def judged(name: str, right: str | float = "b", *, scale: str = "difference", **bounds: tuple[float, float]) -> Verdict:
-    claim = Claim.compare(name, "a", ">", right, scale=scale)  # type: ignore[arg-type]
+    margin = 1.1 if scale == "ratio" else 0.1
+    claim = Claim.compare(name, "a", ">", right, scale=scale, margin=margin)  # type: ignore[arg-type]
     arms = {"a": LEFT, "b": [value + 0.001 for value in RIGHT]}
     runs = [FakeRun(arm, seed, {name: x}) for arm, values in arms.items() for seed, x in enumerate(values)]
     (verdict,) = decide_claims([claim], World(runs, declaration=Declaration("s", bounds=bounds)), lambda _: "post hoc")

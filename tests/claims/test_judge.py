@@ -242,6 +242,11 @@ def test_the_interval_of_equivalence_follows_alpha() -> None:
     assert verdict.equivalence_interval == pytest.approx(t_interval(values, 0.90))
     assert other.equivalence_interval == pytest.approx(t_interval(values, 0.98))
     assert other.row()["equivalence_level"] == 0.98
+    # A claim of equality is decided at alpha / 2 on each side; where nothing is tested, nothing is shown.
+    (equal,) = told(runs(small, LOW), replace(CLAIM, direction="equal"))
+    assert equal.equivalence_interval == pytest.approx(t_interval(values, 0.95)) and equal.equivalence_level == 0.95
+    (untested,) = told(runs(small, LOW), replace(CLAIM, margin=0.0))
+    assert untested.equivalence_interval is None and untested.row()["equivalence_level"] is None
 
 
 def test_a_claim_of_absence_lists_the_seeds_that_fail() -> None:
@@ -304,6 +309,7 @@ def test_an_interaction_on_the_log_scale_is_a_ratio_of_ratios() -> None:
     claim = replace(INTERACTION, scale="log ratio", margin=1.5)
     noise = [1.0 + 0.01 * index for index in range(8)]
     a, b, c, d = ([factor * value for value in noise] for factor in (12.0, 2.0, 3.0, 1.0))
+    a = [value * (1 + 1e-9 * index**2) for index, value in enumerate(a)]  # or every seed would give the same number
     (verdict,) = told(four(a, b, c, d), claim)
     assert verdict.effect == pytest.approx(2.0) and verdict.points[0].left == pytest.approx(6.0)
     (huge,) = told(four([1e300 * one for one in noise], [1e-300] * 8, [1e-300] * 8, [1e300] * 8), claim)
@@ -413,6 +419,17 @@ def test_the_settings_that_a_reader_must_know_stand_with_the_verdict() -> None:
         ([1.5] * 10, [0.5] * 10, "every seed gives the same number (1.5 against 0.5)"),
         ([0.9] * 7 + [0.8, 0.7, 0.6], [0.9] * 10, "7 of 10 seeds give the same number (0.9 against 0.9)"),
         ([0.1 * seed for seed in range(10)], [0.1 * seed for seed in range(10)], "every seed gives the same number:"),
+        # The same sum in another order, and the same difference of decimal accuracies: equal but for rounding.
+        (
+            [1.3 * seed * (1 + 2e-16 * (seed % 3)) for seed in range(1, 11)],
+            [1.3 * seed for seed in range(1, 11)],
+            "every seed gives the same number:",
+        ),
+        (
+            [0.01 * seed + 0.1 for seed in range(10)],
+            [0.01 * seed for seed in range(10)],
+            "every seed gives the same number:",
+        ),
     ],
 )
 @pytest.mark.parametrize("direction", ["greater", "not less", "equal"])
@@ -428,6 +445,15 @@ def test_no_verdict_rests_on_a_ceiling_a_floor_or_an_identity(
 def test_ties_in_half_of_the_seeds_are_no_ceiling() -> None:
     left = [0.9] * 5 + [0.91, 0.92, 0.93, 0.94, 0.95]
     assert told(runs(left, [0.9] * 10))[0].outcome is not Outcome.INVALID
+
+
+def test_tiny_numbers_that_vary_with_the_seed_are_no_identity() -> None:
+    """What rounding can do is relative to the numbers that are compared, whatever their size."""
+    (verdict,) = told(
+        runs([1e-14 * (seed + 2) for seed in range(10)], [1e-15 * seed**2 for seed in range(10)]),
+        replace(CLAIM, margin=0.0),
+    )
+    assert verdict.outcome is not Outcome.INVALID
 
 
 def test_a_manipulation_check_is_no_finding() -> None:

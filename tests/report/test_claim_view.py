@@ -42,7 +42,9 @@ def test_every_form_of_claim_is_put_into_words() -> None:
     assert comparison_text(four, OWN).startswith(words)
     verdict = replace(make_verdicts()[0], claim=equal)
     assert "claimed: between" in str(dot_plot(verdict, SIDES))
-    strict = replace(make_verdicts()[0], claim=replace(claim("x"), alpha=0.01), failing_seeds=(42,))
+    strict = replace(
+        make_verdicts()[0], claim=replace(claim("x"), alpha=0.01), equivalence_level=0.98, failing_seeds=(42,)
+    )
     numbers = dict(claim_view(replace(strict, failing_rate_bound=0.4, p_zero=0.01, pairing_gain=2.0), OWN).numbers)
     assert "98 % interval, for equivalence" in numbers and numbers["failing seeds"] == "42"
     assert numbers["interval without pairing"] == "2× as wide" and numbers["p against zero, corrected"] == "0.0100"

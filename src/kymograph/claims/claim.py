@@ -211,8 +211,8 @@ class Claim:
 
     @property
     def family(self) -> str:
-        """The family in which Holm's correction is made: all claims of one study, in any set-up."""
-        return self.study
+        """The family in which Holm's correction is made: all findings of one study, or all its manipulation checks."""
+        return self.study if self.kind is None else f"{self.study}, {self.kind}s"
 
     @property
     def sides(self) -> tuple[Quantity, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from kymograph.claims.estimands import Run, measure
 from kymograph.claims.hypotheses import direction_sign, size_on_scale
 from kymograph.claims.pairing import CannotDecide, check_pairing, remarks, runs_by_seed
 from kymograph.claims.reasons import failing_note, reason
-from kymograph.claims.sequential import stage
+from kymograph.claims.sequential import LEVEL, stage
 from kymograph.claims.settings import named_settings, setup_label
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
 from kymograph.claims.world import World
@@ -27,6 +26,9 @@ from kymograph.rounding import number_text
 from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
 from kymograph.statistics.sign_flips import LEAST_SEEDS
+
+_ROUNDING = 1e-12
+"""The relative difference of two numbers that float64 may give the same computation in another order."""
 
 
 def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
@@ -66,7 +68,7 @@ def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, deci
         if failed:
             raise CannotDecide("; ".join(failed), points, checks)
         staged = stage(points, dropped, world.seeds, world.design)
-        if pinned := _pinned(staged.points):
+        if pinned := _pinned(staged.points, claim.scale):
             raise CannotDecide(pinned, points, checks)
         notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
         if len(staged.points) < LEAST_SEEDS:
@@ -124,6 +126,7 @@ def _decided(
         return low, high
 
     tests = evidence.bounds.equivalence > 0
+    level = _equivalence_level(claim, draft.interval_level) if tests or claim.direction == "equal" else None
     return replace(
         draft,
         outcome=decision.outcome,
@@ -131,7 +134,8 @@ def _decided(
         notes=tuple(notes),
         effect=_natural(claim, float(values.mean())),
         interval=natural_interval(t_interval(values, draft.interval_level)),
-        equivalence_interval=natural_interval(t_interval(values, 1 - 2 * claim.alpha)),
+        equivalence_interval=None if level is None else natural_interval(t_interval(values, level)),
+        equivalence_level=level,
         bca=None if bca is None else natural_interval(bca),
         p=decision.p,
         p_t=float(evidence.t.direction),
@@ -153,22 +157,44 @@ def _decided(
     )
 
 
-def _pinned(points: Sequence[Point]) -> str:
+def _equivalence_level(claim: Claim, interval_level: float) -> float:
+    """Returns the level of the interval by which equivalence is decided, before the correction over the family.
+
+    Equivalence spends alpha on each side, and a claim of equality half of it. A look spends only its share of alpha.
+    """
+    share = (1 - interval_level) / (1 - LEVEL)
+    return 1 - share * claim.alpha * (1 if claim.direction == "equal" else 2)
+
+
+def _pinned(points: Sequence[Point], scale: str) -> str:
     """Returns why the numbers do not vary with the seed, as text; empty if they do.
 
-    Numbers that agree to the last bit in more than half of the seeds are not replications: they are at a ceiling or a
-    floor, the same thing was computed twice, or the seed has no effect.
+    Numbers that agree, but for rounding, in more than half of the seeds are not replications: they are at a ceiling or
+    a floor, the same thing was computed twice, or the seed has no effect.
     """
-    counts = Counter(point.value for point in points)
-    value, count = max(counts.items(), key=lambda item: item[1], default=(0.0, 0))
+    largest = max(_agreeing(points, scale), key=len, default=[])
+    count = len(largest)
     if count <= max(1, len(points) / 2):
         return ""
     where = "every seed" if count == len(points) else f"{count} of {len(points)} seeds"
-    ends = {(point.left, point.right) for point in points if point.value == value}
-    shown = f" ({next(iter(ends))[0]:g} against {next(iter(ends))[1]:g})" if len(ends) == 1 else ""
+    ends = {(f"{point.left:g}", f"{point.right:g}") for point in largest}
+    shown = f" ({next(iter(ends))[0]} against {next(iter(ends))[1]})" if len(ends) == 1 else ""
     return (
         f"{where} give{'s' if count == len(points) else ''} the same number{shown}: a ceiling, a floor or an identity"
     )
+
+
+def _agreeing(points: Sequence[Point], scale: str) -> list[list[Point]]:
+    """Returns the points in groups whose effects differ by no more than rounding can make them differ."""
+    groups: list[list[Point]] = []
+    for point in sorted(points, key=lambda point: point.value):
+        # A difference is as uncertain as the numbers it was taken of; the logarithm of a ratio is a pure number.
+        size = 1.0 if scale == "log ratio" else max(map(abs, point.parts or (point.left, point.right)))
+        if groups and point.value - groups[-1][-1].value <= _ROUNDING * size:
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    return groups
 
 
 def _failing(claim: Claim, points: tuple[Point, ...]) -> tuple[tuple[int, ...] | None, float | None]:

@@ -114,6 +114,8 @@ class Verdict:
     """The claim's set-up; ``transfer`` or ``altered`` for a script's claim with other data or settings."""
     interval_level: float = 0.95
     """The level of the interval at this look."""
+    equivalence_level: float | None = None
+    """The level of the interval that lies within the margin if and only if the t test shows equivalence."""
 
     def __repr__(self) -> str:
         numbers = f"; {effect_text(self)}, p {decisive_p(self) or 'missing'}" if self.effect is not None else ""
@@ -164,7 +166,7 @@ class Verdict:
                 "tost_p": self.tost_p,
                 "tost_flip_p": self.tost_flip_p,
                 "equivalence_interval": self.equivalence_interval,
-                "equivalence_level": 1 - 2 * claim.alpha,
+                "equivalence_level": self.equivalence_level,
                 "bca": self.bca,
                 "hedges_g": self.hedges_g,
                 "iqm": self.iqm,

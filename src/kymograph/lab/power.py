@@ -76,12 +76,11 @@ def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float
 
 def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:
     """Returns how many claims share the level in each family, including the other claims of a registered study."""
-    members: dict[str, set[str]] = {}
-    for claim in claims:
-        members.setdefault(claim.family, set()).add(registration.key(claim))
-    for family, keys in members.items():
-        study = registered_study(family)
-        keys |= {registration.key(claim) for claim in study.claims()} if study is not None else set()
+    members: dict[str, set[str]] = {claim.family: set() for claim in claims}
+    studies = [registered_study(name) for name in dict.fromkeys(claim.study for claim in claims)]
+    for claim in [*claims, *(claim for study in studies if study is not None for claim in study.claims())]:
+        if claim.family in members:
+            members[claim.family].add(registration.key(claim))
     return {family: len(keys) for family, keys in members.items()}
 
 

@@ -125,7 +125,11 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
             number_text(verdict.effect, both, typeset=True),
         ),
         ("95 % interval, Student t", interval(verdict.interval)),
-        (f"{equivalence_level(claim)} interval, for equivalence", interval(verdict.equivalence_interval)),
+        *(
+            [(f"{equivalence_level(verdict)} interval, for equivalence", interval(verdict.equivalence_interval))]
+            if verdict.equivalence_interval
+            else []
+        ),
         ("95 % interval, BCa bootstrap", interval(verdict.bca)),
         ("p, corrected (Holm)", _p(verdict.p)),
         ("p, paired t test", _p(verdict.p_t)),

@@ -28,9 +28,9 @@ def sampled_by_rank(points: Sequence[Point]) -> Sequence[Point]:
     return [point for index, point in enumerate(points) if index in kept]
 
 
-def equivalence_level(claim: Claim) -> str:
+def equivalence_level(verdict: Verdict) -> str:
     """Returns the confidence level of the interval used for equivalence, as text."""
-    return f"{100 * (1 - 2 * claim.alpha):g} %"
+    return f"{100 * (verdict.equivalence_level or math.nan):.4g} %"
 
 
 def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
@@ -46,7 +46,7 @@ def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
     intervals = [
         ("95 % t", verdict.interval),
-        (f"{equivalence_level(claim)} t", verdict.equivalence_interval),
+        (f"{equivalence_level(verdict)} t", verdict.equivalence_interval),
         ("95 % BCa", verdict.bca),
     ]
     shown = [(name, ends) for name, ends in intervals if ends is not None and all(map(math.isfinite, ends))]

@@ -87,7 +87,7 @@ def _statistics(verdicts: Verdicts) -> str:
     if not len(verdicts):
         return f"No claims were judged. {bands}"
     levels = sorted({verdict.claim.alpha for verdict in verdicts})
-    families = sorted({verdict.claim.family for verdict in verdicts})
+    families = sorted({verdict.claim.study for verdict in verdicts})
     counts = sorted({verdict.n for verdict in verdicts if verdict.n}) or [0]
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     judged = f"{counted(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"

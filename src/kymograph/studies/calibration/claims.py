@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
 
-PENALISED = "script 002, purpose: with a penalty the deep cosine is real, not what random feedback gives"
-VANILLA = "script 002 with the notes of script 001: without a penalty the deep layers' cosine is nothing"
-LAYER_0 = "script 002, per-layer table: layer 0 stands out in every network"
+PENALISED = "script 002, lines 4-9 and 138-140: with a penalty the deep cosine is real; fresh feedback gives about 0"
+VANILLA = "arXiv:2606.21126, stated by no script: without a penalty the deep layers' cosine is about 0"
+LAYER_0 = "arXiv:2606.21126, stated by no script: without a penalty layer 0 has a cosine of about +.42"
 MARGIN = 0.02  # about one standard deviation of the published null
 
 
