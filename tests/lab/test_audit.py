@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.analysis.audit import depth_utility, reference, scale
+from kymograph.analysis import audit as audit_module
+from kymograph.analysis.audit import depth_utility, reference, scale, step
+from kymograph.analysis.flow import float64_cosines
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
@@ -118,7 +120,7 @@ def test_wrong_images_are_named_in_one_sentence(store: Store, capsys: pytest.Cap
 
 
 def test_a_ladder_has_no_more_rungs_than_blocks() -> None:
-    with pytest.raises(KymographError, match="no last 5"):
+    with pytest.raises(KymographError, match="last must be from 0 to 4"):
         AuditConfig(last=5)
 
 
@@ -139,7 +141,7 @@ def test_a_blown_up_stream_fails_reference_though_its_direction_is_exact() -> No
             parameter *= 1e7
     answer, _ = reference(net, x, y, None)
     assert answer.passed is False and min(answer.numbers["float64_cosines"]) > 0.999
-    assert "its size" in answer.why
+    assert "the gradient is too small" in answer.why
 
 
 def test_small_errors_do_not_fail_reference() -> None:
@@ -154,6 +156,29 @@ def test_small_errors_do_not_fail_reference() -> None:
     answer, _ = reference(net, x, y, None)
     assert answer.numbers["g_L_published_scale"] < 1e-7 and answer.passed is True
     assert "errors are small" in answer.why
+
+
+def test_a_gradient_without_direction_cannot_be_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The points that had one used to decide alone."""
+    net = make_network(SnapshotConfig(width=16, depth=2), digits(), 1)
+    x, y = Batches(digits(), 8).test(100)
+    assert reference(net, x, y, None)[0].passed is True
+
+    def none_at_the_first(*given: object) -> list[torch.Tensor]:
+        first, *others = float64_cosines(*given)  # type: ignore[arg-type]
+        return [torch.full_like(first, math.nan), *others]
+
+    monkeypatch.setattr(audit_module, "float64_cosines", none_at_the_first)
+    answer, _ = reference(net, x, y, None)
+    assert answer.word == "CANNOT TELL" and "h_0 has no direction" in answer.why
+
+
+def test_a_loss_that_is_no_number_neither_falls_nor_rises(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = make_network(SnapshotConfig(width=16, depth=2), digits(), 1)
+    x, y = Batches(digits(), 8).test(100)
+    assert step(net, [], False, 0.0, x, y, 1).word == "PASS"
+    monkeypatch.setattr(audit_module, "descent", lambda net, rules, *more: [math.nan] * (len(rules) + 1))
+    assert step(net, [], False, 0.0, x, y, 1).word == "CANNOT TELL"
 
 
 def test_depth_utility_is_the_paired_gain_with_its_interval() -> None:

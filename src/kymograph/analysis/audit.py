@@ -94,6 +94,10 @@ def reference(
     raised = {name: epoch for name, epoch in (alarms or {}).items() if name != "growth" and epoch is not None}
     passed = None if math.isnan(sensitivity) else sensitivity >= SENSITIVITY and worst >= SAME_DIRECTION
     reasons = [f"{name} alarm since epoch {epoch}" for name, epoch in raised.items()]
+    unknown = [f"h_{point}" for point, one in enumerate(agreement) if math.isnan(one)]
+    if passed and unknown:
+        passed = None
+        reasons.append(f"the gradient at {', '.join(unknown)} has no direction")
     if passed is False and worst >= SAME_DIRECTION:
         reasons.append("the gradient is too small, but float32 still resolves its direction")
     if passed and raw < GRADIENT:
@@ -214,7 +218,8 @@ def step(
         f"p = {p:.3f}"
     )
     numbers = {"change": change, "exact": best, "random": chance, "null": null, "p": p}
-    return Answer("descent", change < 0 and p <= ALPHA, text, f"the loss falls, {_beyond(feedback)}", "", numbers)
+    passed = None if math.isnan(p) else change < 0 and p <= ALPHA
+    return Answer("descent", passed, text, f"the loss falls, {_beyond(feedback)}", "", numbers)
 
 
 def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) -> list[list[Tensor]]:

@@ -1,8 +1,9 @@
 """Which learning rules train which networks, at the learning rate that suits each, and do their updates align?
 
-Every rule on every network has its own rate, chosen from a declared grid on separate seeds and on images used neither
-for training nor for testing: the size of a feedback matrix acts like a rate, so comparing rules at one rate would
-compare rates. Head only, the network in which only the read-out learns, is part of every comparison.
+Every rule on every network has its own rate, chosen from a declared grid on separate seeds and on images that those
+runs neither train nor test on (every seed splits the same images anew): the size of a feedback matrix acts like a rate,
+so comparing rules at one rate would compare rates. Head only, the network in which only the read-out learns, is part of
+every comparison.
 """
 
 from __future__ import annotations
