@@ -15,6 +15,7 @@ from kymograph.claims.hypotheses import bounds_of, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.many_samples import ManySamples
+from kymograph.statistics.multiplicity import holm
 from kymograph.statistics.sign_flips import sign_flip_p
 from kymograph.statistics.t_tests import t_test
 
@@ -241,6 +242,18 @@ def test_equal_differences_are_equivalent_strictly_within_the_margin() -> None:
     values = np.full(7, 0.1)
     assert decide.weigh(claim("greater", 0.2), values).t.equivalence == 0.0
     assert decide.weigh(claim("greater", 0.1), values).t.equivalence == 1.0
+
+
+def test_a_familys_correction_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = claim("not less", 0.4)
+    # Against the claim, but for one seed: the p-value of the direction is none of the others in the decision.
+    against = [decide.weigh(one, np.array([0.5, *-np.arange(1.0, 7.0 + extra)])) for extra in range(5)]
+    families: list[tuple[float, ...]] = []
+    monkeypatch.setattr(decide, "holm", lambda p: families.append(tuple(p)) or holm(p))
+    found = decide.decide_family([one] * 5, against)
+    directions = tuple(evidence.p for evidence in against)
+    assert families.count(directions) == 1
+    assert [decision.p for decision in found if decision is not None] == holm(directions)
 
 
 @given(differences, st.floats(0.01, 100), st.sampled_from([0.01, 0.05, 0.2]))
