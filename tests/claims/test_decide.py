@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -15,8 +15,9 @@ from kymograph.claims.hypotheses import bounds_of, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.many_samples import ManySamples
+from kymograph.statistics.multiplicity import holm
 from kymograph.statistics.sign_flips import sign_flip_p
-from kymograph.statistics.t_tests import tost_p
+from kymograph.statistics.t_tests import t_test
 
 SIDE = Quantity("a", Measure("x"))
 
@@ -220,12 +221,47 @@ def test_equal_does_not_depend_on_which_arm_is_left(values: np.ndarray, margin: 
     assert told(claim("equal", margin), values) is told(claim("equal", margin), -values)
 
 
+def test_equivalence_is_the_worse_of_scipys_two_one_sided_tests() -> None:
+    values = np.random.default_rng(4).normal(0.0, 1.0, 10)
+    tests = [stats.ttest_1samp(values, -0.8, alternative="greater"), stats.ttest_1samp(values, 0.8, alternative="less")]
+    evidence = decide.weigh(claim("greater", 0.8), values)
+    assert evidence.t.equivalence == pytest.approx(max(test.pvalue for test in tests), rel=1e-8)
+
+
+@given(differences, st.sampled_from([0.125, 0.5, 2.0]))
+def test_equivalence_is_below_alpha_where_the_ninety_percent_interval_is_within_the_margin(
+    values: np.ndarray, margin: float
+) -> None:
+    low, high = t_interval(values, 0.9)
+    assume(min(abs(low + margin), abs(high - margin)) > 1e-9)
+    evidence = decide.weigh(claim("greater", margin), values)
+    assert (evidence.t.equivalence < 0.05) == (-margin < low and high < margin)
+
+
+def test_equal_differences_are_equivalent_strictly_within_the_margin() -> None:
+    values = np.full(7, 0.1)
+    assert decide.weigh(claim("greater", 0.2), values).t.equivalence == 0.0
+    assert decide.weigh(claim("greater", 0.1), values).t.equivalence == 1.0
+
+
+def test_a_familys_correction_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = claim("not less", 0.4)
+    # Against the claim, but for one seed: the p-value of the direction is none of the others in the decision.
+    against = [decide.weigh(one, np.array([0.5, *-np.arange(1.0, 7.0 + extra)])) for extra in range(5)]
+    families: list[tuple[float, ...]] = []
+    monkeypatch.setattr(decide, "holm", lambda p: families.append(tuple(p)) or holm(p))
+    found = decide.decide_family([one] * 5, against)
+    directions = tuple(evidence.p for evidence in against)
+    assert families.count(directions) == 1
+    assert [decision.p for decision in found if decision is not None] == holm(directions)
+
+
 @given(differences, st.floats(0.01, 100), st.sampled_from([0.01, 0.05, 0.2]))
 def test_equivalence_follows_alpha_and_needs_both_tests(values: np.ndarray, margin: float, alpha: float) -> None:
     one = claim("greater", margin, alpha=alpha)
     evidence = decide.weigh(one, values)
     assert evidence.both.equivalence == max(evidence.t.equivalence, evidence.flip.equivalence)
-    assert evidence.t.equivalence == tost_p(values, margin)
+    assert evidence.t.equivalence == max(t_test(values, -margin, "greater"), t_test(values, margin, "less"))
     flips = sign_flip_p(values, -margin, "greater"), sign_flip_p(values, margin, "less")
     assert evidence.flip.equivalence == max(flips)
     if told(one, values) is Outcome.EQUIVALENT:

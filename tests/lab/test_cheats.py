@@ -17,7 +17,7 @@ from kymograph.claims.files import read_claims
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
 from kymograph.lab.abandon import abandon_runs
-from kymograph.lab.register import register_claims, register_file, registered_seeds
+from kymograph.lab.register import register_claims, registered_seeds
 from kymograph.lab.verify import all_hold, verify
 from kymograph.runs import log
 from kymograph.runs.log import DIRECTORY
@@ -51,7 +51,7 @@ def test_judging_one_of_many_registered_claims_keeps_the_correction(tmp_path: Pa
     many = "".join(CLAIMS.replace("much larger", f"larger by {number}") for number in range(12))
     (tmp_path / "many.toml").write_text(many)
     (tmp_path / "one.toml").write_text(CLAIMS.replace("much larger", "larger by 3"))
-    register_file(tmp_path / "runs", tmp_path / "many.toml")
+    register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"))
     run(tmp_path / "runs", shift=4.0)
     every = {v.claim.name: v for v in kymograph.judge(tmp_path / "runs", tmp_path / "many.toml")}
     (alone,) = kymograph.judge(tmp_path / "runs", tmp_path / "one.toml")
@@ -63,8 +63,8 @@ def test_judging_one_of_many_registered_claims_keeps_the_correction(tmp_path: Pa
 def test_a_family_that_the_seeds_cannot_decide_is_refused(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("".join(CLAIMS.replace("much larger", f"larger by {n}") for n in range(26)))
     with pytest.raises(KymographError, match="10 seeds cannot decide the 26 claims of tossing together"):
-        register_file(tmp_path / "runs", tmp_path / "many.toml")
-    assert register_file(tmp_path / "runs", tmp_path / "many.toml", seeds=list(range(12)))
+        register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"))
+    assert register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"), seeds=list(range(12)))
 
 
 @pytest.mark.parametrize("how", ["alone", "with an old plan shortened", "with the log"])
@@ -92,7 +92,7 @@ def test_registering_after_the_runs_is_post_hoc_wherever_they_were_meanwhile(tmp
     run(tmp_path / "first", shift=3.0)
     (tmp_path / "claims.toml").write_text(CLAIMS)
     shutil.move(tmp_path / "first" / "tossing", tmp_path / "aside")
-    register_file(tmp_path / "first", tmp_path / "claims.toml")
+    register_claims(tmp_path / "first", read_claims(tmp_path / "claims.toml"))
     shutil.move(tmp_path / "aside", tmp_path / "first" / "tossing")
     found = {v.claim.name: v for v in kymograph.judge(tmp_path / "first", tmp_path / "claims.toml")}
     assert found["tails is much larger"].registration == "post hoc"
@@ -101,7 +101,7 @@ def test_registering_after_the_runs_is_post_hoc_wherever_they_were_meanwhile(tmp
 def test_runs_brought_into_a_directory_with_a_registration_of_its_own_do_not_fit_its_log(tmp_path: Path) -> None:
     run(tmp_path / "made", shift=3.0)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_file(tmp_path / "new", tmp_path / "claims.toml")
+    register_claims(tmp_path / "new", read_claims(tmp_path / "claims.toml"))
     shutil.copytree(tmp_path / "made" / "tossing", tmp_path / "new" / "tossing")
     (found,) = kymograph.judge(tmp_path / "new", tmp_path / "claims.toml")
     assert found.outcome == "INVALID" and "the log that" in found.reason
@@ -157,7 +157,7 @@ def test_what_an_old_registration_file_says_decides_nothing_where_there_is_a_log
     """`runs_then` in `claims.json` used to decide when a claim was registered."""
     run(tmp_path, shift=3.0)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_file(tmp_path, tmp_path / "claims.toml")
+    register_claims(tmp_path, read_claims(tmp_path / "claims.toml"))
     if content is None:
         (claim_,) = read_claims(tmp_path / "claims.toml")
         entry = {"hash": claim_.hash, "registered": "2000-01-01T00:00:00Z", "runs_then": 0, "claim": claim_.content}
@@ -210,7 +210,7 @@ def test_abandoning_runs_is_logged_and_makes_the_claim_post_hoc(tmp_path: Path) 
 
 def test_a_published_digest_must_be_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    (registration,) = register_file(tmp_path / "runs", tmp_path / "claims.toml")
+    (registration,) = register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
     run(tmp_path / "runs")
     assert all(one.holds for one in verify(tmp_path / "runs", anchor=registration.short_digest))
     assert not all(one.holds for one in verify(tmp_path / "runs", anchor="0123456789abcdef"))
@@ -244,7 +244,9 @@ def test_settings_chosen_after_the_fact_show_everywhere(tmp_path: Path) -> None:
 
 def test_runs_with_other_settings_than_a_registered_file_are_post_hoc(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_file(tmp_path / "runs", tmp_path / "claims.toml", settings={"shift": 3.0}, studies=[Tossing()])
+    register_claims(
+        tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0}, studies=[Tossing()]
+    )
     run(tmp_path / "runs", shift=4.0)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
     assert found.registration == "post hoc: other settings than registered (shift 4.0 instead of 3.0)"
@@ -255,12 +257,12 @@ def test_runs_with_other_settings_than_a_registered_file_are_post_hoc(tmp_path: 
 
 def test_seeds_looks_and_settings_are_registered_once(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_file(tmp_path / "runs", tmp_path / "claims.toml", settings={"shift": 3.0})
+    register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0})
     for other in ({"settings": {"shift": 1.0}}, {"looks": (6, 12)}, {"seeds": [1, 2]}):
         with pytest.raises(KymographError, match="register in another directory"):
-            register_file(tmp_path / "runs", tmp_path / "claims.toml", **other)
+            register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), **other)
     with pytest.raises(KymographError, match="listed twice"):
-        register_file(tmp_path / "other", tmp_path / "claims.toml", [1, 1, 1])
+        register_claims(tmp_path / "other", read_claims(tmp_path / "claims.toml"), [1, 1, 1])
 
 
 def test_a_sweep_with_unregistered_settings_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,7 +292,7 @@ def test_a_registration_slipped_into_the_log_decides_nothing(tmp_path: Path) -> 
 def test_registering_late_and_computing_again_stays_post_hoc(tmp_path: Path, how: str) -> None:
     store = run(tmp_path, shift=1.5)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_file(tmp_path, tmp_path / "claims.toml")
+    register_claims(tmp_path, read_claims(tmp_path / "claims.toml"))
     for one in store:
         if how == "deleted":
             shutil.rmtree(one.directory)
@@ -304,7 +306,7 @@ def test_registering_late_and_computing_again_stays_post_hoc(tmp_path: Path, how
 def test_claiming_to_have_started_after_a_registration_does_not_help(tmp_path: Path) -> None:
     store = run(tmp_path, shift=1.5)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    (late,) = register_file(tmp_path, tmp_path / "claims.toml")
+    (late,) = register_claims(tmp_path, read_claims(tmp_path / "claims.toml"))
     for one in store:
         _reseal(one.directory, "config.json", lambda content: content["provenance"].update(log=[late.digest]))
     (found,) = kymograph.judge(tmp_path, tmp_path / "claims.toml")
@@ -313,7 +315,7 @@ def test_claiming_to_have_started_after_a_registration_does_not_help(tmp_path: P
 
 def test_looks_hidden_behind_another_setting_are_interim(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS + "where = { shift = 1.5 }\n")
-    register_file(tmp_path / "runs", tmp_path / "claims.toml", studies=[Tossing()])
+    register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), studies=[Tossing()])
     run(tmp_path / "runs", shift=0.0)
     run(tmp_path / "runs", seeds=7, shift=1.5)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
@@ -323,7 +325,7 @@ def test_looks_hidden_behind_another_setting_are_interim(tmp_path: Path) -> None
 def test_every_version_of_a_claim_counts_in_the_family(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / "claims.toml").write_text(CLAIMS.replace("margin = 1.0", f"margin = {number / 20}"))
-        register_file(tmp_path / "runs", tmp_path / "claims.toml")
+        register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
     run(tmp_path / "runs", shift=3.0)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
     assert found.family_size == 13
@@ -335,7 +337,7 @@ def test_every_version_of_a_claim_counts_in_the_family(tmp_path: Path) -> None:
 def test_the_same_claim_from_a_renamed_file_is_the_same(tmp_path: Path) -> None:
     for name in ("one.toml", "other.toml"):
         (tmp_path / name).write_text(CLAIMS)
-    register_file(tmp_path / "runs", tmp_path / "one.toml")
+    register_claims(tmp_path / "runs", read_claims(tmp_path / "one.toml"))
     run(tmp_path / "runs")
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "other.toml")
     assert found.registration == "registered" and found.family_size == 2

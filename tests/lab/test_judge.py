@@ -13,9 +13,10 @@ import pytest
 
 import kymograph
 from kymograph.claims import registration
+from kymograph.claims.files import read_claims
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.lab.judge import judge
-from kymograph.lab.register import register_file
+from kymograph.lab.register import register_claims
 from kymograph.runs import finding
 from kymograph.runs.store import Store
 from kymograph.studies.clipping import claims as clipping_claims
@@ -122,12 +123,12 @@ def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path
     (verdict,) = judge(finished, path)
     assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
     fresh = tmp_path / "fresh"
-    register_file(fresh, path, settings=QUICK_CLIPPING)
+    register_claims(fresh, read_claims(path), settings=QUICK_CLIPPING)
     kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=fresh, quiet=True, **QUICK_CLIPPING)
     assert judge(fresh, path)[0].registration == "registered"
-    register_file(fresh, path)
+    register_claims(fresh, read_claims(path))
     path.write_text(OWN.replace("1.5", "1.6"))
-    register_file(fresh, path)
+    register_claims(fresh, read_claims(path))
     assert judge(fresh, path)[0].registration == "changed after runs existed (margin)"
 
 

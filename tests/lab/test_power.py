@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.hypotheses import Bounds
+from kymograph.claims.hypotheses import Bounds, bounds_of
+from kymograph.claims.selftest.many_decisions import decide_alone
 from kymograph.errors import KymographError
 from kymograph.lab.named_claims import named_claims
-from kymograph.lab.power import family_sizes, outcome_rates, power_tables
-from kymograph.statistics.power import t_power, tost_power
+from kymograph.lab.power import OutcomeRates, family_sizes, outcome_rates, power_tables
+from kymograph.statistics.power import normal_samples, t_power, tost_power
 from tests.cli.command import call
 
 A, B = Quantity("a", Measure("x")), Quantity("b", Measure("x"))
@@ -36,6 +37,16 @@ def test_rates_are_those_of_the_t_test_less_what_the_exact_test_costs() -> None:
     family = outcome_rates(Bounds(0.5, 0.0, 0.5), 1.5, 1.0, 10, 0.05, 6)
     assert 0.33 < family.supported < 0.45, "d = 1 with ten seeds: 80 % alone, 40 % in a family of six"
     assert outcome_rates(Bounds(0.5, 0.0, 0.5), 1.5, 1.0, 6, 0.05, 2).supported == 0.0
+
+
+@pytest.mark.parametrize("direction", ["greater", "equal", "not less"])
+def test_rates_are_those_of_the_judges_decisions(direction: str) -> None:
+    claim = replace(CLAIM, direction=direction)
+    table = normal_samples(8)._values
+    for effect in (0.0, 0.5, 1.5):
+        judged = decide_alone(claim, effect + 0.5 * table)
+        found = outcome_rates(bounds_of(claim), effect, 0.5, 8, claim.alpha, 1)
+        assert found == OutcomeRates(judged.supported.mean(), judged.equivalent.mean(), judged.refuted.mean())
 
 
 def test_a_scale_changes_nothing() -> None:

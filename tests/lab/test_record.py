@@ -12,9 +12,10 @@ import pytest
 import torch
 
 import kymograph as ky
+from kymograph.claims.files import read_claims
 from kymograph.errors import KymographError
 from kymograph.lab.record import flat_settings
-from kymograph.lab.register import register_file
+from kymograph.lab.register import register_claims
 from kymograph.lab.verify import verify
 from kymograph.live.reading import read_state
 from tests.cli.command import call
@@ -43,7 +44,7 @@ def loop(out: Path, arm: str, seed: int, **options: Any) -> None:
 
 def test_arms_and_seeds_add_up_and_are_judged(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIM)
-    register_file(tmp_path / "runs", tmp_path / "claims.toml")
+    register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
     for seed in ky.fixed_seeds(10):
         for arm in ("low", "high"):
             loop(tmp_path / "runs", arm, seed)

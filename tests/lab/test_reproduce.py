@@ -4,11 +4,14 @@ import contextlib
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import kymograph
+from kymograph.claims.claim import Check, Measure, Quantity
+from kymograph.claims.world import fits, quantities
 from kymograph.lab import reproduce as module
 from kymograph.lab.headline_table import headline_table
 from kymograph.lab.run import SweepOptions
@@ -119,6 +122,56 @@ def test_a_table_says_how_many_it_averaged(depth_store: Store, monkeypatch: pyte
     lines = {line.split("  ")[0]: line for line in table.splitlines()}
     assert "missing" in lines["residual/zero"] and lines["plain"].split()[1] == "3"
     assert "[" in lines["plain"], "an interval over seeds"
+
+
+def test_snapshot_has_these_stages() -> None:
+    controls = ("resmlp/dfa/random_targets", "resmlp/dfa/no_skip", "resmlp/dfa/bare")
+    under_sgd = ("resmlp/dfa/bare/sgd", "resmlp/bp/sgd")
+    for data, epochs in (("digits", 20), ("cifar10", 30)):
+        found = list(module.stages(data, False, None))
+        shared = {"data": data, "epochs": epochs}
+        expected = [
+            module.Stage("snapshot", "snapshot", fields=shared),
+            module.Stage("snapshot", "snapshot-controls", controls, shared, draw=False),
+            module.Stage("snapshot", "snapshot-sgd", under_sgd, {**shared, "lr": 0.03}, draw=False),
+        ]
+        vit = module.Stage("snapshot", "snapshot-vit", ("vit/bp", "vit/dfa"), {**shared, "epochs": 3}, most_seeds=3)
+        assert [one for one in found if one.study == "snapshot"] == expected + ([vit] if data == "cifar10" else [])
+        others = ["clipping", "clipping-learnable", "depth", "depth-orthogonal"] if data == "digits" else []
+        names = ["snapshot", "snapshot-controls", "snapshot-sgd", "calibration"]
+        assert [one.name for one in found] == others + names + (["snapshot-vit"] if data == "cifar10" else [])
+
+
+@pytest.mark.parametrize("name", ["clipping", "depth", "snapshot", "calibration"])
+def test_the_stages_have_every_run_that_a_claim_needs(name: str) -> None:
+    """On digits; but ViT-Mini is trained on CIFAR-10 only."""
+    study = load_study(name)
+    planned = [
+        spec
+        for data in ("digits", "cifar10")
+        for stage in module.stages(data, False, None)
+        if stage.study == name and (data == "digits" or stage.arms == module.VIT)
+        for spec in study.specs([42], stage.arms, stage.fields)
+    ]
+    for claim in study.claims():
+        for one in quantities(claim):
+            assert any(fits(spec, one) for spec in planned), f"{claim.name}: {one}"
+
+
+def test_a_new_claim_brings_its_arms_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load_study("snapshot")
+    present, measure = study.claims(), Measure("final_h_L")
+    claim = present[0]
+    new = [
+        replace(claim, left=Quantity("conv/dfa", measure), right=Quantity("resmlp/dfa", measure)),
+        replace(claim, left=Quantity("resmlp/dfa", measure, {"lr": 0.1, "epochs": 5}), right=1.0),
+        replace(claim, checks=(Check("it ran", Quantity("resmlp/frozen", measure, {"lr": 0.03}), least=0.0),)),
+    ]
+    monkeypatch.setattr(type(study), "claims", lambda _: [*present, *new])
+    controls, sgd, added = module.claimed_stages(study, module.VIT, {"data": "digits", "epochs": 20})
+    assert controls.arms is not None and controls.arms[-1] == "conv/dfa" and "resmlp/dfa" not in controls.arms
+    assert sgd.arms == ("resmlp/dfa/bare/sgd", "resmlp/bp/sgd", "resmlp/frozen") and sgd.fields["lr"] == 0.03
+    assert added.arms == ("resmlp/dfa",) and added.fields == {"data": "digits", "epochs": 5, "lr": 0.1}
 
 
 def test_the_rule_family_is_no_part_of_a_plain_reproduce() -> None:

@@ -99,6 +99,14 @@ def test_absent_classes_are_missing_and_the_script_data_unlearnable(clipping_sto
     assert (clipping_store.summary("bayes_rare_acc").values == 0).all()
 
 
+def test_accuracies_are_shares_of_samples_to_the_last_bit(clipping_store: Store) -> None:
+    """Of the rare class, as many samples as the run has; in float32 a third would be 0.3333333432674408."""
+    for run in clipping_store:
+        shares = {hits / run.config["n_rare"] for hits in range(run.config["n_rare"] + 1)}
+        assert run.series["accuracy"].value.dtype == np.float64
+        assert {*run.series["accuracy"].value[:, 1].tolist(), run.summary["final_rare_acc"]} <= shares
+
+
 def test_the_learnable_data_are_learned(tmp_path: Path) -> None:
     store = kymograph.run("clipping", seeds=[42], arms=["learnable/moderate/*"], out=tmp_path, quiet=True)
     np.testing.assert_allclose(store.summary("bayes_rare_acc").values, 0.9)

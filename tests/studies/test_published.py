@@ -39,5 +39,7 @@ def test_a_value_without_runs_is_not_compared() -> None:
 
 @pytest.mark.parametrize("study", [SNAPSHOT(), CALIBRATION()])
 def test_what_is_published_is_about_arms_that_there_are(study: Any) -> None:
-    assert {value.arm for value in study.published} <= {arm.name for arm in study.arms()}
-    assert all(value.low <= value.high for value in study.published)
+    values = [value for group in study.published.values() for value in group]
+    assert values and all(study.published), "every value has a source"
+    assert {value.arm for value in values} <= {arm.name for arm in study.arms()}
+    assert all(value.low <= value.high for value in values)

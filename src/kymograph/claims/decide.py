@@ -26,7 +26,7 @@ import numpy as np
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.design import PlannedLook
-from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
+from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, decided, direction_sign, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.alternatives import Alternative
 from kymograph.statistics.multiplicity import holm
@@ -55,11 +55,6 @@ class Evidence:
     def p(self) -> float:
         """The p-value of the claim's direction."""
         return float(self.both.direction)
-
-    @property
-    def favours_claim(self) -> bool:
-        """Whether the numbers favour the claim rather than contradict it."""
-        return bool(self.both.support <= self.both.refute)
 
 
 @dataclass(frozen=True)
@@ -119,6 +114,7 @@ def decide_family(
     rest = [1.0] * unjudged
     both = [None if one is None else one.both for one in evidence]
     directions = [1.0 if one is None else float(one.direction) for one in both] + rest
+    corrected = holm(directions)
     equivalences = holm([1.0 if one is None else float(one.equivalence) for one in both] + rest)
     zeros = holm([1.0 if one is None else float(one.zero) for one in both] + rest)
     found: list[Decision | None] = []
@@ -126,11 +122,10 @@ def decide_family(
         if one is None or p is None:
             found.append(None)
             continue
-        corrected = holm(directions)[index]
         found.append(
             Decision(
-                outcome(one, corrected, equivalences[index], claim.alpha),
-                corrected,
+                _outcome(p, corrected[index], equivalences[index], claim.alpha),
+                corrected[index],
                 _with(directions, index, float(p.support)),
                 equivalences[index],
                 zeros[index],
@@ -140,11 +135,11 @@ def decide_family(
     return found
 
 
-def outcome(evidence: Evidence, p: float, p_equivalence: float, alpha: float) -> Outcome:
+def _outcome(p: PValues, direction: float, equivalence: float, alpha: float) -> Outcome:
     """Returns SUPPORTED, REFUTED, EQUIVALENT or INCONCLUSIVE, from corrected p-values."""
-    if p <= alpha:
-        return Outcome.SUPPORTED if evidence.favours_claim else Outcome.REFUTED
-    return Outcome.EQUIVALENT if p_equivalence <= alpha else Outcome.INCONCLUSIVE
+    names = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.EQUIVALENT)
+    reached = zip(names, decided(p, direction, equivalence, alpha), strict=True)
+    return next((name for name, is_reached in reached if is_reached), Outcome.INCONCLUSIVE)
 
 
 def can_decide(n: int, family: int, alpha: float, alternative: Alternative = "two-sided") -> bool:

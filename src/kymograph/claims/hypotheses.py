@@ -49,6 +49,19 @@ class PValues(NamedTuple):
         """The smaller of ``support`` and ``refute``: the p-value of the claim."""
         return np.minimum(self.support, self.refute)
 
+    @property
+    def favours_claim(self) -> Any:
+        """Whether the numbers favour the claim rather than contradict it."""
+        return np.less_equal(self.support, self.refute)
+
+
+class Decided(NamedTuple):
+    """Which outcome p-values lead to: booleans, or masks over samples; if none is true, INCONCLUSIVE."""
+
+    supported: Any
+    refuted: Any
+    equivalent: Any
+
 
 def direction_sign(claim: Claim) -> int:
     """Returns -1 if the claim is "less" or "not greater", otherwise 1."""
@@ -94,3 +107,13 @@ def p_values(bounds: Bounds, tail: Tail) -> PValues:
     return PValues(
         np.minimum(none, 2 * support), np.minimum(none, 2 * refute), equivalence, np.minimum(none, 2 * zero)
     )  # fmt: skip
+
+
+def decided(p: PValues, direction: Any, equivalence: Any, alpha: Any) -> Decided:
+    """Returns the outcomes at ``alpha``; a direction comes before equivalence.
+
+    ``direction`` and ``equivalence`` are those of ``p``, corrected over the family.
+    """
+    directed = np.less_equal(direction, alpha)
+    equivalent = ~directed & np.less_equal(equivalence, alpha)
+    return Decided(directed & p.favours_claim, directed & ~p.favours_claim, equivalent)

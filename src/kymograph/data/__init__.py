@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,3 +32,16 @@ def check_files(name: str, directory: str | Path | None = None) -> str | None:
     """
     files = DATA_SETS.part(name).facts.get("files")
     return importlib.import_module(files).check(directory) if files else None
+
+
+def copy_remarks(digests: Iterable[str]) -> list[str]:
+    """Returns what is known about unofficial copies of data sets among those with the given digests.
+
+    A data set declares the copies that are known to differ from its official files (``PART["copies"]``), by
+    `ImageTask.digest`.
+    """
+    known: dict[str, str] = {}
+    for part in DATA_SETS.parts().values():
+        if isinstance(copies := part.facts.get("copies"), dict):  # a user's package can declare anything
+            known |= copies
+    return [str(known[digest]) for digest in sorted(set(digests)) if digest in known]

@@ -17,7 +17,7 @@ from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
-from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_values, size_on_scale
+from kymograph.claims.hypotheses import Bounds, bounds_of, decided, direction_sign, p_values, size_on_scale
 from kymograph.claims.reasons import margin_text
 from kymograph.errors import KymographError
 from kymograph.rounding import estimate_text, number_text
@@ -68,10 +68,8 @@ def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float
     """
     samples = normal_samples(n)
     found = p_values(bounds, lambda against, alternative: samples.p((against - effect) / sd, alternative))
-    decided = found.direction <= alpha / family
-    supported = decided & (found.support <= found.refute)
-    equivalent = ~decided & (found.equivalence <= alpha / family)
-    return OutcomeRates(float(supported.mean()), float(equivalent.mean()), float((decided & ~supported).mean()))
+    each = decided(found, found.direction, found.equivalence, alpha / family)
+    return OutcomeRates(float(each.supported.mean()), float(each.equivalent.mean()), float(each.refuted.mean()))
 
 
 def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.design import Design
-from kymograph.claims.files import OWN_STUDY, read_claims
+from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.logged import Registration, binding, family, log_registration, registrations, statement
 from kymograph.claims.plan import Plan
@@ -106,11 +106,6 @@ def register_claims(
         _check_unchanged(directory, name, plans[name], bool(seeds), bool(looks), settings is not None)
         _check_family(name, own_claims, plans[name], Log.read(directory))
     return [_register(directory, name, own_claims, plans[name]) for name, own_claims in by_study.items()]
-
-
-def register_file(root: str | Path, path: str | Path, seeds: Sequence[int] = (), **options: Any) -> list[Registration]:
-    """Registers the claims of a TOML or Python file, as `register_claims` does."""
-    return register_claims(root, read_claims(path), seeds, **options)
 
 
 def binding_plan(history: Log, study: str) -> Plan | None:

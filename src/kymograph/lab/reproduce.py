@@ -7,11 +7,12 @@ were drawn from the same runs are not drawn again.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kymograph.claims.world import quantities
 from kymograph.lab.failures import failure_text
 from kymograph.lab.figures import file_name
 from kymograph.lab.headline_table import headline_table
@@ -26,20 +27,17 @@ from kymograph.runs.files import write_atomically
 from kymograph.runs.provenance import code_hash
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
+from kymograph.studies.loading import load_study
 from kymograph.wording import line_width
 
 SEEDS = 10  # fewer could not decide the claims of a study together
 QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture is clear long before the default of 60
 CIFAR_EPOCHS = 30  # as published for the calibration; the snapshot script's own 100 would take ten hours
+VIT = ("vit/bp", "vit/dfa")
 VIT_EPOCHS, VIT_SEEDS = 3, 3  # an epoch takes minutes on a CPU: enough to look at, too few for a verdict
-# What the claims on `snapshot` need beyond its default arms.
-CONTROLS = (
-    "resmlp/dfa/random_targets", "resmlp/dfa/no_skip", "resmlp/dfa/bare",
-)  # fmt: skip
 # `rule-family` on other images than its own: enough to look at, too few seeds for a verdict.
 FAMILY_ELSEWHERE = ("mlp/bp", "mlp/fa", "mlp/usf", "mlp/kp", "mlp/dfa", "mlp/drtp", "mlp/shallow", "conv/*")
 FAMILY_SEEDS = 3
-UNDER_SGD = ("resmlp/dfa/bare/sgd", "resmlp/bp/sgd")
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,34 @@ def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
     if epochs is not None:
         shared["epochs"] = epochs
     yield Stage("snapshot", "snapshot", fields=shared)
-    yield Stage("snapshot", "snapshot-controls", CONTROLS, shared, draw=False)
-    # At the arms' own learning rate of 0.1, bare DFA diverges.
-    yield Stage("snapshot", "snapshot-sgd", UNDER_SGD, {**shared, "lr": 0.03}, draw=False)
+    yield from claimed_stages(load_study("snapshot"), VIT, shared)
     yield Stage("calibration", "calibration", fields={**shared, "log_every": 5})
     if data == "cifar10" and not quick:
         fields = {**shared, "epochs": VIT_EPOCHS}
-        yield Stage("snapshot", "snapshot-vit", ("vit/bp", "vit/dfa"), fields, most_seeds=VIT_SEEDS)
+        yield Stage("snapshot", "snapshot-vit", VIT, fields, most_seeds=VIT_SEEDS)
+
+
+def claimed_stages(study: Study, apart: Collection[str], shared: Mapping[str, Any]) -> Iterator[Stage]:
+    """Yields what the study's claims need beyond its default arms: a stage for each set of settings they ask for.
+
+    Args:
+        study: the study.
+        apart: arms that have a stage of their own.
+        shared: settings of every stage, which those that a claim asks for override.
+    """
+    covered = {*apart, *(arm.name for arm in study.arms() if arm.default)}
+    needed: dict[tuple[tuple[str, Any], ...], list[str]] = {(): []}
+    for claim in study.claims():
+        for one in quantities(claim):
+            arms = needed.setdefault(tuple(sorted(one.where.items())), [])
+            if one.arm not in arms and (one.where or one.arm not in covered):
+                arms.append(one.arm)
+    for where, arms in needed.items():
+        endings = {arm.rpartition("/")[2] for arm in arms}  # e.g. the optimizer whose learning rate a claim states
+        settings = "-".join(f"{name}={value}" for name, value in where)
+        name = "controls" if not where else endings.pop() if len(endings) == 1 else settings
+        if arms:
+            yield Stage(study.name, f"{study.name}-{name}", tuple(arms), {**shared, **dict(where)}, draw=False)
 
 
 def reproduce(

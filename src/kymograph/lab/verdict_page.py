@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kymograph.claims.verdict import Verdicts
+from kymograph.data import copy_remarks
 from kymograph.lab.arm_numbers import arm_numbers
 from kymograph.report.verdict_table import count_text
 from kymograph.rounding import estimate_text, number_text
@@ -17,12 +18,6 @@ from kymograph.runs.stored import StoredRun
 from kymograph.studies.base import Study
 from kymograph.studies.published import PublishedComparison, compare
 from kymograph.wording import counted
-
-KNOWN_COPIES: Mapping[str, str] = {
-    "44334cf67d0084be": "This is a copy of CIFAR-10 whose images were recompressed and reshuffled, so that accuracies "
-    "and norms need not equal those on the official files to the last digit.",
-}
-"""Remarks on copies of data sets that are not the official ones, by digest."""
 
 
 def verdict_page(
@@ -56,16 +51,18 @@ def verdict_page(
     for study in studies:
         if (study_runs := [run for run in runs if run.study == study.name]) and study.tuning():
             parts += [f"## Numbers of {study.name}", arm_numbers(study, study_runs)]
-    compared = [
-        one for study in studies for one in compare(study.published, [r for r in runs if r.study == study.name])
-    ]
+    compared: dict[str, list[PublishedComparison]] = {}
+    for study in studies:
+        for source, values in study.published.items():
+            if found := compare(values, [run for run in runs if run.study == study.name]):
+                compared.setdefault(source, []).extend(found)
     if compared:
-        parts += ["## Published values", _published(compared)]
+        parts += ["## Published values", *(_published(source, found) for source, found in compared.items())]
     parts += ["## Provenance", _provenance(runs, archive)]
     return "\n\n".join(parts) + "\n"
 
 
-def _published(compared: Sequence[PublishedComparison]) -> str:
+def _published(source: str, compared: Sequence[PublishedComparison]) -> str:
     header = ["runs", "number", "published", "ours: mean [95 % interval], range over seeds", "n", ""]
     rows = []
     for one in compared:
@@ -80,10 +77,7 @@ def _published(compared: Sequence[PublishedComparison]) -> str:
             str(one.ours.n),
             "agrees" if one.agrees else f"differs: {value.remark or 'not explained'}",
         ])  # fmt: skip
-    text = (
-        "Published: Hao, Wan and Zhai, arXiv:2606.21126, seeds 42, 123 and 456. Values agree if the range of our seeds "
-        "and the published one overlap."
-    )
+    text = f"Published: {source}. Values agree if the range of our seeds and the published one overlap."
     return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
 
@@ -113,9 +107,5 @@ def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
         f"The heads are SHA-256 hashes, which cover every registration and every planned run; `kymograph verify DIR "
         f"--anchor {{first {SHORT} digits}}` finds them."
     )
-    remarks = [
-        KNOWN_COPIES[one]
-        for one in sorted({str(run.summary.get("data_digest")) for run in runs})
-        if one in KNOWN_COPIES
-    ]
+    remarks = copy_remarks(str(run.summary.get("data_digest")) for run in runs)
     return "\n\n".join([*remarks, table, text])

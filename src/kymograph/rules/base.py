@@ -201,10 +201,7 @@ class Rule(nn.Module, ABC):
 
     @contextmanager
     def filling(self, accumulate: bool) -> Iterator[None]:
-        """Wraps a ``with`` block that fills the gradients; a parameter that has none afterwards gets zeros.
-
-        Unlike with `start_gradients`, autograd's gradients are used as they are where there were none.
-        """
+        """Wraps a ``with`` block that fills the gradients; a parameter that has none afterwards gets zeros."""
         trainable = [own for own in self.net.parameters() if own.requires_grad]
         for parameter in trainable:
             if parameter.grad is not None and not accumulate:
@@ -213,15 +210,6 @@ class Rule(nn.Module, ABC):
         for parameter in trainable:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-
-    def start_gradients(self, accumulate: bool) -> None:
-        """Gives every trainable parameter a ``.grad`` that this batch's gradients can be added to."""
-        for parameter in self.net.parameters():
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                elif not accumulate:
-                    parameter.grad.zero_()
 
 
 class BlockRule(Rule):

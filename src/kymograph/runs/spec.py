@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 from kymograph.errors import KymographError
 from kymograph.streams import MAX_SEED
 
-Scalar = str | int | float | bool | None
 Config = TypeVar("Config", covariant=True)
 MAX_NAME = 1000
 """The most characters in the name of a study or an arm."""

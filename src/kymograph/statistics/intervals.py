@@ -32,7 +32,7 @@ def t_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:
     """Returns Student's interval of the mean; a point if all values are equal, (NaN, NaN) below two seeds.
 
     The interval of level 1 - 2 alpha corresponds to equivalence at alpha: it lies within the margin if and only if
-    ``tost_p`` is below alpha.
+    both one-sided t tests against the margin's ends (TOST) have p-values below alpha.
 
     >>> low, high = t_interval([1.0, 2.0, 3.0])
     >>> round(low, 3), round(high, 3)

@@ -22,8 +22,6 @@ EXACT_UP_TO = 12
 """The largest number of seeds whose subsets are all in one table; up to it, simulations cost next to nothing."""
 SUBSETS = 8_191
 """How many subsets are drawn for more than 20 seeds."""
-_TIE = 1e-12
-"""Means closer than this, relative to the largest size, are ties."""
 
 
 class ManySamples:
@@ -77,7 +75,7 @@ class ManySamples:
             sums, sizes = self._values @ subsets.T, subsets.sum(axis=1)
         else:
             sums, sizes = _subset_sums(self._values)[:, 1:], _subset_sums(np.ones((1, self.n)))[:, 1:]
-        return sums / sizes, _TIE * np.abs(self._values).max(axis=1, keepdims=True)
+        return sums / sizes, sign_flips.TIE * np.abs(self._values).max(axis=1, keepdims=True)
 
     def _counted_p(self, against: float, alternative: Literal["greater", "less"]) -> np.ndarray:
         """Returns exact one-sided p-values, counting the subsets of every sample in 2^(n/2) memory."""
@@ -85,7 +83,7 @@ class ManySamples:
             ruled_out = (against < 0) == (alternative == "greater")
             return np.full(len(self._values), 1 / 2**self.n if ruled_out else 1.0)
         toward = np.sort(self._values - against if alternative == "greater" else against - self._values, axis=1)
-        slack = _TIE * np.abs(toward).sum(axis=1)
+        slack = sign_flips.TIE * np.abs(toward).sum(axis=1)
         # A subset with a number that outweighs all negative ones together has a positive sum.
         sizes = (toward <= (slack - np.minimum(toward, 0.0).sum(axis=1))[:, None]).sum(axis=1)
         counts = np.empty(len(toward))

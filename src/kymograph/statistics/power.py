@@ -14,31 +14,12 @@ import numpy as np
 
 from kymograph.statistics.intervals import t_quantile
 from kymograph.statistics.many_samples import EXACT_UP_TO, ManySamples
-from kymograph.statistics.samples import Sample, moments, vector_of
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 
 MOST_SEEDS = 1000
 """If more seeds than this are needed, the answer is None."""
 WORLDS = 2000
 _STRATA = 2000
-
-
-def seeds_needed(
-    values: Sample, against: float = 0.0, alpha: float = 0.05, power: float = 0.8, most: int = MOST_SEEDS
-) -> int | None:
-    """Returns the fewest seeds, at least six, with which the two-sided t test at ``alpha`` has ``power``.
-
-    The effect is assumed to be the observed one, (mean - against)/sd, which is itself uncertain: this is a plan, not a
-    promise. None if it takes more than ``most``, or if there are fewer than two values or all are equal.
-
-    >>> seeds_needed([0.0, 1.0, 2.0])
-    10
-    """
-    mean, sd, n = moments(vector_of(values) - against)
-    if n < 2 or sd == 0:
-        return None
-    effect = _bounded(abs(mean) / sd)
-    return fewest_seeds(lambda seeds: t_power(effect, seeds, alpha), power, most)
 
 
 def seeds_to_show_effect(effect: float, alpha: float, power: float = 0.8) -> int | None:

@@ -21,8 +21,11 @@ LEAST_SEEDS = 6
 """Below this no exact two-sided test can reach 5 %: 2/2^5 is 0.0625."""
 EXACT_UP_TO = 20
 """The largest number of seeds whose patterns are all counted."""
-_TIE = 1e-12
-"""Sums closer than this, relative to the sum of sizes, are ties: the same numbers added in another order."""
+TIE = 1e-12
+"""Sums closer than this, relative to the sum of sizes, are ties: the same numbers added in another order.
+
+So are means, relative to the largest size.
+"""
 _ENTRIES = 2**20
 """How many numbers a block of patterns may hold."""
 _WORTHWHILE = 2**24
@@ -58,7 +61,7 @@ def sign_flip_p(
     differences = vector_of(values) - against
     # Sorted after the change of sign, so that "less" is bit for bit "greater" of the negated values.
     differences = _scaled(finite(-differences if alternative == "less" else differences))
-    observed, slack = float(differences.sum()), _TIE * float(np.abs(differences).sum())
+    observed, slack = float(differences.sum()), TIE * float(np.abs(differences).sum())
     if alternative == "two-sided":
         observed = abs(observed)
         if observed <= slack:
@@ -107,7 +110,7 @@ def max_t(
     columns = columns[np.lexsort(columns.T[::-1])]
     lengths = np.sqrt((columns**2).sum(axis=0))
     units = np.divide(columns, lengths, out=np.zeros_like(columns), where=lengths > 0)
-    thresholds = np.abs(units.sum(axis=0)) - _TIE * np.sqrt(n)
+    thresholds = np.abs(units.sum(axis=0)) - TIE * np.sqrt(n)
     rows = max(1, _ENTRIES // max(m, n))
     exact = n <= EXACT_UP_TO and 2**n <= max(draws, _WORTHWHILE // m)
     patterns = _all_signs(n, rows) if exact else _drawn_signs(n, draws, seed, rows)

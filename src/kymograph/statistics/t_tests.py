@@ -1,4 +1,4 @@
-"""Student's t test of a mean, and two one-sided tests (TOST) that it lies within a margin."""
+"""Student's t test of a mean."""
 
 from __future__ import annotations
 
@@ -30,15 +30,3 @@ def t_test(values: Sample, against: float = 0.0, alternative: Alternative = "two
         return 0.0 if toward > 0 else 1.0
     tail = float(stdtr(n - 1, -toward / sd * math.sqrt(n)))
     return min(1.0, 2 * tail) if alternative == "two-sided" else tail
-
-
-def tost_p(values: Sample, margin: float) -> float:
-    """Returns the p-value of two one-sided t tests (TOST) that the mean lies strictly within ``±margin``.
-
-    >>> round(tost_p([-0.1, 0.0, 0.1], 1.0), 4)
-    0.0017
-    """
-    if not margin >= 0:
-        raise ValueError(f"an equivalence margin must be at least 0, not {margin}")
-    above, below = t_test(values, -margin, "greater"), t_test(values, margin, "less")
-    return math.nan if math.isnan(above) else max(above, below)

@@ -93,8 +93,8 @@ class Study(ABC, Generic[Config]):
     contrasts: ClassVar[Mapping[str, str]] = {}
     """Arms with which the page of numbers compares the others: the label of the difference, and the end of the arm's
     name; ``{"to BP": "bp"}`` compares ``mlp/dfa`` with ``mlp/bp``, seed by seed, in the first headline number."""
-    published: ClassVar[Sequence[PublishedValue]] = ()
-    """Values that a paper reports for such runs, shown next to ours."""
+    published: ClassVar[Mapping[str, Sequence[PublishedValue]]] = {}
+    """Published values for such runs, shown next to ours, by where they were published: author, title, seeds."""
     drawings: ClassVar[Mapping[str, Drawing]] = {}
     """The study's figures by name: each a function in its ``figures.py``, and a line about it."""
 

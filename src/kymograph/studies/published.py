@@ -48,7 +48,7 @@ def compare(published: Sequence[PublishedValue], runs: Sequence[StoredRun]) -> l
     """Returns every published value whose arm, settings and number occur in ``runs``, with ours over seeds.
 
     Args:
-        published: the values that a paper reports for one study.
+        published: the values that one source reports for a study.
         runs: finished runs of that study.
     """
     found = []

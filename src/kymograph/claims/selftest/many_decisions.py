@@ -1,7 +1,7 @@
 """Decides many families of claims at once: `decide.decide_family` on arrays.
 
-The p-values come from the same tests and hypotheses as the judge's. Only the looks, Holm's correction and the choice of
-the outcome are implemented a second time, on arrays; tests check that every outcome is the judge's.
+Tests, hypotheses and the rule from p-values to an outcome are the judge's. Only the looks and Holm's correction are
+implemented a second time, on arrays; tests check that every outcome is the judge's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.design import Design, PlannedLook
-from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, direction_sign, p_values
+from kymograph.claims.hypotheses import Bounds, PValues, bounds_of, decided, direction_sign, p_values
 from kymograph.statistics.many_samples import ManySamples, holm_many
 
 _BLOCK = 500
@@ -50,15 +50,9 @@ def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[Pla
         looks: the looks of a sequential design reached so far; the last one uses all values.
     """
     found = [_weigh(claim, values[:, index], looks) for index, claim in enumerate(claims)]
-    direction, support, refute, equivalence = (
-        np.stack(columns, axis=1)
-        for columns in zip(*((one.direction, one.support, one.refute, one.equivalence) for one in found), strict=True)
-    )
+    p = PValues(*(np.stack(columns, axis=1) for columns in zip(*found, strict=True)))
     alpha = np.array([claim.alpha for claim in claims])
-    directed = holm_many(direction) <= alpha
-    favours_claim = support <= refute
-    equivalent = ~directed & (holm_many(equivalence) <= alpha)
-    return ManyDecisions(directed & favours_claim, directed & ~favours_claim, equivalent)
+    return ManyDecisions(*decided(p, holm_many(p.direction), holm_many(p.equivalence), alpha))
 
 
 def decide_alone(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:

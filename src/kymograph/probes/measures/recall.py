@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kymograph.probes.vectors import as_float64
 from kymograph.shapes import Float, Int, Shaped
 
 PART = {"about": "fraction of each class's samples that are classified correctly", "unit": "fraction correct"}
@@ -24,6 +25,7 @@ def recall(
     >>> recall(torch.tensor([0, 0]), torch.tensor([[3.0, 1.0], [0.0, 2.0]])).tolist()
     [1.0, 0.0]
     """
-    classes = torch.arange(counts.shape[-2], device=predictions.device)
-    correct = predictions[..., None, :] == classes[:, None]  # (..., class, token)
+    counts = as_float64(counts)
+    classes = torch.arange(counts.shape[-2], device=counts.device)
+    correct = predictions.to(counts.device)[..., None, :] == classes[:, None]  # (..., class, token)
     return (counts * correct).sum(-1) / counts.sum(-1)

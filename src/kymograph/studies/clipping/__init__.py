@@ -114,7 +114,7 @@ class Clipping(Study[ClippingConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
-    version = 2
+    version = 3
     script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = ClippingConfig
     largest_stack = 256

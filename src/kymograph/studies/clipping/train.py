@@ -97,7 +97,7 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
     per_probe = {
         "effective_dim": _numpy(effective_dimension(embeddings)),
         "embedding_variance": _numpy(total_variance(embeddings)),
-        "accuracy": _numpy(recall(predictions, counts.to(kept.dtype))),
+        "accuracy": _numpy(recall(predictions, counts)),
         "heldout_rare_acc": _numpy(recall(predictions, held_out)[..., RARE_CLASS]),
     }
     logits = torch.stack(answers).cpu()  # (readings, R, token, class)
