@@ -1,4 +1,4 @@
-"""Null histograms with the observed cosine marked."""
+"""Ridgelines of the nulls, with the observed cosines marked."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from kymograph.figures.style import LabFigure, panel_grid, stroke, styled
 from kymograph.runs.store import Store
 from kymograph.studies.calibration import Calibration
 
+_RIDGE = 0.9  # the height of a ridge; the rest is the distance to the next one
 SHOWN = (REFERENCE, "rows", "columns")
 """The nulls in the figure: those that preserve what images share. The others are too narrow to draw next to them."""
 
 
 @styled
 def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequence[float]]]) -> LabFigure:
-    """Draws one panel per (title, null draws by name, observed values): densities, and a line per observed value.
+    """Draws one panel per (title, null draws by name, observed values): a ridge per null, a line per observed value.
 
     Each density is scaled to its own peak, because narrow nulls would otherwise flatten the wide ones.
     """
     figure, grid = panel_grid(len(panels), (4.4, 3.2), 3, least=2.2)
     for axes, (title, nulls, observed) in zip(grid, panels, strict=True):
-        for (name, values), colour in zip(nulls.items(), COLOURS[2:], strict=False):
+        bases = range(len(nulls) - 1, -1, -1)  # the first null on top
+        for (name, values), colour, base in zip(nulls.items(), COLOURS[2:], bases, strict=False):
             heights, edges = np.histogram(values, bins=40)
-            axes.stairs(heights / heights.max(), edges, fill=True, alpha=0.35, color=colour,
-                        label=f"null: {null_label(name)} (n = {len(values):,} draws)")  # fmt: skip
+            ridge = base + _RIDGE * heights / heights.max()
+            axes.stairs(ridge, edges, baseline=base, fill=True, alpha=0.45, color=colour)
+            axes.stairs(ridge, edges, baseline=base, color=colour, linewidth=stroke(0.5))
             figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
         for index, value in enumerate(observed):
             label = f"the network's own B (n = {len(observed)} seeds)" if index == 0 else None
@@ -38,10 +41,16 @@ def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequen
         shown = np.concatenate([*nulls.values(), np.asarray(observed)])
         axes.update_datalim([(shown.min(), 0.0), (shown.max(), 1.0)])  # a line alone would coincide with the frame
         axes.autoscale_view()
-        axes.set_ylim(0.0, 1.05)
+        axes.set_ylim(0.0, len(nulls))
+        drawn = [f"{null_label(name)}\n(n = {len(values):,})" for name, values in nulls.items()]
+        cell = axes.get_subplotspec()
+        first = cell is None or cell.is_first_col()
+        axes.set_yticks([base + _RIDGE / 2 for base in bases], drawn if first else [""] * len(drawn))
+        axes.tick_params(axis="y", length=0)
         axes.set_title(title)
         axes.set_xlabel("mean cosine of credit and gradient")
-        axes.set_ylabel("density (peak = 1)")
+        if first:
+            axes.set_ylabel("null (density over n draws, peak = 1)")
     legends(figure, grid)
     return figure
 
