@@ -16,12 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph.probes.vectors import as_float64, directions
-from kymograph.shapes import Float
+from kymograph.probes.vectors import directions
+from kymograph.shapes import Float, Int
 
 _CHUNK = 32
 _FEW_CLASSES = 32  # above, storing e_i e_i^T costs more memory than it saves time
@@ -33,6 +32,8 @@ class Pairs:
 
     errors: Float[Tensor, "n C"]  # float64, rows of length 1
     gradients: Float[Tensor, "n d"]  # float64, rows of length 1
+    images: Int[Tensor, " n"]
+    """The index of each of these images among all, increasing: by it, points that lack different images are matched."""
     below_floor: int
     """How many images were left out because their error or gradient is zero or not finite."""
 
@@ -41,7 +42,7 @@ class Pairs:
         """Scales every row of ``errors`` (n, C) and ``gradients`` (n, d) to length 1; drops images that lack either."""
         rows = [directions(errors), directions(gradients)]
         whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
-        return Pairs(rows[0][whole], rows[1][whole], int((~whole).sum()))
+        return Pairs(rows[0][whole], rows[1][whole], whole.nonzero()[:, 0], int((~whole).sum()))
 
     def mean_cosines(self, feedback: Float[Tensor, "K d C"]) -> Float[Tensor, " K"]:
         """Returns the mean over images of cos(B e_i, g_i) for each B of ``feedback`` (K, d, C), shape (K,).
@@ -70,29 +71,6 @@ class Pairs:
     def _single(self) -> tuple[Tensor, Tensor]:
         """The unit vectors in float32."""
         return self.errors.float(), self.gradients.float()
-
-    def shuffled_cosines(
-        self, feedback: Float[Tensor, "d C"], draws: int, draw: torch.Generator
-    ) -> Float[Tensor, " draws"]:
-        """Returns ``draws`` mean cosines of one B (d, C) with errors and gradients paired at random."""
-        credit = self.errors @ as_float64(feedback).T
-        credit = credit / torch.linalg.vector_norm(credit, dim=1, keepdim=True)
-        table = credit @ self.gradients.T  # (n, n): cosine of credit i with gradient j
-        n = len(table)
-        rows = torch.arange(n)
-        return torch.stack([table[rows, torch.randperm(n, generator=draw)].mean() for _ in range(draws)])
-
-    def direction_cosines(self, draws: int, draw: np.random.Generator) -> Float[Tensor, " draws"]:
-        """Returns ``draws`` mean cosines of credit in random directions, drawn independently for every image.
-
-        The cosine of a uniform direction with a fixed one is distributed as sign * sqrt(Beta(1/2, (d - 1)/2)); it is
-        drawn from there instead of drawing the directions.
-        """
-        d = self.gradients.shape[1]
-        n = len(self.gradients)
-        squares = draw.beta(0.5, (d - 1) / 2, size=(draws, n))
-        signs = draw.choice([-1.0, 1.0], size=(draws, n))
-        return torch.from_numpy((signs * np.sqrt(squares)).mean(1))
 
     def alignment(self) -> Float[Tensor, "d C"]:
         """Returns the sum over images of g_i e_i^T divided by n, (d, C): all that the closed form needs."""

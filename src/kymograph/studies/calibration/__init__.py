@@ -64,7 +64,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     order = PART["order"]
     methods = SEEDED
     script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
-    version = 3
+    version = 4
     config_type = CalibrationConfig
     headlines = {  # noqa: RUF012
         "test_accuracy": "test accuracy",
