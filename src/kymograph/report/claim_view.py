@@ -135,7 +135,8 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
         ("p, paired t test", _p(verdict.p_t)),
         ("p, exact sign-flip test", _p(verdict.p_flip)),
         ("p against zero, corrected", _p(verdict.p_zero)),
-        ("p against the margin, corrected", _p(verdict.p_margin)),
+        # A claim of absence or equality is tested against the margin only, by the p-value above.
+        ("p against the margin, corrected", _p(verdict.p_margin if claim.direction in ("greater", "less") else None)),
         ("p, equivalence, corrected", _p(verdict.p_equivalence)),
         ("p, equivalence, t (TOST)", _p(verdict.tost_p)),
         ("p, equivalence, sign flips", _p(verdict.tost_flip_p)),

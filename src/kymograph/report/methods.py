@@ -95,7 +95,7 @@ def _statistics(verdicts: Verdicts) -> str:
         f"{judged} by a paired Student t test and a sign-flip test (exact up to 20 seeds) of the per-seed differences "
         "(or log ratios). The larger of the two p-values decides, corrected by Holm's method over the claims of a "
         f"study ({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects have 95 % "
-        "Student-t intervals. Equivalence is decided by two one-sided tests of both kinds against the claim's margin, "
+        "Student-t intervals, which are not corrected. Equivalence is decided by two one-sided tests of both kinds against the claim's margin, "
         f"corrected in the same way. {bands}"
     )
 
