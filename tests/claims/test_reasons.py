@@ -58,8 +58,8 @@ def test_equivalence_whose_interval_excludes_zero_says_what_the_correction_did()
     decision, words = told(RATIO, values, family=20)
     assert decision.outcome is Outcome.EQUIVALENT and not decision.exists(0.05)
     before = 2 * max(t_test(values, 0.0, "greater"), sign_flip_p(values, 0.0, "greater"))
-    numbers = f"p = {p_text(20 * before)}, {p_text(before)} before correction for 20 claims"
-    assert words == f"within the margin of ×1.05 by both tests, and not shown to differ from zero ({numbers})"
+    numbers = f"p = {p_text(20 * before)} against zero, {p_text(before)} before correction for 20 claims"
+    assert words == f"within the margin of ×1.05 by both tests; an effect of any size is not shown ({numbers})"
 
 
 def test_an_interval_beyond_the_margin_that_decides_nothing_is_explained_by_the_correction() -> None:

@@ -64,7 +64,7 @@ def _decided(claim: Claim, decision: Decision, evidence: Evidence, family: int) 
         return within
     # The interval excludes zero, so a reader expects an effect.
     uncorrected = _uncorrected(float(evidence.both.zero), family)
-    return f"{within}, and not shown to differ from zero ({_p(decision.p_zero)}{uncorrected})"
+    return f"{within}; an effect of any size is not shown ({_p(decision.p_zero)} against zero{uncorrected})"
 
 
 def _refuted(claim: Claim, decision: Decision, evidence: Evidence) -> str:
