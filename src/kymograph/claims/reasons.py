@@ -59,12 +59,12 @@ def _decided(claim: Claim, decision: Decision, evidence: Evidence, family: int) 
     margin = margin_text(claim, claim.equivalence_margin)
     if decision.exists(claim.alpha):
         return f"the effect is real but smaller than the margin of {margin} ({_p(decision.p_zero)} against zero)"
-    within = f"within the margin of {margin} by both tests"
+    small = f"within the margin of {margin} by both tests"
     if evidence.t.zero > claim.alpha:
-        return within
+        return small
     # The interval excludes zero, so a reader expects an effect.
     uncorrected = _uncorrected(float(evidence.both.zero), family)
-    return f"{within}; an effect of any size is not shown ({_p(decision.p_zero)} against zero{uncorrected})"
+    return f"{small}; an effect of any size is not shown ({_p(decision.p_zero)} against zero{uncorrected})"
 
 
 def _refuted(claim: Claim, decision: Decision, evidence: Evidence) -> str:
