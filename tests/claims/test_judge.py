@@ -220,7 +220,7 @@ def test_a_real_effect_below_the_margin_is_reported_as_that() -> None:
     wide = replace(CLAIM, margin=10.0, scale="log ratio")
     (within,) = told(runs([2.03 + 0.01 * value for value in LOW], [1.0] * 8), wide)
     assert within.outcome is Outcome.EQUIVALENT
-    assert within.reason == "the effect is real but smaller than the margin of x10 (p = 0.0078 against zero)"
+    assert within.reason == "the effect is real but smaller than the margin of ×10 (p = 0.0078 against zero)"
     (apart,) = told(runs([2.03 + 0.01 * value for value in LOW], [1.0] * 8), replace(wide, equivalence_margin=1.1))
     assert apart.outcome is Outcome.INCONCLUSIVE and "the effect is real" in apart.reason
     assert apart.seeds_needed is None and "no number of seeds" in apart.reason

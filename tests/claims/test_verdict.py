@@ -17,7 +17,7 @@ VERDICT = Verdict(CLAIM, Outcome.SUPPORTED, "beyond the margin of 0.1", "registe
     [
         ({}, "0.0040"),
         ({"outcome": Outcome.EQUIVALENT, "p": 1.0, "p_equivalence": 0.003}, "0.0030 (equivalence)"),
-        ({"outcome": Outcome.INCONCLUSIVE, "p": 1.0, "p_margin": 1.0}, "0.0020 (zero)"),
+        ({"outcome": Outcome.INCONCLUSIVE, "p": 1.0, "p_margin": 1.0}, "1.0000"),
         ({"outcome": Outcome.INCONCLUSIVE, "p": 0.3, "p_margin": 0.3, "p_zero": 0.2}, "0.3000"),
         ({"outcome": Outcome.INVALID, "p": None, "p_zero": None}, ""),
     ],

@@ -73,7 +73,7 @@ def test_with_a_standard_deviation_the_margin_counts() -> None:
     assert cells[0][1] > 60 and cells[1][0] <= 3 and cells[3][0] > 75
     ratio = replace(CLAIM, scale="log ratio", margin=2.0, direction="less")
     (table,) = power_tables([ratio], effects=(0.25,), sd=0.3, seeds=(10,))
-    assert table.columns == ("x0.25",) and table.rows[0][1][0].split("/")[0] == "100"
+    assert table.columns == ("×0.25",) and table.rows[0][1][0].split("/")[0] == "100"
 
 
 def test_a_claim_about_a_study_shares_the_level_with_the_studys_own(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_verb_prints_power_by_n(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(FILE)
     assert call("power", str(path), "--n", "6", "10", "--effect", "1", "--family", "3") == 0
     out = capsys.readouterr().out
-    assert "family of 3 at 0.05" in out and "clipping calms the loss (own; less, margin x1.1)" in out
+    assert "family of 3 at 0.05" in out and "clipping calms the loss (own; less, margin ×1.1)" in out
     assert "6 seeds cannot reach 0.05 in a family of 3" in out and "Percent, to ±2.2" in out
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kymograph.claims.claim import Measure, Quantity
 from kymograph.report.claim_view import claim_view, comparison_text
-from kymograph.report.dot_plot import dot_plot
+from kymograph.report.dot_plot import claimed_range, dot_plot
 from kymograph.runs.declaration import Arm, Declaration
 from tests.report.pages import claim, make_verdicts
 
@@ -24,14 +24,54 @@ def test_the_dot_plot_has_dots_margin_and_intervals_on_one_scale() -> None:
     gaps = np.diff(dots)
     np.testing.assert_allclose(gaps, gaps.mean(), atol=0.02)  # the values are equally spaced
     zero = float(re.search(r'class="none" x1="([\d.]+)"', picture)[1])  # type: ignore[index]
-    margin = re.search(r'class="margin" x="([\d.]+)"[^>]* width="([\d.]+)"', picture)
-    assert margin is not None
-    assert float(margin[1]) + float(margin[2]) / 2 == pytest.approx(zero, abs=0.02), "the margin is symmetric"
+    low, high = (float(x) for x in re.findall(r'class="limit" x1="([\d.]+)"', picture))
+    assert (low + high) / 2 == pytest.approx(zero, abs=0.02), "the margin is symmetric"
     per_unit = gaps.mean() / 0.01
     assert (dots[0] - zero) / per_unit == pytest.approx(0.5, rel=1e-2)
     assert str(dot_plot(make_verdicts()[4], SIDES)) == "" and claim_view(verdict, OWN).columns[-1] == "difference"
     words = "final loss (Wild one) is greater than final loss (calm) by more than 0.1"
     assert comparison_text(claim("x"), OWN) == words
+
+
+@pytest.mark.parametrize(
+    ("direction", "start", "end"),
+    [
+        ("greater", 0.1, None),
+        ("less", None, -0.1),
+        ("not less", -0.1, None),
+        ("not greater", None, 0.1),
+        ("equal", -0.1, 0.1),
+    ],
+)
+def test_the_evidence_shades_what_the_forest_plot_shades(direction: str, start: float, end: float) -> None:
+    """One grey meant the claimed range in one plot and the margin in the other."""
+    verdict = make_verdicts()[0]
+    verdict = replace(verdict, claim=replace(verdict.claim, direction=direction))  # type: ignore[arg-type]
+    assert claimed_range(verdict.claim) == (start, end)
+    picture = str(dot_plot(verdict, SIDES))
+    low, high = (float(x) for x in re.findall(r'class="limit" x1="([\d.]+)"', picture))
+    axis = re.search(r'class="axis" x1="([\d.]+)" x2="([\d.]+)"', picture)
+    shaded = re.search(r'class="claimed" x="([\d.]+)"[^>]* width="([\d.]+)"', picture)
+    assert axis is not None and shaded is not None and 'class="margin"' not in picture
+    at = {0.1: high, -0.1: low}
+    assert float(shaded[1]) == pytest.approx(float(axis[1]) if start is None else at[start], abs=0.02)
+    assert float(shaded[1]) + float(shaded[2]) == pytest.approx(float(axis[2]) if end is None else at[end], abs=0.02)
+
+
+def test_no_p_value_on_a_card_contradicts_another() -> None:
+    """A claim of absence listed 1.0000 "against the margin", the p-value of the side that the effect is not on."""
+    verdict = replace(make_verdicts()[0], p=0.1251, p_margin=1.0)
+    assert dict(claim_view(verdict, OWN).numbers)["p against the margin, corrected"] == "1.0000"
+    absence = replace(verdict, claim=replace(verdict.claim, direction="not less"))
+    numbers = dict(claim_view(absence, OWN).numbers)
+    assert "p against the margin, corrected" not in numbers and numbers["p, corrected (Holm)"] == "0.1251"
+
+
+def test_the_margin_in_a_claims_text_is_written_like_the_effects() -> None:
+    verdict = make_verdicts()[0]
+    stated = replace(claim("r", scale="log ratio", margin=1.1), text="lower by more than x1.1, at x1")
+    assert claim_view(replace(verdict, claim=stated), OWN).text == "lower by more than ×1.1, at x1"
+    assert claim_view(replace(verdict, claim=replace(verdict.claim, text="x0.1")), OWN).text == "x0.1"
 
 
 def test_every_form_of_claim_is_put_into_words() -> None:

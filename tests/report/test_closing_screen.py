@@ -46,7 +46,13 @@ def test_refuted_comes_first_then_the_scripts_own_set_up_then_the_smallest_p() -
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_it_fits_one_screen(width: int) -> None:
     name = "a claim whose name is so long that it does not fit into what is left of a line of eighty columns"
-    verdicts = Verdicts(tuple(replace(one, claim=replace(one.claim, name=name)) for one in make_verdicts()), {})
+    verdicts = Verdicts(
+        tuple(
+            replace(one, claim=replace(one.claim, name=name), settings={"data": "digits", "epochs": 20, "log_every": 5})
+            for one in make_verdicts()
+        ),
+        {},
+    )
     files = {"Report": Path("runs/reproduce/report.html"), "All verdicts": Path("runs/reproduce/verdicts.md")}
     lines = "\n".join(closing_lines(verdicts, files, Path("runs/reproduce"), width)).splitlines()
     assert len(lines) <= 30 and max(map(len, lines)) <= width
@@ -65,3 +71,12 @@ def test_a_shell_that_does_not_know_the_command_is_told_how(monkeypatch: pytest.
         "kymograph figure depth-differences --from runs",
         "kymograph new study mine",
     ]
+
+
+def test_a_repaired_or_transferred_claim_is_not_taken_for_the_scripts_own() -> None:
+    """ "REFUTED the rare class is not learned" was shown without a word that this is the repaired set-up."""
+    repaired = replace(verdict("a", "REFUTED", "repaired"), settings={})
+    moved = replace(verdict("b", "SUPPORTED", "transfer"), settings={"data": "digits", "epochs": 20})
+    lines = list(closing_lines(Verdicts((repaired, moved), {}), {"Report": Path("r.html")}, Path("runs"), 80))
+    assert any(line.strip().startswith("a, repaired: +0.545") for line in lines)
+    assert any(line.strip().startswith("b, transfer, data digits, epochs 20:") for line in lines)

@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
+from kymograph.analysis.alarms import GRADIENT, GROWTH
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
 from kymograph.report.page import build_page, data_block, write_page
+from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
@@ -231,5 +233,37 @@ def test_a_manipulation_check_is_labelled_and_counted_apart(clipping_store: Stor
     verdicts = kymograph.judge(clipping_store)
     checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
     page = Outline(build_page(clipping_store, verdicts, now=NOW))
-    assert checks and f"and {len(checks)} manipulation check: True by construction" in page.text
+    assert len(checks) > 1 and f"and {len(checks)} manipulation checks: True by construction" in page.text
+    counted = f"{len(verdicts) - len(checks)} claims and {len(checks)} manipulation checks"
+    assert f"{counted} judged" in page.text and f"{counted} were judged" in page.text, "as the terminal counts"
     assert page.text.count("clipping · manipulation check,") == len(checks)
+
+
+def test_only_a_decided_claim_has_a_deciding_p(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    for verdict in make_verdicts():
+        text = Outline(build_page(store, Verdicts((verdict,)), now=NOW)).text
+        assert ("deciding p" in text) == (verdict.outcome not in ("INCONCLUSIVE", "INVALID")), verdict.outcome
+
+
+def test_the_page_says_that_verdicts_are_corrected_and_intervals_are_not(tmp_path: Path) -> None:
+    text = Outline(build_page(make_runs(tmp_path), make_verdicts(), now=NOW)).text
+    assert "corrected for the number of claims in their study (Holm), intervals are not" in text
+
+
+def test_the_only_study_of_a_page_is_open(tmp_path: Path) -> None:
+    """A page of one study used to end in a single folded line."""
+    page = build_page(make_runs(tmp_path), make_verdicts(), now=NOW)
+    assert '<details class="study" open>' in page and 'id="studies"' not in page
+    page = build_page(make_runs(tmp_path, study="other"), make_verdicts(), now=NOW)
+    assert page.count('<details class="study">') == 2 and 'id="studies"' in page
+
+
+def test_a_table_of_alarms_states_their_thresholds(tmp_path: Path) -> None:
+    declaration = Declaration("own", tables={"Alarms": {"alarm_growth_epoch": "growth", "alarm_gradient_epoch": "g"}})
+    store = make_runs(tmp_path, summary={"alarm_growth_epoch": 3.0, "alarm_gradient_epoch": 4.0})
+    text = Outline(build_page(store, make_verdicts(), declarations={"own": declaration}, now=NOW)).text
+    assert f"growth if the activation norm grows more than {GROWTH:g}-fold" in text
+    assert f"is below {number_text(GRADIENT, typeset=True)}" in text and "reference if" not in text, (
+        "only the alarms in the table"
+    )

@@ -100,7 +100,7 @@ def test_claims_are_filtered_by_study_and_by_verdict(browser: Any, address: str)
         assert shown.count() == 5
         page.select_option("#by-verdict", "REFUTED")
         assert shown.count() == 1 and "doubles" in shown.inner_text()
-        assert page.locator("#shown").inner_text() == "1 of 5 claims"
+        assert page.locator("#shown").inner_text() == "1 of 5 shown"
         page.select_option("#by-study", "other")
         assert shown.count() == 0 and page.locator("#none-shown").is_visible()
         page.select_option("#by-verdict", "")
@@ -128,7 +128,7 @@ def test_words_are_explained_to_pointer_keyboard_and_without_a_script(browser: A
         visit.claim("doubles").locator(".verdict").hover()
         assert "REFUTED: The runs show the opposite" in tip.inner_text()
         visit.claim("doubles").locator(".warn").hover()
-        assert "after runs existed" in tip.inner_text()
+        assert "after runs that it is judged on existed" in tip.inner_text()
         page.mouse.move(5, 5)
         assert not tip.is_visible()
         page.locator("#search").focus()
@@ -294,7 +294,6 @@ def test_no_arm_becomes_a_formula_in_a_spreadsheet(browser: Any, tmp_path: Path)
     store = make_runs(tmp_path / "runs", arms=("-1+cmd", "=SUM(1)", "-0.5"))
     (tmp_path / "report.html").write_text(build_page(store, make_verdicts(), now="2030-01-02 03:04 UTC"))
     with Visit(browser, (tmp_path / "report.html").as_uri()) as visit:
-        visit.open_studies()
         _, content = visit.downloaded("#study-own-loss-curves .csv")
     assert {row["arm"] for row in csv.DictReader(io.StringIO(content.decode()))} == {"'-1+cmd", "'=SUM(1)", "-0.5"}
 
@@ -423,3 +422,38 @@ OVERPRINTED = """(() => {
   }));
   return found;
 })()"""
+
+
+@pytest.mark.parametrize(("width", "axes"), [(390, True), (1280, False)])
+def test_every_strip_has_its_own_axis_where_there_is_no_column(
+    browser: Any, address: str, width: int, axes: bool
+) -> None:
+    """On a phone the forest plot had neither ticks nor a legend."""
+    with Visit(browser, address, viewport={"width": width, "height": 844}) as visit:
+        strips = visit.page.locator(".claim .forest:has(.mark)")
+        assert strips.count() > 2 and visit.page.locator("p.narrow").is_visible() == axes
+        for strip in strips.all():
+            assert strip.locator(".narrow").is_visible() == axes
+            if not axes:
+                continue
+            one = strip.locator("text", has_text="+1").first.bounding_box()
+            margin = strip.locator(".limit").nth(1).bounding_box()
+            assert abs(one["x"] + one["width"] / 2 - margin["x"] - margin["width"] / 2) < 1.5, (
+                "the tick is at the margin"
+            )
+
+
+def test_wide_tables_fit_or_show_that_they_scroll(browser: Any, tmp_path: Path) -> None:
+    """At 1280 pixels, tables of six numbers with intervals used to be cut off without a sign."""
+    numbers = {f"a_number_called_{name}": 3.19e8 for name in "abcdef"}
+    store = make_runs(tmp_path / "runs", arms=("residual, zero-initialised", "residual, pre-norm"), summary=numbers)
+    for record, run in enumerate(store.runs):
+        run.summary.update({key: value * (1 + 0.1 * record) for key, value in numbers.items()})
+    path = tmp_path / "report.html"
+    path.write_text(build_page(store, make_verdicts(), now="2030-01-02 03:04 UTC"))
+    wide = "(e) => [e.scrollWidth > e.clientWidth + 1, getComputedStyle(e).backgroundImage.includes('gradient')]"
+    for width, scrolls in ((1280, False), (390, True)):
+        with Visit(browser, path.as_uri(), viewport={"width": width, "height": 900}) as visit:
+            table = visit.page.locator('.scroll[aria-label^="Headline numbers"]').first
+            assert "[2." in table.inner_text() or "[3." in table.inner_text()
+            assert table.evaluate(wide) == [scrolls, True]

@@ -13,12 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from kymograph.rounding import number_text
+
 GROWTH = 50.0
 """Largest ||h_{l+1}|| / ||h_l|| that counts as stable."""
 GRADIENT = 1e-7
 """Smallest ||g_L|| on the scripts' scale (mean over the buffer) that counts as a valid reference."""
 SENSITIVITY = GRADIENT * 1024
 """The same per image and unit of output error: smallest ||g_L|| / ||e||."""
+MEANINGS = {
+    "growth": f"the activation norm grows more than {GROWTH:g}-fold from one block to the next",
+    "gradient": "the norm of the gradient at the last block, of the mean loss over the probe images, is below "
+    f"{number_text(GRADIENT, typeset=True)}",
+    "reference": f"that norm per image and unit of output error is below {number_text(SENSITIVITY, typeset=True)}",
+}
+"""When each alarm is raised, in words."""
+
+
+def summary_key(alarm: str) -> str:
+    """Returns the key of a run's summary that has the epoch at which the alarm is first raised."""
+    return f"alarm_{alarm}_epoch"
 
 
 def growth_per_block(norms: Sequence[float] | np.ndarray) -> float:
@@ -46,7 +60,7 @@ def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
 
 def first_epochs(rows: Sequence[Mapping[str, Any]], buffer: int) -> dict[str, int | None]:
     """Returns the epoch at which each alarm is first raised; None if it never is."""
-    found: dict[str, int | None] = {"growth": None, "gradient": None, "reference": None}
+    found: dict[str, int | None] = dict.fromkeys(MEANINGS)
     for row in rows:
         for alarm in active_alarms(row, buffer):
             if found[alarm] is None:

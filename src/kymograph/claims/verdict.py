@@ -271,14 +271,11 @@ def p_text(p: float | None) -> str:
 def decisive_p(verdict: Verdict) -> str:
     """Returns the p-value that the verdict rests on, and what it tests unless that is the claim's direction.
 
-    If no direction was shown, its p-value says little: it is 1 for any effect between zero and the margin. If there is
-    an effect all the same, the p-value against zero is shown, and the reason states both.
+    An undecided claim has the p-value of its direction, which is above alpha: 1 for any effect between zero and the
+    margin. That an effect exists all the same decides nothing; the reason states it, with its own p-value.
     """
     if verdict.outcome == Outcome.EQUIVALENT and verdict.p_equivalence is not None:
         return f"{p_text(verdict.p_equivalence)} (equivalence)"
-    real = verdict.p_zero is not None and verdict.p_zero <= verdict.claim.alpha
-    if verdict.outcome == Outcome.INCONCLUSIVE and real and verdict.p_margin is not None:
-        return f"{p_text(verdict.p_zero)} (zero)"
     return p_text(verdict.p)
 
 

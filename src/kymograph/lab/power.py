@@ -183,7 +183,7 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
         "the effect is"
     )
     natural = [math.exp(sign * value) if ratio else sign * value for value in oriented]
-    columns = tuple(f"x{number_text(value)}" if ratio else estimate_text(value, signed=True) for value in natural)
+    columns = tuple(f"×{number_text(value)}" if ratio else estimate_text(value, signed=True) for value in natural)
     return _Question(title, _claim_lines([claim]), columns, row)
 
 

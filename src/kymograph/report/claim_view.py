@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from kymograph.claims.claim import Claim, Quantity
 from kymograph.claims.display_names import quantity_text, side_names
+from kymograph.claims.reasons import margin_text
 from kymograph.claims.verdict import Verdict, deciding_limits, decisive_p, effect_text, p_text, settings_text
 from kymograph.report.chart import table_data
 from kymograph.report.dot_plot import dot_plot, equivalence_level, sampled_by_rank
@@ -32,6 +33,8 @@ class ClaimView:
     forest: Markup
     """The row of the forest plot."""
     picture: Markup
+    text: str
+    """The claim as stated, its margin written like the effects."""
     comparison: str
     """What is compared, in words."""
     sides: tuple[str, ...]
@@ -73,6 +76,7 @@ def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
         p=decisive_p(verdict) or "–",
         forest=forest_row(verdict),
         picture=dot_plot(verdict, sides),
+        text=claim.text.replace(f"x{claim.margin:g}", margin_text(claim)) if ratio else claim.text,
         comparison=comparison_text(claim, declaration),
         sides=sides,
         settings=settings_text(verdict),
@@ -135,7 +139,8 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
         ("p, paired t test", _p(verdict.p_t)),
         ("p, exact sign-flip test", _p(verdict.p_flip)),
         ("p against zero, corrected", _p(verdict.p_zero)),
-        ("p against the margin, corrected", _p(verdict.p_margin)),
+        # A claim of absence or equality is tested against the margin only, by the p-value above.
+        ("p against the margin, corrected", _p(verdict.p_margin if claim.direction in ("greater", "less") else None)),
         ("p, equivalence, corrected", _p(verdict.p_equivalence)),
         ("p, equivalence, t (TOST)", _p(verdict.tost_p)),
         ("p, equivalence, sign flips", _p(verdict.tost_flip_p)),

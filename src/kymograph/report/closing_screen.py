@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from kymograph.claims.verdict import Verdict, Verdicts, decisive_p, effect_text
+from kymograph.claims.verdict import Verdict, Verdicts, decisive_p, effect_text, settings_text
 from kymograph.report.verdict_cards import MARGIN, unbroken
 from kymograph.report.verdict_table import count_text
 from kymograph.wording import folded
@@ -54,7 +54,8 @@ def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, wi
         yield folded(verdict.claim.name, width, str(verdict.outcome).ljust(MARGIN), " " * MARGIN)
         p = decisive_p(verdict)
         evidence = ", ".join(filter(None, (effect_text(verdict), f"p {p}" if p else "", f"n {verdict.n}")))
-        yield folded(f"{verdict.claim.study}: {unbroken(evidence)}", width, " " * MARGIN)
+        # A claim of the same name may be judged in several set-ups, with different verdicts.
+        yield folded(f"{verdict.claim.study}, {settings_text(verdict)}: {unbroken(evidence)}", width, " " * MARGIN)
     yield ""
     labels = max(map(len, written))
     for label, path in written.items():

@@ -1,4 +1,4 @@
-"""The picture behind a verdict: a dot per seed, the intervals below, the margin shaded, a line at no effect."""
+"""The picture behind a verdict: a dot per seed, the intervals below, the claimed range shaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def equivalence_level(verdict: Verdict) -> str:
 
 
 def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
-    """Returns the picture: one dot per seed, the intervals below, the margin shaded, a line at no effect.
+    """Returns the picture: one dot per seed, the intervals below, the claimed range shaded as in the forest plot.
 
     ``sides`` are the names of the two compared sides.
     """
@@ -60,10 +60,11 @@ def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     first = 30 + max(rows, default=0) * 2 * _DOT  # the base line of the dots
     top, bottom = 20, first + 14 + 16 * len(shown)
     height = int(bottom + 40)
-    parts: list[object] = []
+    least, most = claimed_range(claim)
+    start, end = left if least is None else x.at(least), right if most is None else x.at(most)
+    parts: list[object] = [element("rect", class_="claimed", x=start, y=top, width=end - start, height=bottom - top)]
     if limits[1] > limits[0]:
         low, high = x.at(limits[0]), x.at(limits[1])
-        parts.append(element("rect", class_="margin", x=low, y=top, width=high - low, height=bottom - top))
         parts += [element("line", class_="limit", x1=at, x2=at, y1=top, y2=bottom) for at in (low, high)]
     parts.append(element("line", class_="none", x1=x.at(none), x2=x.at(none), y1=top, y2=bottom))
     for (point, value), at, row in zip(dots, (x.at(v) for _, v in dots), rows, strict=True):
@@ -100,15 +101,23 @@ def _shown(value: float, ratio: bool) -> float:
         return math.inf
 
 
-def _claimed(claim: Claim) -> str:
-    ratio = claim.scale == "log ratio"
-    low, high = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
+def claimed_range(claim: Claim) -> tuple[float | None, float | None]:
+    """Returns the ends of the effect's range if the claim is true; None: without end."""
+    low, high = (1 / claim.margin, claim.margin) if claim.scale == "log ratio" else (-claim.margin, claim.margin)
     if claim.direction == "equal":
-        return f"claimed: between {number(low, 3)} and {number(high, 3)}"
+        return low, high
     upward = claim.direction in ("greater", "not less")
-    value = high if upward != (claim.direction in ABSENCES) else low
-    text = f"claimed: {'above' if upward else 'below'} {number(value, 3)}"
-    return f"{text} →" if upward else f"← {text}"
+    limit = high if upward != (claim.direction in ABSENCES) else low
+    return (limit, None) if upward else (None, limit)
+
+
+def _claimed(claim: Claim) -> str:
+    least, most = claimed_range(claim)
+    if most is None:
+        return f"claimed: above {number(least, 3)} →"
+    if least is None:
+        return f"← claimed: below {number(most, 3)}"
+    return f"claimed: between {number(least, 3)} and {number(most, 3)}"
 
 
 def _swarm(positions: list[float]) -> list[int]:

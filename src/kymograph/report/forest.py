@@ -106,9 +106,23 @@ def forest_axis() -> Markup:
         element("text", "effect in margins", x=_PAD, y=12),
         element("text", "grey: as claimed", class_="label", x=WIDTH - _PAD, y=12, text_anchor="end"),
     ]
-    for tick in TICKS:
-        text = f"{tick:+g}".replace("-", "−") if tick else "0"
-        parts.append(element("text", text, x=position(tick), y=28, text_anchor="middle"))
-        parts.append(element("line", class_="axis", x1=position(tick), x2=position(tick), y1=height - 4, y2=height))
-    parts.append(element("line", class_="axis", x1=0, x2=WIDTH, y1=height, y2=height))
+    parts += [
+        element("line", class_="axis", x1=position(at), x2=position(at), y1=height - 4, y2=height) for at in TICKS
+    ]
+    parts += [*_tick_labels(28), element("line", class_="axis", x1=0, x2=WIDTH, y1=height, y2=height)]
     return picture(Frame(width=WIDTH, height=height), "effect axis, in units of each claim's margin", *parts)
+
+
+def forest_ticks() -> Markup:
+    """Returns an axis below a single row, for screens too narrow for a column with one axis above."""
+    parts: list[object] = [element("line", class_="axis", x1=0, x2=WIDTH, y1=0.5, y2=0.5)]
+    parts += [element("line", class_="axis", x1=position(at), x2=position(at), y1=0, y2=4) for at in TICKS]
+    return picture(Frame(width=WIDTH, height=18), "effect axis, in margins", *parts, *_tick_labels(16))
+
+
+def _tick_labels(y: float) -> list[object]:
+    texts = [f"{tick:+g}".replace("-", "−") if tick else "0" for tick in TICKS]
+    return [
+        element("text", text, x=position(tick), y=y, text_anchor="middle")
+        for tick, text in zip(TICKS, texts, strict=True)
+    ]

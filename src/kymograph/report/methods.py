@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kymograph.claims.verdict import Verdicts
 from kymograph.report.svg import number
+from kymograph.report.verdict_table import judged_text
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.spec import RunSpec
@@ -90,13 +91,13 @@ def _statistics(verdicts: Verdicts) -> str:
     families = sorted({verdict.claim.study for verdict in verdicts})
     counts = sorted({verdict.n for verdict in verdicts if verdict.n}) or [0]
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    judged = f"{counted(len(verdicts), 'claim')} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
+    judged = f"{judged_text(verdicts)} {'was' if len(verdicts) == 1 else 'were'} judged over {span} seeds"
     return (
         f"{judged} by a paired Student t test and a sign-flip test (exact up to 20 seeds) of the per-seed differences "
         "(or log ratios). The larger of the two p-values decides, corrected by Holm's method over the claims of a "
         f"study ({', '.join(families)}), at level {' or '.join(number(level) for level in levels)}. Effects have 95 % "
-        "Student-t intervals. Equivalence is decided by two one-sided tests of both kinds against the claim's margin, "
-        f"corrected in the same way. {bands}"
+        "Student-t intervals, which are not corrected. Equivalence is decided by two one-sided tests of both kinds "
+        f"against the claim's margin, corrected in the same way. {bands}"
     )
 
 

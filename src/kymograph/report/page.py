@@ -19,11 +19,12 @@ from kymograph.report.claim_order import RANK, ordered
 from kymograph.report.claim_view import ClaimView, claim_view
 from kymograph.report.dot_plot import sampled_by_rank
 from kymograph.report.explained import WORDS, meaning
-from kymograph.report.forest import forest_axis
+from kymograph.report.forest import forest_axis, forest_ticks
 from kymograph.report.links import link_claims, runs_id
 from kymograph.report.methods import methods
 from kymograph.report.provenance import damaged_runs, environments, failed_runs, run_ids
 from kymograph.report.sections import section_of
+from kymograph.report.verdict_table import judged_text
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.files import make_directory, write_atomically
@@ -115,8 +116,10 @@ def build_page(
         script=Markup(code),
         store=store,
         claims=claims,
+        judged=judged_text(verdicts),
         links=link_claims(claims, sections, declared),
         axis=forest_axis(),
+        ticks=forest_ticks(),
         runs_id=runs_id,
         labels={name: one.label for name, one in declared.items()},
         words=_words(verdicts),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kymograph.analysis.alarms import MEANINGS, summary_key
 from kymograph.rounding import estimate_text
 from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration
@@ -31,6 +32,8 @@ class Table:
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    note: str = ""
+    """What a reader must know to read the numbers."""
 
 
 def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) -> Table:
@@ -76,7 +79,13 @@ def _number_table(
         values = {key: [run.summary.get(key) for run in runs] for key in columns}
         cells = (number_cell(found, bounds_of(key, found, bounds)) for key, found in values.items())
         rows.append((arm, tuple(cells)))
-    return Table(tuple(columns.values()), tuple(rows) if columns else ())
+    return Table(tuple(columns.values()), tuple(rows) if columns else (), _alarm_note(columns))
+
+
+def _alarm_note(columns: Mapping[str, str]) -> str:
+    """Returns the thresholds of the alarms whose first epochs are among the columns; empty if there are none."""
+    shown = [f"{alarm} if {text}" for alarm, text in MEANINGS.items() if summary_key(alarm) in columns]
+    return f"First epoch at which an alarm is raised: {'; '.join(shown)}. –: in no run." if shown else ""
 
 
 def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None) -> Cell:

@@ -97,6 +97,13 @@ def count_text(verdicts: Verdicts) -> str:
     return f"{line}; {sum(one.outcome == 'SUPPORTED' for one in checks)} of {len(checks)} manipulation checks SUPPORTED"
 
 
+def judged_text(verdicts: Verdicts) -> str:
+    """Returns how many claims, and how many manipulation checks, were judged."""
+    checks = sum(verdict.claim.kind is not None for verdict in verdicts)
+    claims = counted(len(verdicts) - checks, "claim")
+    return f"{claims} and {counted(checks, 'manipulation check')}" if checks else claims
+
+
 def write_verdicts(verdicts: Verdicts, to_json: str | None, to_markdown: str | None) -> Iterator[Path]:
     """Writes the verdicts to the named files, or to standard output for ``-``; yields the paths written."""
     for name, content in (

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
-from kymograph.analysis.alarms import active_alarms, first_epochs, growth_per_block
+from kymograph.analysis.alarms import active_alarms, first_epochs, growth_per_block, summary_key
 from kymograph.analysis.flow import BUFFER, accuracy, diagnose
 from kymograph.data import load_task
 from kymograph.data.batches import Batches
@@ -233,7 +233,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "final_gamma": last.get("gamma"),
         "final_below_floor": last.get("below_floor"),
         "largest_growth_per_block": growth_per_block(last["hidden_norms"]),
-        **{f"alarm_{name}_epoch": epoch for name, epoch in first_epochs(rows, buffer).items()},
+        **{summary_key(name): epoch for name, epoch in first_epochs(rows, buffer).items()},
         "buffer_size": buffer,
         "data_digest": task.digest(),
         "classes": task.classes,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
+from kymograph.analysis.alarms import summary_key
 from kymograph.data import DATA_SETS, check_files
 from kymograph.errors import KymographError
 from kymograph.models import MODELS
@@ -187,7 +188,7 @@ class ImageStudy(Study[Settings]):
     time = "epoch"
     series: ClassVar[Sequence[SeriesDisplay]] = TRAINED_SERIES
     tables = {  # noqa: RUF012
-        "Alarms": {f"alarm_{name}_epoch": f"{name}, first epoch" for name in ("gradient", "growth", "reference")}
+        "Alarms": {summary_key(name): f"{name}, first epoch" for name in ("gradient", "growth", "reference")}
     }
 
     def stack_key(self, config: Settings) -> tuple:

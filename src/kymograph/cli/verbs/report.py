@@ -22,6 +22,8 @@ class Options:
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
+    claims: Annotated[str | None, shown("FILE", default="those of the studies")] = None
+    """Your own claims, a TOML or Python file, as for `kymograph judge`."""
     study: Annotated[str | None, shown("STUDY", default="all")] = None
     """Only runs of this study: its name, or module:Name or file.py to judge the claims in its code."""
     output: Annotated[str, shown("FILE", short="-o")] = "report.html"
@@ -39,6 +41,6 @@ def main(words: list[str]) -> int:
 
     study = named_study(options.study)
     archive = read_archive(options.directory, study.name)
-    verdicts = judge(archive, studies=study.code)
+    verdicts = judge(archive, options.claims, studies=study.code)
     print(write_report(archive, verdicts, Path(options.output), title=options.title or TITLE))
     return 0

@@ -46,7 +46,7 @@ if (table) {
     sorted.forEach((claim) => table.tBodies[0].append(claim, below(claim)));
     all("th[data-sort]", table).forEach((head) => head.setAttribute("aria-sort",
       head.dataset.sort !== column ? "none" : descending ? "descending" : "ascending"));
-    document.getElementById("shown").textContent = shown + " of " + claims.length + (claims.length === 1 ? " claim" : " claims");
+    document.getElementById("shown").textContent = shown + " of " + claims.length + " shown";
     document.getElementById("none-shown").hidden = shown > 0;
     reset.hidden = !Object.values(choice).some(Boolean);
     for (const name in fields) if (fields[name].value !== choice[name]) fields[name].value = choice[name];

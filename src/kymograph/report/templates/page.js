@@ -43,7 +43,7 @@ document.addEventListener("scroll", hide, { passive: true });
 
 // --- Opening and closing: studies, and the target of a link --------------------------------------------------------
 const studies = all("details.study"), openAll = document.getElementById("studies");
-openAll.addEventListener("click", () => {
+if (openAll) openAll.addEventListener("click", () => {
   const open = openAll.getAttribute("aria-expanded") !== "true";
   openAll.setAttribute("aria-expanded", String(open));
   openAll.textContent = open ? "Close all studies" : "Open all studies";
