@@ -24,6 +24,7 @@ from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_TENSORS, is_directory, opened, real_path
+from kymograph.foreign.writes import check_replaceable
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
@@ -72,6 +73,7 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     is not what made the runs. Code that is not here is left out, with a note.
     """
     directory, target = Path(root), Path(output)
+    check_replaceable(target)
     if not is_directory(directory):
         raise KymographError(f"there is no directory {directory}; name a directory of runs")
     before = _listing(directory, target)
@@ -168,6 +170,7 @@ def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
 def _written(target: Path) -> Iterator[IO[bytes]]:
     """Opens a temporary file that becomes ``target`` when it is complete; system errors become one sentence."""
     make_directory(target.parent)
+    check_replaceable(target)
     remove_abandoned_files_once(target.parent)
     temporary = temporary_name(target.parent, target.name[:100], "bundle")
     try:
