@@ -55,9 +55,9 @@ def test_something_else_in_the_place_of_a_lock_is_named_and_not_waited_for(
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(5)  # the wait would be endless
     try:
-        with pytest.raises(KymographError, match=r"\.lock is in the way of a lock, .*; remove it, and try again$"):
-            with one_at_a_time(tmp_path):
-                raise AssertionError("it holds no lock")
+        words = r"\.lock is in the way of a lock, .*; remove it, and try again$"
+        with pytest.raises(KymographError, match=words), one_at_a_time(tmp_path):
+            raise AssertionError("it holds no lock")
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

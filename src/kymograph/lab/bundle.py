@@ -28,6 +28,7 @@ from kymograph.foreign.writes import check_replaceable
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
+from kymograph.runs.finding import find_runs
 from kymograph.runs.processes import remove_abandoned_files_once, temporary_directory, temporary_name
 from kymograph.runs.store import read_declarations
 from kymograph.studies.base import Study
@@ -103,16 +104,18 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
     A link is an error, because its target would be missing on another machine.
     """
     found = {}
-    skipped = real_path(output)
+    own = real_path(output)
+    kept = {str(path) for run in find_runs(root).directories for path in (run, run.parent)}
     for directory, names, files in os.walk(root, onerror=_unreadable):
         parent = Path(directory)
-        names[:] = sorted(name for name in names if not _hidden(name) and (parent != root or name not in _NOT_PACKED))
-        for name in (*names, *sorted(files)):
+        skipped = {name for name in (*names, *files) if _hidden(name) or (parent == root and name in _NOT_PACKED)}
+        skipped -= {name for name in names if f"{parent / name}" in kept}  # runs, however their study is called
+        names[:] = sorted({*names} - skipped)
+        for name in (*names, *sorted({*files} - skipped)):
             path = parent / name
-            if path.is_symlink() and not _hidden(name):
+            if path.is_symlink():
                 raise KymographError(f"{path} is a link; replace it with its target, and bundle again")
-            derived = (parent == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
-            if name in names or _hidden(name) or derived:
+            if name in names or (name == output.name and real_path(path) == own):
                 continue
             inside = path.relative_to(root).as_posix()
             if "\\" in inside or not _is_text(inside):
