@@ -48,19 +48,23 @@ def test_something_else_in_the_place_of_a_lock_is_named_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """A sweep used to wait for ever for ``touch R/.lock`` to be released."""
-    monkeypatch.setattr(files, "FOREIGN_LOCK_KEEPS", 0.05)
+    monkeypatch.setattr(files, "FOREIGN_LOCK_KEEPS", 0.05, raising=False)
     lock = tmp_path / ".lock"
     make = {"file": lock.touch, "directory": lock.mkdir, "link": lambda: lock.symlink_to("nobody")}
     make[kind]()
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.alarm(5)  # the wait would be endless
+
+    def end(*_: object) -> None:
+        raise TimeoutError("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(5)
     try:
         words = r"\.lock is in the way of a lock, .*; remove it, and try again$"
         with pytest.raises(KymographError, match=words), one_at_a_time(tmp_path):
             raise AssertionError("it holds no lock")
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, before)
     assert os.path.lexists(lock), "it may belong to somebody"
 
 
