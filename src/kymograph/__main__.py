@@ -3,7 +3,11 @@
 import os
 import sys
 
-if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+try:
+    here = os.getcwd()
+except OSError:  # the current directory was deleted
+    here = ""
+if not sys.flags.safe_path and sys.path[:1] == [here]:
     del sys.path[0]  # otherwise a random.py in the current directory would shadow Python's own
 
 from kymograph.cli.main import main

@@ -154,6 +154,12 @@ REFUSED = [
     (["selftest", "--worlds", "5"], "worlds must be at least 100, not 5"),
     (["judge", "absent", "--study", "absent.py"], "there is no file absent.py"),
     (["watch", "absent", "--study", "depth"], "there is no directory absent"),
+    (["judge", "a\0b"], "'a\\x00b' is not a valid file name"),
+    (["runs", "a\0b"], "'a\\x00b' is not a valid file name"),
+    (["bundle", ".", "-o", "a\0b"], "'a\\x00b' is not a valid file name"),
+    (["figure", "x", "--from", "a\0b"], "'a\\x00b' is not a valid file name"),
+    (["run", "a\0b.py"], "'a\\x00b.py' is not a valid file name"),
+    (["fetch", "cifar10", "a\0b"], "'a\\x00b' is not a valid directory name"),
 ]
 
 
@@ -219,3 +225,21 @@ def test_help_and_list_answer_at_once(words: list[str]) -> None:
     bare = fastest([sys.executable, "-c", "pass"])
     # torch alone takes more than a second; half of one leaves room for a slow machine.
     assert fastest([sys.executable, "-m", "kymograph", *words]) - bare < 0.5
+
+
+def test_a_deleted_current_directory_is_no_traceback(tmp_path: Path) -> None:
+    """Somebody else may delete it, or a script that cleans up."""
+    code = "import os, sys; os.mkdir('d'); os.chdir('d'); os.rmdir('../d'); os.execv(sys.executable, sys.argv[1:])"
+    source = str(Path(__file__).parents[2] / "src")
+
+    def there(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, sys.executable, "-m", "kymograph", *words]
+        environment = {**os.environ, "PYTHONPATH": source}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    listed = there("list")
+    assert listed.returncode == 0 and "depth" in listed.stdout, listed.stderr
+    for words in (["runs", "absent"], ["run", "depth", "--out", "runs"], ["run", "x:Y"]):
+        done = there(*words)
+        assert done.returncode == 1 and done.stderr.startswith("kymograph: "), done.stderr
+        assert done.stderr.count("\n") == 1

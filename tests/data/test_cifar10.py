@@ -219,6 +219,25 @@ def test_a_fetch_that_is_interrupted_leaves_no_half_batch_and_nothing_to_be_foun
     assert cifar10(root).digest() == cifar10(archive).digest()
 
 
+def test_a_link_that_leads_elsewhere_is_neither_followed_nor_a_pipe_replaced(archive: Path, tmp_path: Path) -> None:
+    content, root, outside = packed(archive), tmp_path / "fetched", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    directory = root / "cifar-10-batches-bin"
+    directory.symlink_to(outside)
+    with pytest.raises(KymographError, match=f"{directory} is a link to a place outside of {root}, which is not"):
+        cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
+    assert not any(outside.iterdir())
+    directory.unlink()
+    directory.mkdir()
+    (outside / "kept").write_text("kept")
+    (directory / ".data_batch_1.bin.new").symlink_to(outside / "kept")
+    os.mkfifo(directory / "data_batch_2.bin")
+    with pytest.raises(KymographError, match=r"data_batch_2\.bin: it is a pipe, not a file"):
+        cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
+    assert (outside / "kept").read_text() == "kept" and (directory / "data_batch_2.bin").is_fifo()
+
+
 def test_being_offline_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no route to host")

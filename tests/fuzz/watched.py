@@ -158,7 +158,7 @@ def watch(words: Sequence[str], directory: Path, temporary: Path) -> Watched:
     watched = Watched(words)
     # As strict as a real terminal: what cannot be encoded there must not pass here.
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace"))
-    where, temporary = os.getcwd(), tempfile.tempdir
+    where, before = os.getcwd(), tempfile.tempdir
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # forgets the highest mark
     os.chdir(directory)
@@ -177,7 +177,7 @@ def watch(words: Sequence[str], directory: Path, temporary: Path) -> Watched:
     finally:
         _watching = None
         os.chdir(where)
-        tempfile.tempdir = temporary
+        tempfile.tempdir = before
         watched.peak = _memory("VmHWM")
     watched.out = _text(out)
     watched.err += _text(err)

@@ -457,3 +457,28 @@ def test_a_record_of_gigabytes_is_not_packed(runs: Path, tmp_path: Path, name: s
     with pytest.raises(KymographError, match=rf"{name} is larger than any record that kymograph writes"):
         write_bundle(runs, tmp_path / "x.zip", code())
     assert not list(tmp_path.glob("*.zip"))
+
+
+@pytest.mark.parametrize("name", ["figures", REPORT, "x.part", "log"])
+def test_a_study_may_be_called_like_what_is_not_packed(tmp_path: Path, name: str) -> None:
+    """Its runs were left out of the bundle without a word."""
+    runs = tmp_path / "runs"
+    with kymograph.record(name, arm="a", seed=1, out=runs) as run:
+        run.log(loss=1.0)
+    stored = sorted(path.relative_to(tmp_path).as_posix() for path in runs.rglob("*") if path.is_file())
+    write_bundle(runs, tmp_path / "x.zip")
+    with zipfile.ZipFile(tmp_path / "x.zip") as found:
+        assert sorted(one for one in found.namelist() if one.startswith("runs/")) == stored
+    assert all_hold(verify_bundle(tmp_path / "x.zip"))
+
+
+def test_what_is_derived_and_what_is_unfinished_is_still_left_out(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    kymograph.record("mine", arm="a", seed=1, out=runs).finish()
+    for name in ("figures/x.png", "mine/b-s1-0.part/state.safetensors", ".hidden/x", "report.html"):
+        (runs / name).parent.mkdir(parents=True, exist_ok=True)
+        (runs / name).write_text("x")
+    write_bundle(runs, tmp_path / "x.zip")
+    with zipfile.ZipFile(tmp_path / "x.zip") as found:
+        assert {name.split("/")[1] for name in found.namelist() if name.startswith("runs/")} == {"mine", "log"}
+        assert not any(".part" in name for name in found.namelist())

@@ -7,7 +7,16 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.runs.declaration import FILE, Arm, Declaration, SeriesDisplay, read_declaration, write_declaration
+from kymograph.runs.declaration import (
+    FILE,
+    Arm,
+    Declaration,
+    SeriesDisplay,
+    read_declaration,
+    study_directory,
+    write_declaration,
+)
+from tests.cli.command import write_coin
 
 MINE = Declaration(
     "mine",
@@ -69,3 +78,29 @@ def test_a_damaged_file_costs_no_runs(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{")
     with pytest.raises(KymographError, match=r"study\.json is cut off or not JSON; restore it from a copy"):
         read_declaration(tmp_path)
+
+
+def test_two_studies_do_not_share_a_directory(tmp_path: Path) -> None:
+    """``a b`` and ``a-b`` are both stored in ``a-b``, and the second used to overwrite the first's declaration."""
+    kymograph.record("a b", arm="x", seed=1, out=tmp_path).finish()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    words = "a-b is the directory of 'a b', and would be that of 'a-b' too; choose another name"
+    with pytest.raises(KymographError, match=words):
+        kymograph.record("a-b", arm="x", seed=1, out=tmp_path)
+    with pytest.raises(KymographError, match=words):
+        write_declaration(tmp_path / "a-b", Declaration("a-b"))  # two that start at once
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert study_directory(tmp_path, "a b") == tmp_path / "a-b"
+    kymograph.record("a b", arm="x", seed=2, out=tmp_path).finish()
+
+
+def test_a_sweep_does_not_take_the_directory_of_another_study(tmp_path: Path) -> None:
+    study = write_coin(tmp_path)
+    (tmp_path / "runs" / "coin").mkdir(parents=True)
+    write_declaration(tmp_path / "runs" / "coin", Declaration(".coin"))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(KymographError, match=r"coin is the directory of '\.coin', and would be that of 'coin' too"):
+        kymograph.run(str(study), seeds=[1], out=tmp_path / "runs", quiet=True)
+    assert sorted(path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts) == before, (
+        "nothing is logged"
+    )

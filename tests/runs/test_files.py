@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs import processes
-from kymograph.runs.files import make_directory, write_atomically
+from kymograph.runs import files, processes
+from kymograph.runs.files import make_directory, one_at_a_time, write_atomically
 from kymograph.runs.processes import temporary_name
 
 
@@ -37,3 +39,37 @@ def test_what_a_kill_left_is_swept_up_at_the_next_start_and_nothing_else_is(tmp_
 def test_an_impossible_name_is_one_sentence(tmp_path: Path, name: str) -> None:
     with pytest.raises(KymographError):
         make_directory(tmp_path / name)
+    with pytest.raises(KymographError):
+        write_atomically(tmp_path / name, b"x")
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
+def test_something_else_in_the_place_of_a_lock_is_named_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A sweep used to wait for ever for ``touch R/.lock`` to be released."""
+    monkeypatch.setattr(files, "FOREIGN_LOCK_KEEPS", 0.05, raising=False)
+    lock = tmp_path / ".lock"
+    make = {"file": lock.touch, "directory": lock.mkdir, "link": lambda: lock.symlink_to("nobody")}
+    make[kind]()
+
+    def end(*_: object) -> None:
+        raise TimeoutError("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(5)
+    try:
+        words = r"\.lock is in the way of a lock, .*; remove it, and try again$"
+        with pytest.raises(KymographError, match=words), one_at_a_time(tmp_path):
+            raise AssertionError("it holds no lock")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert os.path.lexists(lock), "it may belong to somebody"
+
+
+def test_something_that_soon_leaves_the_place_of_a_lock_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    threading.Timer(0.1, (tmp_path / ".lock").unlink).start()
+    with one_at_a_time(tmp_path):
+        assert (tmp_path / ".lock").is_symlink()

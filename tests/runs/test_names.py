@@ -71,3 +71,13 @@ def test_an_unknown_name_is_one_sentence(runs: list[NamedRun]) -> None:
         match(runs, "bda/s1")
     with pytest.raises(KymographError, match="list them with `kymograph runs DIR`"):
         match(runs, "qqqqqqqqqqqq")
+
+
+@pytest.mark.parametrize("name", ["a-s1-**", "a-s1-[", "a-s1-**x", "a-s1-?"])
+def test_a_damaged_run_has_its_own_directory_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+    """Its id was used as a pattern, which some names are not."""
+    for one in (name, "a-s1-x"):
+        (tmp_path / "st" / one).mkdir(parents=True)
+        (tmp_path / "st" / one / "status.json").write_text("{")
+    found = {run.directory for run in named_runs(Archive.open(tmp_path))}
+    assert found == {tmp_path / "st" / name, tmp_path / "st" / "a-s1-x"}

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from kymograph.errors import KymographError
+from kymograph.lab.record import record
 from kymograph.lab.run import SweepOptions, sweep
+from kymograph.runs.processes import Process
 from kymograph.sweep.heartbeat import RUNNING
 from tests.cli.command import write_coin
 from tests.live.stage import beat, dead_process
@@ -40,3 +46,31 @@ def test_the_beat_of_a_process_that_is_gone_does_not_count(tmp_path: Path) -> No
 def test_next_to_a_process_at_work_everything_stays(tmp_path: Path) -> None:
     study, (own, other) = swept(tmp_path, os.getppid())
     assert own.exists() and other.exists() and (study / RUNNING).exists()
+
+
+@pytest.mark.parametrize("name", ["coin", "log", f"coin/{RUNNING}"])
+@pytest.mark.parametrize("verb", ["run", "record"])
+def test_a_link_in_the_output_that_leads_elsewhere_is_not_followed(tmp_path: Path, name: str, verb: str) -> None:
+    """Records were written to where it leads, and what a dead process had left there was deleted."""
+    elsewhere, root = tmp_path / "elsewhere", tmp_path / "runs"
+    elsewhere.mkdir()
+    abandoned = [f".x.{kind}.{replace(Process.this(), pid=dead_process(), born='1').mark}" for kind in ("new", "0")]
+    for left in abandoned:
+        (elsewhere / left).mkdir()
+    link = root / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(KymographError, match=f"{link} is a link to a place outside of {root}, which is not followed"):
+        if verb == "run":
+            sweep(str(write_coin(tmp_path)), (1,), SweepOptions(root, quiet=True), arms=["fair"])
+        else:
+            record("coin", arm="fair", seed=1, out=root)
+    assert sorted(os.listdir(elsewhere)) == sorted(abandoned)
+
+
+def test_a_link_that_stays_in_the_output_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real" / "here").mkdir(parents=True)
+    (tmp_path / "runs").symlink_to("real")
+    (tmp_path / "runs" / "coin").symlink_to("here")
+    done = sweep(str(write_coin(tmp_path)), (1,), SweepOptions(tmp_path / "runs", quiet=True), arms=["fair"])
+    assert done.computed == 1 and (tmp_path / "real" / "here" / "study.json").exists()

@@ -13,7 +13,7 @@ from kymograph.errors import KymographError
 from kymograph.sweep import slurm_queue
 from kymograph.sweep.engines.slurm import Engine, Options
 from kymograph.sweep.progress import Progress
-from kymograph.sweep.slurm_batch import Batch, TaskAnswer, batches_in, check_line, write_batch
+from kymograph.sweep.slurm_batch import SLURM, Batch, TaskAnswer, batches_in, check_line, write_batch
 from tests.sweep.one_node_slurm import LARGEST_ARRAY, one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
 
@@ -115,6 +115,19 @@ def test_the_script_holds_the_options(study: Path, tmp_path: Path) -> None:
     assert f"task='{batch.directory}'/$SLURM_ARRAY_TASK_ID" in script
     assert " -P -m kymograph.sweep.worker " in script[-1], "no module of the current directory is imported"
     assert "--cpus-per-task=1" in options.lines("cpu") and set(batch.runs()) == {order.stack.specs[0].id}
+
+
+def test_a_link_that_leads_elsewhere_is_not_followed(study: Path, tmp_path: Path) -> None:
+    (order,) = orders_of(study, (1,), tmp_path / "out")
+    (tmp_path / "elsewhere" / "kymograph-0").mkdir(parents=True)
+    own = tmp_path / "out" / "coin"
+    own.mkdir(parents=True)
+    (own / SLURM).symlink_to(tmp_path / "elsewhere")
+    words = f"{own / SLURM} is a link to a place outside of {tmp_path / 'out'}, which is not"
+    with pytest.raises(KymographError, match=words):
+        write_batch(own, [[order]], 1, ())
+    with pytest.raises(KymographError, match=words):
+        list(batches_in(own))  # those that have ended would be removed
 
 
 @pytest.mark.parametrize("wrong", [{"partition": "a b"}, {"time": ""}, {"per_job": 0}, {"retries": -1}])

@@ -21,6 +21,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.foreign.files import is_file, read_bytes
 from kymograph.foreign.pickles import Buildable, Make, read_pickle
+from kymograph.foreign.writes import check_inside, check_replaceable
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -83,6 +84,8 @@ def fetch(directory: str | Path) -> Path:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise KymographError(f"cannot create the directory {root}: {error.strerror}") from None
+    except ValueError:  # a null byte
+        raise KymographError(f"{str(root)!r} is not a valid directory name; choose another") from None
     try:
         with urllib.request.urlopen(URL, timeout=60) as response:
             content = response.read(_MAX_ARCHIVE)
@@ -105,6 +108,7 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
         files = [member for member in archive if member.isfile() and member.size <= _MAX_FILE]
         streams = {member.name: archive.extractfile(member) for member in files if member.name in wanted}
         batches = {wanted[name]: stream.read() for name, stream in streams.items() if stream is not None}
+    check_inside(target, root)
     try:
         target.mkdir(exist_ok=True)
         for name in filter(batches.__contains__, wanted.values()):
@@ -116,9 +120,11 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
 
 def _write_whole(path: Path, content: bytes) -> None:
     """Writes a file by rename; a killed process leaves a hidden file, which the next attempt replaces."""
+    check_replaceable(path)
     hidden = path.with_name(f".{path.name}.new")
     try:
-        with open(hidden, "wb") as file:
+        hidden.unlink(missing_ok=True)
+        with open(hidden, "xb") as file:  # not "wb", which would follow a link of this name
             file.write(content)
         os.replace(hidden, path)
     except OSError:

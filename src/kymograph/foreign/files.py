@@ -45,7 +45,17 @@ def real_path(path: str | os.PathLike[str]) -> Path:
 
     Before Python 3.13, ``Path.resolve`` raises RuntimeError for these.
     """
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # a null byte
+        raise KymographError(f"{os.fspath(path)!r} is not a valid file name") from None
+
+
+def kind_of(mode: int) -> str | None:
+    """Returns in words what a file of this mode is, e.g. ``a pipe``; None if it is a regular file."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "not a regular file")
 
 
 def read_bytes(
@@ -141,8 +151,8 @@ def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]
         raise KymographError(f"{str(path)!r} is not a valid file name") from None
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            kind = next((words for is_kind, words in _KINDS.items() if is_kind(found.st_mode)), "not a regular file")
+        kind = kind_of(found.st_mode)
+        if kind is not None:
             raise KymographError(f"{path} is {kind}, not a file; it was not read")
         if found.st_size > limit:
             raise KymographError(

@@ -24,9 +24,11 @@ from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_TENSORS, is_directory, opened, real_path
+from kymograph.foreign.writes import check_replaceable
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.runs.archive import Archive
 from kymograph.runs.files import SCHEMA, make_directory, write_atomically
+from kymograph.runs.finding import find_runs
 from kymograph.runs.processes import remove_abandoned_files_once, temporary_directory, temporary_name
 from kymograph.runs.store import read_declarations
 from kymograph.studies.base import Study
@@ -72,6 +74,7 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     is not what made the runs. Code that is not here is left out, with a note.
     """
     directory, target = Path(root), Path(output)
+    check_replaceable(target)
     if not is_directory(directory):
         raise KymographError(f"there is no directory {directory}; name a directory of runs")
     before = _listing(directory, target)
@@ -101,16 +104,18 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
     A link is an error, because its target would be missing on another machine.
     """
     found = {}
-    skipped = real_path(output)
+    own = real_path(output)
+    kept = {str(path) for run in find_runs(root).directories for path in (run, run.parent)}
     for directory, names, files in os.walk(root, onerror=_unreadable):
         parent = Path(directory)
-        names[:] = sorted(name for name in names if not _hidden(name) and (parent != root or name not in _NOT_PACKED))
-        for name in (*names, *sorted(files)):
+        skipped = {name for name in (*names, *files) if _hidden(name) or (parent == root and name in _NOT_PACKED)}
+        skipped -= {name for name in names if f"{parent / name}" in kept}  # runs, however their study is called
+        names[:] = sorted({*names} - skipped)
+        for name in (*names, *sorted({*files} - skipped)):
             path = parent / name
-            if path.is_symlink() and not _hidden(name):
+            if path.is_symlink():
                 raise KymographError(f"{path} is a link; replace it with its target, and bundle again")
-            derived = (parent == root and name in _NOT_PACKED) or (name == output.name and real_path(path) == skipped)
-            if name in names or _hidden(name) or derived:
+            if name in names or (name == output.name and real_path(path) == own):
                 continue
             inside = path.relative_to(root).as_posix()
             if "\\" in inside or not _is_text(inside):
@@ -168,6 +173,7 @@ def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
 def _written(target: Path) -> Iterator[IO[bytes]]:
     """Opens a temporary file that becomes ``target`` when it is complete; system errors become one sentence."""
     make_directory(target.parent)
+    check_replaceable(target)
     remove_abandoned_files_once(target.parent)
     temporary = temporary_name(target.parent, target.name[:100], "bundle")
     try:

@@ -24,13 +24,13 @@ from typing import Any, Literal
 from kymograph.errors import KymographError
 from kymograph.lab.function_study import summary_of
 from kymograph.lab.register import binding_plan
-from kymograph.runs.declaration import Arm, Declaration, read_declaration, write_declaration
+from kymograph.runs.declaration import Arm, Declaration, read_declaration, study_directory, write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_replaced, log_sweep
 from kymograph.runs.log import Log
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import RunResult, is_finished, pack_record, store_record, write_failure
-from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.tuned import SUFFIX, tuned_study
 from kymograph.streams import MAX_SEED
 from kymograph.studies.active_run import ActiveRun
@@ -59,7 +59,7 @@ class RecordedRun(ActiveRun):
         self._ended = False
         self._heart = Heartbeat(root, Stack((spec,), (True,), 0), _Quiet())
         directory = root / f"{spec.directory}.part"
-        make_directory(directory)
+        make_directory(directory, root)
         identity = {"run": spec.id, "program": program}
         super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, directory, identity)
         self._heart.__enter__()
@@ -184,8 +184,8 @@ def record(
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
     root = Path(out)
-    directory = root / slug(study)
-    make_directory(directory)
+    directory = study_directory(root, study)
+    make_directory(directory, root)
     settings = flat_settings(config or {})
     spec = RunSpec(study, arm, seed, settings, _version(directory))
     if is_finished(root, spec):

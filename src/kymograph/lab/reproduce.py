@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.world import quantities
+from kymograph.foreign.writes import check_inside
 from kymograph.lab.failures import failure_text
 from kymograph.lab.figures import file_name
 from kymograph.lab.headline_table import headline_table
@@ -135,6 +136,7 @@ def reproduce(
         if done.failures:
             print(failure_text(done.failures, done.store, root, options.debug), file=sys.stderr)
         if stage.draw:
+            check_inside(root / "figures" / stage.name, root)
             _draw(done.study, done.store, root / "figures" / stage.name)
     if submitted:
         print(f"{submitted} runs are in the queue; run the same command again when they have ended")

@@ -15,11 +15,11 @@ from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.lab.settings_file import SweepChoice, read_settings
 from kymograph.lab.stage import PartSources, SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
 from kymograph.lab.tune import Tuning, check_tuned_settings_unset, rules_of, tune
-from kymograph.runs.declaration import write_declaration
+from kymograph.runs.declaration import study_directory, write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
 from kymograph.runs.notes import collected_notes, same_in_all_seeds
-from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.base import Study
@@ -155,6 +155,7 @@ def sweep(
         return Sweep(study, Store([], root), (), 0, 0, tuning=tuning)
     prepare(study, specs, options)
     make_directory(root)
+    study_directory(root, study.name)
     # Damaged records stop the sweep here, before anything is written.
     stacks = stacks_of(study, specs, root)
     missing = sum(sum(stack.missing) for stack in stacks)
@@ -237,8 +238,8 @@ def declare_sweep(
     grid: Grid | None = None,
 ) -> None:
     """Records the study's claims, its declaration and the planned runs before the first run starts."""
-    directory = root / slug(study.name)
-    make_directory(directory)
+    directory = study_directory(root, study.name)
+    make_directory(directory, root)
     # Under a lock, so that a sweep started at the same moment, on any host, sees what this one registers.
     with one_at_a_time(root):
         register_study(root, study, list(dict.fromkeys(spec.seed for spec in specs)), fields, grid or {})

@@ -13,11 +13,11 @@ from kymograph.errors import KymographError
 from kymograph.lab.register import binding_plan, register_study, registered_seeds
 from kymograph.lab.stage import SweepOptions, compute_missing, note_changed_code, prepare, stacks_of
 from kymograph.runs.arm_settings import ArmSettings
-from kymograph.runs.declaration import Declaration, write_declaration
+from kymograph.runs.declaration import Declaration, study_directory, write_declaration
 from kymograph.runs.files import make_directory, one_at_a_time
 from kymograph.runs.history import log_sweep
 from kymograph.runs.log import Log
-from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.tuned import Tuned, tuning_study
 from kymograph.studies.base import Study
@@ -67,6 +67,7 @@ def tune(
     specs = tuning_specs(study, rules, fields)
     prepare(study, specs, options)
     make_directory(root)
+    directory, own_directory = study_directory(root, study.name), study_directory(root, name)
     every = stacks_of(study, specs, root)
     remove_leftovers(root, name, every)
     stacks = without_settled(every, settled_arms(root, study.name, rules, specs))
@@ -74,12 +75,12 @@ def tune(
     part_sources = study.part_sources(specs)
     if not options.quiet:
         note_changed_code(root, study, missing, part_sources)
-    make_directory(root / slug(study.name))
-    make_directory(root / slug(name))
+    make_directory(directory, root)
+    make_directory(own_directory, root)
     with one_at_a_time(root):
         register_study(root, study, seeds, fields)
-        write_declaration(root / slug(study.name), study.declaration(), part_sources)
-        write_declaration(root / slug(name), tuning_declaration(study), part_sources)
+        write_declaration(directory, study.declaration(), part_sources)
+        write_declaration(own_directory, tuning_declaration(study), part_sources)
         log_sweep(root, specs)
     outcomes = compute_missing(code, name, stacks, options) if missing else []
     failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")

@@ -37,6 +37,7 @@ class Damaged:
     """Its settings; None if they are lost."""
     error: str = ""
     """What is wrong, with the full path of the file."""
+    directory: Path | None = None
 
     @property
     def failure(self) -> str:
@@ -123,7 +124,9 @@ def damaged_run(directory: Path, error: KymographError) -> Damaged:
     seed, _, run_id = rest.partition("-")
     reason = str(error).replace(str(directory), directory.name)
     number = int(seed) if seed.isdecimal() else -1
-    return Damaged(directory.parent.name, arm.replace("__", "/"), number, run_id, reason, error=str(error))
+    return Damaged(
+        directory.parent.name, arm.replace("__", "/"), number, run_id, reason, error=str(error), directory=directory
+    )
 
 
 def _as_planned(run: Damaged, planned: Mapping[str, RunSpec]) -> Damaged:

@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 from kymograph.errors import KymographError
 from kymograph.foreign.files import MAX_DOCUMENT, read_bytes
+from kymograph.foreign.writes import check_inside
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
+from kymograph.runs.spec import slug
 from kymograph.runs.tuned import Tuned, rules_from_json
 
 FILE = "study.json"
@@ -271,17 +273,37 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
     return found[:MOST_UNDECLARED]
 
 
+def study_directory(root: Path, study: str) -> Path:
+    """Returns a study's directory below ``root``; raises if a link leads it outside, or if another study has it."""
+    directory = root / slug(study)
+    check_inside(directory, root)
+    _check_same_study(directory, read_declaration(directory), study)
+    return directory
+
+
+def _check_same_study(directory: Path, declared: Declaration | None, study: str) -> None:
+    """Raises if the directory is that of another study: ``a b`` and ``a-b`` would share one."""
+    if declared is not None and declared.name != study:
+        raise KymographError(
+            f"{directory} is the directory of {declared.name!r}, and would be that of {study!r} too; "
+            f"choose another name, or another output directory"
+        )
+
+
 def write_declaration(
     directory: Path, declaration: Declaration, part_sources: Mapping[str, Mapping[str, str]] | None = None
 ) -> None:
     """Writes the declaration to a study's directory, replacing the previous one if it differs.
 
-    ``part_sources`` are added to those declared before, which are read under the same lock.
+    ``part_sources`` are added to those declared before, which are read under the same lock. Raises if another study
+    was declared there.
     """
     path = directory / FILE
     with one_at_a_time(directory):
+        before = read_declaration(directory)
+        _check_same_study(directory, before, declaration.name)
         if part_sources is not None:
-            declaration = declaration.with_part_sources(part_sources, read_declaration(directory))
+            declaration = declaration.with_part_sources(part_sources, before)
         # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
         content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
         if not _holds(path, content):

@@ -17,10 +17,13 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import MAX_DOCUMENT, AnyPath, read_bytes
+from kymograph.foreign.writes import check_inside, check_replaceable
 from kymograph.runs.processes import Process, remove_abandoned_files_once, silence, temporary_name
 
 SCHEMA = 1
 """The layout version of every file that is written; a higher number means a newer version of kymograph wrote it."""
+FOREIGN_LOCK_KEEPS = 2.0
+"""Seconds to wait for something that has the name of a lock to go away by itself."""
 _numbers = itertools.count()
 
 
@@ -47,8 +50,9 @@ def plain(value: Any) -> Any:
 def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
     """Writes ``content`` to ``path`` by rename, so that the file is either unchanged or complete.
 
-    ``durably``: whether to wait until it is on the disk.
+    ``durably``: whether to wait until it is on the disk. What is not a file is not replaced.
     """
+    check_replaceable(path)
     temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
     remove_abandoned_files_once(path.parent)
     try:
@@ -67,8 +71,13 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
         raise KymographError(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
-def make_directory(path: Path) -> None:
-    """Creates ``path`` and its parents; raises a KymographError if that fails."""
+def make_directory(path: Path, root: Path | None = None) -> None:
+    """Creates ``path`` and its parents; raises a KymographError if that fails.
+
+    ``root`` is the directory that the user named, if ``path`` is below it: no link in it may lead outside.
+    """
+    if root is not None:
+        check_inside(path, root)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -109,14 +118,23 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
     """Holds a lock that lets one process at a time, on any host, change a file in ``directory``.
 
     The lock is a symbolic link that names its owner: creating one is atomic even on network file systems, where
-    advisory locks may do nothing. A lock whose owner is gone is removed.
+    advisory locks may do nothing. A lock whose owner is gone is removed. Raises if something else has its name.
     """
     lock, mark = directory / ".lock", Process.this().mark
+    foreign_since: float | None = None
     while True:
         try:
             os.symlink(mark, lock)
         except FileExistsError:
-            _remove_stale_lock(lock)
+            if not _is_foreign(lock):
+                foreign_since = None
+                _remove_stale_lock(lock)
+            elif foreign_since is None:
+                foreign_since = time.monotonic()
+            elif time.monotonic() - foreign_since > FOREIGN_LOCK_KEEPS:
+                raise KymographError(
+                    f"{lock} is in the way of a lock, and kymograph did not make it; remove it, and try again"
+                ) from None
             time.sleep(0.01)
         except OSError:  # no symbolic links on this file system: go on without a lock
             yield
@@ -127,6 +145,16 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.unlink(missing_ok=True)
+
+
+def _is_foreign(lock: Path) -> bool:
+    """Returns whether something other than a lock of a process has its name, so that nobody would ever remove it."""
+    try:
+        return Process.of_mark(os.readlink(lock)) is None
+    except FileNotFoundError:
+        return False  # released meanwhile
+    except OSError:
+        return True  # not a link
 
 
 def _remove_stale_lock(lock: Path) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import entries, is_directory, is_directory_entry, real_path
+from kymograph.foreign.files import entries, is_directory, is_directory_entry
+from kymograph.foreign.writes import is_inside
 from kymograph.runs.typed_record import STATUS
 
 
@@ -61,7 +62,7 @@ def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list
     for entry in entries(f"{root}{inside}"):
         if entry.name.startswith(".") or not is_directory_entry(entry):
             continue
-        if entry.is_symlink() and not real_path(entry.path).is_relative_to(real_path(root)):
+        if entry.is_symlink() and not is_inside(entry.path, root):
             link = f"{inside}/{entry.name}".lstrip("/")
             unreadable.append(f"{link} is a symbolic link that leads outside {root} and is not followed")
         else:

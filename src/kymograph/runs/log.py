@@ -120,7 +120,7 @@ def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
     a kill leaves none.
     """
     directory = root / DIRECTORY
-    make_directory(directory)
+    make_directory(directory, root)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     writer = f"{platform.node()}:{os.getpid()}"
     path = directory / f"{Process.this().mark}-{_process_mark(os.getpid())}.jsonl"

@@ -61,7 +61,7 @@ def named_runs(archive: Archive) -> list[NamedRun]:
     abandoned = History(archive.log).abandoned
     codes = current_code([*(run.spec for run in archive.store), *archive.planned], archive.declarations)
     found = {run.id: _stored(run, codes[run.study].made(run.spec)) for run in archive.store}
-    found |= {run.id: _damaged(run, archive.root) for run in archive.damaged}
+    found |= {run.id: _damaged(run) for run in archive.damaged}
     for spec in archive.planned:
         if spec.id not in found and (codes[spec.study].made(spec) or spec.id in abandoned):
             found[spec.id] = _planned(spec, abandoned.get(spec.id))
@@ -104,10 +104,9 @@ def _stored(run: StoredRun, current: bool) -> NamedRun:
     )  # fmt: skip
 
 
-def _damaged(run: Damaged, root: Path) -> NamedRun:
-    directory = next(iter([*root.glob(f"*-{run.id}"), *root.glob(f"*/*-{run.id}")]), None)
+def _damaged(run: Damaged) -> NamedRun:
     return NamedRun(
-        run.study, run.arm, run.seed, run.id, run.config or {}, "damaged", reason=run.reason, directory=directory
+        run.study, run.arm, run.seed, run.id, run.config or {}, "damaged", reason=run.reason, directory=run.directory
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph.foreign.files import entries
+from kymograph.foreign.writes import check_inside
 
 SILENCE = 60.0
 """Seconds without a sign of life after which a process that cannot be queried counts as gone."""
@@ -130,11 +131,14 @@ def owner(path: Path) -> Process | None:
     return Process.of_mark(name.rsplit(".", 1)[1]) if name.startswith(".") and "." in name[1:] else None
 
 
-def remove_abandoned_files(directory: Path) -> None:
+def remove_abandoned_files(directory: Path, root: Path | None = None) -> None:
     """Removes half-written files that dead processes of this user left in ``directory``.
 
-    Files of a process that cannot be queried are kept for a day: it may be at work on another host.
+    Files of a process that cannot be queried are kept for a day: it may be at work on another host. ``root`` is the
+    directory that the user named, if ``directory`` is below it: no link in it may lead outside.
     """
+    if root is not None:
+        check_inside(directory, root)
     user = os.geteuid() if hasattr(os, "geteuid") else None
     with contextlib.suppress(OSError):
         for entry in [entry for entry in entries(directory) if entry.name.startswith(".")]:

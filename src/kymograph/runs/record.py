@@ -133,7 +133,7 @@ def _json_bytes(value: Any) -> bytes:
 def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: RunStatus) -> None:
     """Writes the files under a hidden name, then renames the directory into place."""
     directory = root / spec.directory
-    make_directory(directory.parent)
+    make_directory(directory.parent, root)
     files = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in contents.items()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.files import real_path
 from kymograph.registry import Registry
 from kymograph.runs.declaration import Declaration
 from kymograph.studies.base import Study, check_study
@@ -134,7 +135,7 @@ def _user_code(reference: str) -> CodeReference | None:
     head, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
     package = Path(head or ".") / "__init__.py"
     if head.endswith(".py") or (head and package.is_file() and (not name or not head.isidentifier())):
-        path = (package if head and package.is_file() else Path(head)).resolve()
+        path = real_path(package if head and package.is_file() else head)
         if not path.is_file():
             raise KymographError(f"there is no file {head}")
         return _named(CodeReference(name, file=str(path)), head)

@@ -58,7 +58,7 @@ class Workplace:
         if self.root is None:
             return None
         path = self.root / f"{spec.directory}.part"
-        make_directory(path)
+        make_directory(path, self.root)
         return path
 
 
@@ -100,7 +100,7 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     specs = [trainer.typed(spec) for spec in stack.specs]
     facts = {**provenance(work.device, import_torch().get_num_threads()), "log": list(work.log)}
     started = time.perf_counter()
-    remove_abandoned_files(work.root / slug(stack.specs[0].study))
+    remove_abandoned_files(work.root / slug(stack.specs[0].study), work.root)
     with Heartbeat(work.root, stack, work.follower) as heart:
         try:
             results = trainer.train(specs, replace(work, follower=heart))

@@ -57,7 +57,7 @@ class Heartbeat:
     def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
         self._follower, self._steps = follower, stack.steps
         self._runs = [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]
-        self._directory = root / slug(stack.specs[0].study) / RUNNING
+        self._root, self._directory = root, root / slug(stack.specs[0].study) / RUNNING
         self._path = self._directory / f"{Process.this().mark}.json"
         self._done, self._words = 0, ""
         self._started = time.time()
@@ -79,7 +79,7 @@ class Heartbeat:
         self._follower.say(text)
 
     def __enter__(self) -> Heartbeat:
-        _remove_dead_beats(self._directory)
+        _remove_dead_beats(self._directory, self._root)
         self._beat()
         self._thread.start()
         return self
@@ -113,7 +113,7 @@ class Heartbeat:
             "updated": time.time(),
         }
         with contextlib.suppress(KymographError):
-            make_directory(self._directory)
+            make_directory(self._directory, self._root)
             write_atomically(self._path, json.dumps(facts).encode())
 
 
@@ -147,19 +147,19 @@ def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
             yield path, beat
 
 
-def _remove_dead_beats(directory: Path) -> None:
-    """Removes the beats and temporary files of dead processes."""
-    remove_abandoned_files(directory)
+def _remove_dead_beats(directory: Path, root: Path) -> None:
+    """Removes the beats and temporary files of dead processes; raises if a link leads out of ``root``."""
+    remove_abandoned_files(directory, root)
     with contextlib.suppress(OSError):
         for path, beat in _beats(directory, time.time()):
             if not beat.alive:
                 path.unlink(missing_ok=True)
 
 
-def at_work(study: Path) -> bool:
-    """Returns whether a process is at work in a study's directory, after removing the beats of dead ones."""
+def at_work(study: Path, root: Path) -> bool:
+    """Returns whether a process is at work in a study's directory below ``root``; removes the beats of dead ones."""
     directory = study / RUNNING
-    _remove_dead_beats(directory)
+    _remove_dead_beats(directory, root)
     with contextlib.suppress(OSError):
         directory.rmdir()
     return directory.exists()

@@ -23,8 +23,8 @@ def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
     The resume states stay while a process is at work: it may be recomputing a stored run with the rest of its stack.
     """
     directory = root / slug(study)
-    remove_abandoned_files(directory)
-    if at_work(directory):
+    remove_abandoned_files(directory, root)
+    if at_work(directory, root):
         return
     with contextlib.suppress(OSError):
         parts = {entry.name for entry in entries(directory) if entry.name.endswith(PART)}

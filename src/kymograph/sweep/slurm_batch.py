@@ -23,6 +23,7 @@ from typing import Any
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
 from kymograph.foreign.files import read_bytes, read_text
+from kymograph.foreign.writes import check_inside
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.follow_beats import missing_runs
@@ -135,7 +136,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
         lines: further sbatch options, e.g. ``--partition=gpu``.
     """
     batch = Batch(study / SLURM / f"kymograph-{os.urandom(6).hex()}")
-    make_directory(batch.directory)
+    make_directory(batch.directory, study.parent)
     for index, orders in enumerate(tasks):
         text = "".join(json.dumps(order.to_json()) + "\n" for order in orders)
         write_atomically(batch.directory / f"{index}.orders", text.encode())
@@ -159,7 +160,8 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
 
 
 def batches_in(study: Path) -> Iterator[Batch]:
-    """Yields the job arrays whose files are below a study's directory."""
+    """Yields the job arrays whose files are below a study's directory; raises if a link leads them elsewhere."""
+    check_inside(study / SLURM, study.parent)
     try:
         names = sorted(os.listdir(study / SLURM))
     except OSError:

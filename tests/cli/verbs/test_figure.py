@@ -50,3 +50,17 @@ def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
 def test_an_empty_from_is_one_sentence(capsys: pytest.CaptureFixture) -> None:
     assert call("figure", "clipping", "--from") == 2
     assert "--from needs a directory of runs" in capsys.readouterr().err
+
+
+def test_a_link_called_figures_that_leads_elsewhere_is_not_followed(
+    coin: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    call("run", str(coin), "--seeds", "1", "--out", str(runs), "--engine", "serial", "--quiet")
+    (runs / "figures").symlink_to(elsewhere)
+    words = ("figure", "coin-tosses", "--from", str(runs), "--study", str(coin))
+    assert call(*words) == 1
+    assert f"{runs / 'figures'} is a link to a place outside of {runs}, which is not" in capsys.readouterr().err
+    assert not any(elsewhere.iterdir())
+    assert call(*words, "--out", str(runs / "figures")) == 0, "who names it wants it followed"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,15 @@ def test_without_mlflow_one_sentence_names_the_extra(tmp_path: Path, monkeypatch
     with pytest.raises(KymographError, match=r"kymograph\[mlflow\]"):
         export(store, "mlflow", tmp_path / "runs.db")
     assert not (tmp_path / "runs.db").exists()
+
+
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_a_pipe_is_neither_opened_nor_replaced(tmp_path: Path, through_a_link: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    target = tmp_path / "pipe"
+    if through_a_link:
+        target = tmp_path / "m.db"
+        target.symlink_to("pipe")
+    with pytest.raises(KymographError, match="it is a pipe, not a file; choose another path"):
+        export(awkward_store(tmp_path / "runs"), "mlflow", target)
+    assert (tmp_path / "pipe").is_fifo()

@@ -105,3 +105,14 @@ def test_without_tensorboard_one_sentence_names_the_extra(tmp_path: Path, monkey
     with pytest.raises(KymographError, match=r"kymograph\[tensorboard\]"):
         export(store, "tensorboard", tmp_path / "tb")
     assert not (tmp_path / "tb").exists()
+
+
+def test_a_link_in_the_output_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    store = awkward_store(tmp_path / "runs")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "tb").mkdir()
+    study = tmp_path / "tb" / store.runs[0].spec.directory.split("/")[0]
+    study.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(KymographError, match=f"{study} is a link to a place outside of {tmp_path / 'tb'}, which"):
+        export(store, "tensorboard", tmp_path / "tb")
+    assert not any((tmp_path / "elsewhere").iterdir())

@@ -13,6 +13,7 @@ from kymograph.cli.choices import SPREADS, STYLES
 from kymograph.cli.delayed_progress import progress
 from kymograph.cli.options import SelectOptions
 from kymograph.errors import KymographError, UsageError
+from kymograph.foreign.writes import check_inside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +94,10 @@ def _from_runs(options: Options, begin: Callable[[str], None]) -> tuple[Mapping[
     """Returns the figures of stored runs by file, and the directory for them; without names, all that can be drawn."""
     from kymograph.lab.figures import figure, figure_names, file_names
 
+    root = Path(options.from_[0])
     store, study = options.select.open(options.from_[0])
+    if not options.out:
+        check_inside(root / "figures", root)
     look = {"style": options.style, "venue": options.venue, "spread": options.spread}
     drawn = {}
     for name in options.names:
@@ -109,7 +113,7 @@ def _from_runs(options: Options, begin: Callable[[str], None]) -> tuple[Mapping[
     for reason, names in reasons.items():
         print(f"not drawn: {', '.join(names)}: {reason}", file=sys.stderr)
     files = file_names(drawn, study.code)
-    return {files[name]: one for name, one in drawn.items()}, Path(options.from_[0]) / "figures"
+    return {files[name]: one for name, one in drawn.items()}, root / "figures"
 
 
 def _from_logs(options: Options) -> tuple[Mapping[str, Figure], Path]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.foreign.files import real_path
+from kymograph.foreign.writes import check_replaceable
 from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
 from kymograph.runs.processes import remove_abandoned_files_once, temporary_name
 from kymograph.runs.store import Store
@@ -130,6 +131,7 @@ def _own_connections() -> Iterator[None]:
 
 def _check(path: Path) -> None:
     """Raises, before anything is written, if ``path`` exists and is not an MLflow database."""
+    check_replaceable(path)
     if not path.exists():
         return
     try:

@@ -30,7 +30,7 @@ def write(store: Store, directory: Path) -> None:
     _require()
     contents = {directory / run.spec.directory / EVENTS: _events(run) for run in store}
     for path, content in contents.items():
-        make_directory(path.parent)
+        make_directory(path.parent, directory)
         write_atomically(path, content)
 
 
