@@ -457,3 +457,23 @@ def test_a_record_of_gigabytes_is_not_packed(runs: Path, tmp_path: Path, name: s
     with pytest.raises(KymographError, match=rf"{name} is larger than any record that kymograph writes"):
         write_bundle(runs, tmp_path / "x.zip", code())
     assert not list(tmp_path.glob("*.zip"))
+
+
+def test_a_manifest_of_millions_of_lists_is_not_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr(MANIFEST, b"[" + (b"[" * 38 + b"]" * 38 + b",") * 60_000 + b"0]")
+    with pytest.raises(KymographError, match="not a bundle of runs"), unpacked(path):
+        pass
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr(MANIFEST, b" " * (2**26 + 1))
+    with pytest.raises(KymographError, match="manifest of .* is larger"), unpacked(path):
+        pass
+
+
+def test_ten_thousand_runs_fit_and_what_could_not_be_read_again_is_not_packed(tmp_path: Path) -> None:
+    run = "runs/" + "study" * 5 + "/" + "arm" * 8 + "-s00000-0123456789abcdef"
+    files = ["arrays.safetensors", "summary.json", "config.json", "status.json", "network.safetensors", "notes.json"]
+    bundling._check_number([f"{run}/{name}" for name in files] * 10_000, tmp_path)
+    with pytest.raises(KymographError, match="more files than a bundle can hold"):
+        bundling._check_number([f"{run}/{name}" for name in files] * 60_000, tmp_path)
