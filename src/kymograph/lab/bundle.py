@@ -154,7 +154,7 @@ def _source(path: Path) -> _Source:
 def _check_number(names: Iterable[str], directory: Path) -> None:
     """Raises if a bundle of files with these names could not be read again, before hours are spent on packing it."""
     listing = sum(_LISTING_ENTRY + len(name.encode()) for name in (*names, MANIFEST))
-    manifest = sum(len(json.dumps({name: "0" * _DIGITS}, indent=1)) for name in names)
+    manifest = sum(len(json.dumps(name)) + _DIGITS + len(',\n  : ""') for name in names)
     if listing > _MOST_LISTING or manifest > 0.9 * _MOST_MANIFEST:  # the rest is for facts about the code
         raise KymographError(f"{directory} has more files than a bundle can hold; bundle its studies separately")
 
