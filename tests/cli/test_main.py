@@ -219,3 +219,10 @@ def test_help_and_list_answer_at_once(words: list[str]) -> None:
     bare = fastest([sys.executable, "-c", "pass"])
     # torch alone takes more than a second; half of one leaves room for a slow machine.
     assert fastest([sys.executable, "-m", "kymograph", *words]) - bare < 0.5
+
+
+def test_matplotlib_settings_in_the_current_directory_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe")
+    code = "from kymograph.cli.main import main\ntry: main(['--version'])\nfinally: import matplotlib"
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "") and found.stdout.startswith("kymograph ")
