@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+import unicodedata
 
 PIPE_WIDTH = 100
 """The width of lines written to a file or a pipe, unless COLUMNS says otherwise."""
 LEAST_WIDTH = 40
-# Control characters except tab and line feed; marks of writing direction; Unicode line separators; lone surrogates,
-# which cannot be encoded.
-_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, invisible ones such as marks of writing direction, lone surrogates, which cannot be encoded,
+# characters of private use, and Unicode's line and paragraph separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_LAYOUT = frozenset("\t\n")
+_JOINERS = frozenset("\u200c\u200d\u00ad")  # part of words and emoji
 
 
 def counted(number: int, thing: str, plural: str | None = None) -> str:
@@ -50,12 +53,18 @@ def visible(text: str) -> str:
     >>> visible("clip\x1b[2J"), visible("two\nlines")
     ('clip\\x1b[2J', 'two\nlines')
     """
-    return _COMMANDS.sub(_code, text)
+    if text.isprintable():
+        return text
+    return "".join(_code(letter) if _is_unseen(letter) else letter for letter in text)
 
 
-def _code(found: re.Match[str]) -> str:
-    number = ord(found[0])
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+def _is_unseen(letter: str) -> bool:
+    return unicodedata.category(letter) in _UNSEEN and letter not in _LAYOUT and letter not in _JOINERS
+
+
+def _code(letter: str) -> str:
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def format_duration(seconds: float) -> str:

@@ -96,6 +96,8 @@ def test_scaling_a_positive_quantity_changes_no_verdict_on_a_ratio(factor: float
         (runs(HIGH, LOW[:7]), "seed 7 has a run in one arm only"),
         (runs([*HIGH[:7], math.inf], LOW), "diverged"),
         (runs([*HIGH[:7], math.nan], LOW), "is missing at seed 7"),
+        (runs([1.7e308 - 1e300 * i for i in range(6)], [-1.7e308] * 6), "as large as 1.7e+308: its statistics would"),
+        (runs([*HIGH[:7], -1.7e308], LOW), "a number at seed 7 is as large as 1.7e+308"),
         (World(runs(HIGH, LOW), [planned("a", 8)]), "1 of 9 planned runs of a are missing (seed 8)"),
         (World(runs(HIGH, LOW), invalid=[Damaged("s", "b", 3, "id", "it was edited")]), "b at seed 3 does not count"),
         (World([*runs(HIGH, LOW, lr=1), *runs(HIGH, LOW, lr=2)]), "they differ in lr: choose with --where"),
@@ -106,6 +108,13 @@ def test_what_cannot_be_told_is_invalid_with_the_reason(world: World | list[Fake
     (verdict,) = told(world)
     assert verdict.outcome is Outcome.INVALID and reason in verdict.reason
     assert verdict.p is None and verdict.row()["effect"] is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("claim", "size"), [(CLAIM, 1e302), (replace(CLAIM, scale="log ratio", margin=1.5), 1e308)])
+def test_numbers_just_below_the_largest_are_judged(claim: Claim, size: float) -> None:
+    (verdict,) = told(runs([size * value / 2 for value in HIGH], [value / size + 1e-300 for value in HIGH]), claim)
+    assert verdict.outcome is Outcome.SUPPORTED and verdict.p == told(runs(HIGH, LOW))[0].p
 
 
 def test_arms_may_differ_in_what_they_are_about() -> None:

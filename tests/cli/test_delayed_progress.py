@@ -38,3 +38,9 @@ def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         begin("clipping: drawing")
         time.sleep(0.05)
     assert stream.getvalue() == ""
+
+
+def test_a_closed_standard_error_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with delayed_progress.progress(None) as begin:
+        begin("clipping: drawing")

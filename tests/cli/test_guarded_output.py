@@ -88,3 +88,25 @@ def test_an_ascii_terminal_gets_ascii(tmp_path: Path) -> None:
     )  # fmt: skip
     text = (done.stdout + done.stderr).decode("ascii")
     assert done.returncode == 0 and "Traceback" not in text and r"\x1b[2J" in text
+
+
+@pytest.mark.parametrize(
+    "letter", ["\u061c", "\u202e", "\u2066", "\u200b", "\ufeff", "\U000e0041", "\u2029", "\ue000", "\x9b"]
+)
+def test_every_invisible_character_is_written_as_its_code(letter: str) -> None:
+    assert visible(f"a{letter}b") == f"a{letter.encode('ascii', 'backslashreplace').decode()}b"
+
+
+def test_words_and_emoji_stay_as_they_are() -> None:
+    text = "a\tb\nnaïve \U0001f469\u200d\U0001f52c ‖h‖"
+    assert visible(text) == text
+
+
+def test_what_is_for_a_closed_standard_error_is_not_printed_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with guarded_output():
+        print("for people", file=sys.stderr)
+        print("for programs")
+    assert capsys.readouterr().out == "for programs\n" and sys.stderr is None

@@ -243,3 +243,10 @@ def test_a_deleted_current_directory_is_no_traceback(tmp_path: Path) -> None:
         done = there(*words)
         assert done.returncode == 1 and done.stderr.startswith("kymograph: "), done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_matplotlib_settings_in_the_current_directory_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe")
+    code = "from kymograph.cli.main import main\ntry: main(['--version'])\nfinally: import matplotlib"
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "") and found.stdout.startswith("kymograph ")

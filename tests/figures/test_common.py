@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from kymograph.errors import KymographError
-from kymograph.figures import curves, kymograph
+from kymograph.figures import curves, kymograph, profiles
+from kymograph.figures.save import save_figure
 from kymograph.figures.scales import is_log, is_log_colour
 from kymograph.figures.style import MAP, SIGNED_MAP
 from kymograph.lab import figures
 from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
+from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
 from kymograph.studies.drawing import Drawing
-from tests.report.pages import make_runs
+from tests.report.pages import PROVENANCE, make_runs
 
 
 def study(name: str, **drawings: Any) -> Any:
@@ -85,3 +90,39 @@ def test_two_studies_with_one_figure_name_are_both_named(tmp_path: Path) -> None
         figures.figure("loss", store, studies=both)
     assert figures.figure("loss", store.select("two"), studies=both) == ("two",)
     assert figures.figure_names(store, both) == ["loss"]
+
+
+@pytest.mark.parametrize("part", [curves, kymograph, profiles])
+def test_names_with_dollar_signs_are_drawn(tmp_path: Path, part: Any) -> None:
+    """Matplotlib raised an error for them after everything was computed."""
+    bad = r"$\frac{$"
+    store = make_runs(tmp_path, arms=(bad, "5 $ a_1"), seeds=(1, 2), steps=4, sites=2)
+    display = SeriesDisplay(
+        "stream", bad, bad, site="h_0", forms=("curves", *OVER_DEPTH), facts={"sites": bad, "quantity": bad}
+    )
+    declaration = Declaration("own", question=bad, time=bad, series=(display,))
+    for style in ("notebook", "paper"):
+        figure = part.draw(store, declaration, style=style)
+        save_figure(figure, tmp_path / "figures", "x", ["svg"])
+    words = [text.get_text() for text in figure.findobj(Text)]
+    assert any(r"\$\frac{\$" in one for one in words), "escaped for matplotlib"
+    assert any(bad in row for row in figure.rows), "not in the data"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("part", [curves, kymograph, profiles])
+@pytest.mark.parametrize("log", [None, True])
+def test_the_largest_numbers_are_left_out_and_the_rest_is_drawn(tmp_path: Path, part: Any, log: bool | None) -> None:
+    largest = np.finfo(np.float64).max
+    for seed in range(3):
+        time = np.arange(6)
+        column = np.where(time % 2, largest * (-1) ** (seed + time // 2), 1.0 + seed)
+        values = np.stack([column, np.full(6, largest)], axis=1)
+        series = {"stream": RunSeries(time, values, ("h_0", "h_1"))}
+        write_record(tmp_path, RunSpec("own", "a", seed, {}, 1), RunResult(series, {}), PROVENANCE, 0.1)
+    display = SeriesDisplay("stream", "The stream", "norm", log, site="h_0", forms=("curves", *OVER_DEPTH))
+    figure = part.draw(Store.open(tmp_path), Declaration("own", series=(display,)))
+    save_figure(figure, tmp_path / "figures", "x", ["svg"])
+    drawn = [row[-1] for row in figure.rows if np.isfinite(row[-1])]
+    assert {1.0, 3.0} <= {round(value) for value in drawn} or part is kymograph
+    assert drawn and max(map(abs, drawn)) < 20

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.mathtext import MathTextParser
+from matplotlib.text import Text
 
-from kymograph.figures.mathematics import html_mathematics, mathtext, svg_mathematics
+from kymograph.figures.mathematics import html_mathematics, literal, mathtext, svg_mathematics
 from kymograph.studies.loading import built_in_studies
 
 
@@ -36,3 +37,19 @@ def test_what_the_built_in_studies_declare_can_be_set() -> None:
         for text in (*declared.headlines.values(), *(one.unit for one in declared.series), *tables):
             assert "||" not in text, text
             MathTextParser("path").parse(mathtext(text))
+
+
+@pytest.mark.parametrize(
+    "name", [r"$\frac{$", "5 $", "$$$", "a$_$", r"$\nocommand$", r"\$", "$x$ and $", "two\n$\\frac{$"]
+)
+def test_a_name_that_cannot_be_typeset_is_drawn_as_it_is(name: str) -> None:
+    shown = [
+        Text(0, 0, one)._preprocess_math(line) for one in (literal(name), mathtext(name)) for line in one.split("\n")
+    ]
+    assert [text for text, _ in shown] == 2 * name.split("\n") and not any(formula for _, formula in shown)
+    MathTextParser("path").parse(f"$h_2$ {literal(name)}")
+
+
+def test_formulas_in_names_stay() -> None:
+    assert literal(r"$\alpha$ = 1") == r"$\alpha$ = 1" and literal("h_2") == "h_2"
+    assert literal("$" + "x" * 5000 + "$").startswith(r"\$"), "it would take long to set"

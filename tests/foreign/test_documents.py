@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kymograph.errors import KymographError
+from kymograph.foreign import documents
 from kymograph.foreign.documents import MAX_DEPTH, parse_json, parse_toml, read_csv, read_json, read_toml
 
 PLAIN = st.recursive(
@@ -104,3 +105,54 @@ def test_csv_rows_come_by_their_header(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a\n" + '"' + "x" * 200_000)
     with pytest.raises(KymographError, match="not a CSV"):
         list(read_csv(tmp_path / "x.csv", "a"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 40_000) + "=1",
+        f"[{' . '.join(['a'] * 40_000)}]",
+        'x = {"' + '"."'.join(["a"] * 40_000) + '" = 1}',
+        "x = '''it's # not a comment''' # it's\n" + ".".join(["'#'"] * 40_000) + "=1",
+        "".join(f"[k{number}.{'.'.join(['a'] * 38)}]\n" for number in range(6000)),
+        "".join(f"k{number}.a = 1\n" for number in range(200_001)),
+        "".join(f"[k{number}]\n" for number in range(200_001)),
+    ],
+    ids=["key", "header", "inline", "after strings", "headers", "keys", "tables"],
+)
+def test_keys_that_python_would_need_gigabytes_for_are_refused_before_parsing(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents.tomllib, "loads", lambda _: pytest.fail("parsed"))
+    with pytest.raises(ValueError, match=r"nested too deeply|too many tables"):
+        parse_toml(text)
+
+
+def test_dots_that_are_not_between_parts_of_a_key_do_not_count() -> None:
+    numbers = [number + 0.5 for number in range(20_000)]
+    text = f"""
+a.b.'c.d'."e.f" = {numbers}  # {"a." * 100}
+module = "{".".join(["package"] * 100)}"
+literal = '{"a." * 100}'
+many = \"\"\"
+"{"a." * 100}" \\\"\"\" {"a." * 100}\"\"\"\"
+lines = '''
+{"a.b = 1 [" * 100}'''
+"""
+    value = parse_toml(text)
+    assert value["a"]["b"]["c.d"]["e.f"] == numbers and value["module"].count(".") == 99
+    assert parse_toml(f"{'.'.join(['a'] * MAX_DEPTH)} = 1")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [(b"[" * 38 + b"]" * 38 + b",") * 60_000, b'{"a":{}},' * 1_000_001, b'"k":0,' * 4_000_001],
+    ids=["lists", "objects", "keys"],
+)
+def test_small_values_that_need_gigabytes_are_refused_before_parsing(content: bytes) -> None:
+    class Bytes(bytes):
+        def decode(self, *_: str) -> str:  # type: ignore[override]
+            pytest.fail("parsed")
+
+    with pytest.raises(ValueError, match="too many lists and objects"):
+        parse_json(Bytes(b"[" + content + b"0]"))

@@ -482,3 +482,23 @@ def test_what_is_derived_and_what_is_unfinished_is_still_left_out(tmp_path: Path
     with zipfile.ZipFile(tmp_path / "x.zip") as found:
         assert {name.split("/")[1] for name in found.namelist() if name.startswith("runs/")} == {"mine", "log"}
         assert not any(".part" in name for name in found.namelist())
+
+
+def test_a_manifest_of_millions_of_lists_is_not_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr(MANIFEST, b"[" + (b"[" * 38 + b"]" * 38 + b",") * 60_000 + b"0]")
+    with pytest.raises(KymographError, match="not a bundle of runs"), unpacked(path):
+        pass
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr(MANIFEST, b" " * (2**26 + 1))
+    with pytest.raises(KymographError, match="is larger than any that kymograph writes"), unpacked(path):
+        pass
+
+
+def test_ten_thousand_runs_fit_and_what_could_not_be_read_again_is_not_packed(tmp_path: Path) -> None:
+    run = "runs/" + "study" * 5 + "/" + "arm" * 8 + "-s00000-0123456789abcdef"
+    files = ["arrays.safetensors", "summary.json", "config.json", "status.json", "network.safetensors", "notes.json"]
+    bundling._check_number([f"{run}/{name}" for name in files] * 10_000, tmp_path)
+    with pytest.raises(KymographError, match="more files than a bundle can hold"):
+        bundling._check_number([f"{run}/{name}" for name in files] * 60_000, tmp_path)

@@ -105,6 +105,8 @@ def test_the_verb_prints_power_by_n(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (("clippin",), "neither a file nor a study 'clippin'; did you mean 'clipping'?"),
         (("clipping", "--n", "3"), "claims need at least 6 seeds, not 3"),
+        (("clipping", "--n", "999999999999999999"), "at most 5,000 seeds, not 999,999,999,999,999,999"),
+        (("clipping", "--looks", "6", "999999999999999999"), "at most 5,000 seeds"),
         (("clipping", "--sd", "0"), "a standard deviation must be a number above 0"),
         (("clipping", "--effect", "0"), "a number of standard deviations above 0"),
         (("clipping", "--sd", "1", "--effect", "-1"), "a ratio above 0"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kymograph.runs.log import DIRECTORY, Log, append
+from kymograph.runs.log import DIRECTORY, FEW, Log, append
 
 
 def segment(root: Path) -> Path:
@@ -84,3 +84,23 @@ def test_what_is_no_entry_is_named(tmp_path: Path) -> None:
     for line in ("[]", "{", json.dumps({"schema": 1}), "[" * 100_000, "null"):
         (tmp_path / DIRECTORY / "other.jsonl").write_text(line + "\n")
         assert any("other.jsonl, line 1" in problem for problem in Log.read(tmp_path).problems), line[:20]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"x\n"])
+def test_a_segment_of_wrong_lines_is_given_up_after_a_few(tmp_path: Path, line: bytes) -> None:
+    written = append(tmp_path, "note", {"number": 0})
+    (tmp_path / DIRECTORY / "z.jsonl").write_bytes(line * 3_000_000)
+    log = Log.read(tmp_path)
+    assert list(log.entries) == [written.hash]
+    assert log.problems[0] == "log/z.jsonl, line 1 was edited or is not an entry"
+    assert "log/z.jsonl has 2,999,900 more lines, not read because so many are wrong" in log.problems
+    assert log.problems[-1] == "there are 96 more problems with log/z.jsonl" and len(log.problems) == FEW + 1
+
+
+def test_entries_around_a_few_wrong_lines_are_read(tmp_path: Path) -> None:
+    written = [append(tmp_path, "note", {"number": number}) for number in range(2)]
+    path = segment(tmp_path)
+    path.write_bytes(b"\n".join([b"", *path.read_bytes().splitlines(), b"wrong", b""]))
+    log = Log.read(tmp_path)
+    assert list(log.entries) == [entry.hash for entry in written]
+    assert [problem.split(" was")[0][-6:] for problem in log.problems] == ["line 1", "line 4"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,7 @@ from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probabilit
 from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 
+_LARGEST = sys.float_info.max / 2**20  # so that neither differences nor sums over a million seeds overflow
 _ROUNDING = 1e-12
 """The relative difference of two numbers that float64 may give the same computation in another order."""
 
@@ -237,6 +239,8 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
             value, one = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
             name = quantity_text(one, world.declaration) if isinstance(one, Quantity) else "the number compared with"
             raise CannotDecide(f"{name} is {value:g} at seed {seed}, and a ratio needs positive numbers")
+        if claim.scale != "log ratio" and (largest := max(map(abs, compared))) > _LARGEST:
+            raise CannotDecide(f"a number at seed {seed} is as large as {largest:g}: its statistics would overflow")
         points.append(_point(seed, compared, claim))
     return points, dropped
 

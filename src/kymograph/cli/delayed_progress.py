@@ -17,7 +17,7 @@ def progress(total: int | None) -> Iterator[Callable[[str], None]]:
 
     ``total`` is the number of steps, if known.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None if the caller closed it
         yield lambda doing: None
         return
     from rich.console import Console

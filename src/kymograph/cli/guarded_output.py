@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
@@ -41,13 +42,16 @@ def guarded_output() -> Iterator[None]:
     for stream in before:
         with contextlib.suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for ASCII terminals
-    sys.stdout, sys.stderr = (
-        stream if stream is None or isinstance(stream, GuardedStream) else GuardedStream(stream) for stream in before
-    )
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    with contextlib.ExitStack() as opened:
+        # A stream that the caller closed is None, and to print to None is to print to standard output.
+        streams = [opened.enter_context(open(os.devnull, "w")) if stream is None else stream for stream in before]
+        sys.stdout, sys.stderr = (
+            stream if isinstance(stream, GuardedStream) else GuardedStream(stream) for stream in streams
+        )
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.exit_status` has the codes)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
+    _ignore_matplotlibrc()
     before, threading.excepthook = threading.excepthook, _end_of_a_thread
     try:
         try:
@@ -37,6 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         threading.excepthook = before
     sys.exit(code)
+
+
+def _ignore_matplotlibrc() -> None:
+    """Imports matplotlib from elsewhere if the current directory has settings for it, which would be read first."""
+    if os.path.lexists("matplotlibrc"):
+        with contextlib.suppress(ImportError, OSError), contextlib.chdir(os.sep):
+            import matplotlib  # noqa: F401
 
 
 def _end(error: BaseException, words: Sequence[str], debug: bool) -> int:

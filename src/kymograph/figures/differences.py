@@ -13,7 +13,9 @@ from kymograph.claims.across_settings import ClaimAcrossSettings, across_setting
 from kymograph.claims.display_names import measure_name
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
+from kymograph.figures.mathematics import literal
 from kymograph.figures.outcomes import LOOKS, draw_null_and_margin, effect_label, label_ratios, natural, outcome_key
+from kymograph.figures.scales import LARGEST
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -55,7 +57,7 @@ def _panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings, declaratio
     names = []
     for row, verdict in enumerate(group.verdicts):
         where = point_text(group.point(verdict))
-        names.append(f"{where}\n(n = {verdict.n})" if where else "")
+        names.append(f"{literal(where)}\n(n = {verdict.n})" if where else "")
         _row(axes, verdict, row)
         figure.note(COLUMNS, _rows(group.name, where, verdict))
     if claim.scale == "log ratio":
@@ -68,25 +70,25 @@ def _panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings, declaratio
     axes.set_xlabel(effect_label(claim, measure_name(claim.left.measure, declaration)))
     last = group.verdicts[-1]
     alone = f"\n{last.outcome}, n = {last.n}" if not group.settings else ""
-    axes.set_title("\n".join(textwrap.wrap(group.name, 44)) + alone)
+    axes.set_title("\n".join(map(literal, textwrap.wrap(group.name, 44))) + alone)
 
 
 def _row(axes: Axes, verdict: Verdict, row: int) -> None:
     claim = verdict.claim
     colour, marker = LOOKS[verdict.outcome]
     values = [natural(claim, point.value) for point in verdict.points]
-    drawn = np.array([value for value in values if math.isfinite(value) and (value > 0 or claim.scale != "log ratio")])
+    drawn = np.array([value for value in values if abs(value) <= LARGEST and (value > 0 or claim.scale != "log ratio")])
     if len(drawn):
         scaled = np.log(drawn) if claim.scale == "log ratio" else drawn
         axes.plot(drawn, row - 0.08 - _ROWS * stacked(scaled), "o", color=_SEEDS, markersize=1.5 * dot(), alpha=0.7,
                   markeredgewidth=0, rasterized=len(drawn) > 500)  # fmt: skip
-    if verdict.effect is not None and verdict.interval is not None and math.isfinite(verdict.effect):
-        ends = [end for end in verdict.interval if math.isfinite(end)]
+    if verdict.effect is not None and verdict.interval is not None and abs(verdict.effect) <= LARGEST:
+        ends = [end for end in verdict.interval if abs(end) <= LARGEST]
         if len(ends) == 2:
             axes.plot(ends, [row + 0.2] * 2, color=colour, linewidth=stroke(1.2), solid_capstyle="butt")
         axes.plot([verdict.effect], [row + 0.2], marker, color=colour, markersize=2.4 * dot(), markeredgewidth=0)
     elif verdict.effect is None:
-        words = "\n".join(textwrap.wrap(f"{verdict.outcome}: {verdict.reason}", 64)[:3])
+        words = "\n".join(map(literal, textwrap.wrap(f"{verdict.outcome}: {verdict.reason}", 64)[:3]))
         axes.text(
             0.5, row + 0.06, words, transform=axes.get_yaxis_transform(), ha="center", va="top", fontsize="x-small"
         )

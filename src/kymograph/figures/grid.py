@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,9 @@ from kymograph.claims.display_names import measure_name
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError
 from kymograph.figures.layout import wrap_labels
+from kymograph.figures.mathematics import literal
 from kymograph.figures.outcomes import LOOKS, draw_null_and_margin, effect_label, label_ratios, outcome_key
+from kymograph.figures.scales import LARGEST
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -128,22 +129,22 @@ def _panel(
         low, high = verdict.interval or (None, None)
         figure.note(COLUMNS, [(claim.name, other, setting, value if not numeric else x, str(verdict.outcome), verdict.n,
                                verdict.effect, low, high, first.margin, first.scale)])  # fmt: skip
-    axes.set_xticks(positions, [str(value) for value in values])
+    axes.set_xticks(positions, [literal(str(value)) for value in values])
     axes.minorticks_off()
-    axes.set_xlabel(setting)
+    axes.set_xlabel(literal(setting))
     axes.set_ylabel(effect_label(first, measure_name(first.left.measure, declaration)))
     counts = sorted({verdict.n for verdict in verdicts})
     n = f"n = {counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "")
-    title = textwrap.wrap(claim.name, 40)
-    axes.set_title("\n".join([*title, ", ".join(text for text in (other, n) if text)]))
+    title = map(literal, textwrap.wrap(claim.name, 40))
+    axes.set_title("\n".join([*title, ", ".join(text for text in (literal(other), n) if text)]))
 
 
 def _point(axes: Axes, x: float, verdict: Verdict) -> None:
     colour, marker = LOOKS[verdict.outcome]
-    if verdict.effect is None or not math.isfinite(verdict.effect):
+    if verdict.effect is None or not abs(verdict.effect) <= LARGEST:
         axes.plot([x], [0.03], marker, color=colour, markersize=2.4 * dot(), transform=axes.get_xaxis_transform())
         return
-    ends = [end for end in verdict.interval or () if math.isfinite(end)]
+    ends = [end for end in verdict.interval or () if abs(end) <= LARGEST]
     for low, high in itertools.pairwise(ends):
         axes.plot([x, x], [low, high], color=colour, linewidth=stroke(), solid_capstyle="butt", zorder=3)
     axes.plot([x], [verdict.effect], marker, color=colour, markersize=2.6 * dot(), markeredgewidth=0, zorder=4)

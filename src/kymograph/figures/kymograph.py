@@ -13,8 +13,8 @@ from kymograph.errors import KymographError
 from kymograph.figures.colour_range import colour_values
 from kymograph.figures.curves import stored_displays
 from kymograph.figures.looks import current_look
-from kymograph.figures.mathematics import mathtext
-from kymograph.figures.scales import geometric_means, is_log_colour
+from kymograph.figures.mathematics import literal, mathtext
+from kymograph.figures.scales import drawable, geometric_means, is_log_colour
 from kymograph.figures.style import MAP, MISSING, SIGNED_MAP, LabFigure, sheet, styled
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.declaration import Declaration
@@ -83,7 +83,7 @@ def kymograph(
     columns_of_data = ("arm", "step", "site", "geometric_mean" if geometric else "mean")
     steps = np.array(array.labels["step"], dtype=float)
     panels, counts = [], []
-    for values in array.values:  # (seed, step, site)
+    for values in map(drawable, array.values):  # (seed, step, site)
         counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
         means = mean_interval(values.reshape(len(values), -1), log=geometric)[0].reshape(values.shape[1:])
         panels.append(np.where(means > 0, means, np.nan) if log else means)
@@ -119,7 +119,7 @@ def kymograph(
             axes.text(
                 0.5, 0.5, "no positive value" if log else "no value", transform=axes.transAxes, ha="center", va="center"
             )
-        axes.set_title(f"{(labels or {}).get(arm, arm)} (n = {count})")
+        axes.set_title(f"{literal((labels or {}).get(arm, arm))} (n = {count})")
         axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
         figure.note(
             columns_of_data,
@@ -137,7 +137,7 @@ def kymograph(
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # sites have whole numbers
     for column in range(columns):
         last = max(row for row in range(rows) if row * columns + column < len(arms))
-        grid[last, column].set_xlabel(time)
+        grid[last, column].set_xlabel(literal(time))
         grid[last, column].tick_params(labelbottom=True)
     if mesh is not None:
         figure.colorbar(

@@ -12,7 +12,7 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 _ROOM = 1.08  # a label may be this much longer than its axis
-_WORD = re.compile(r"(?:\$[^$]*\$|[^ ])+")  # a formula, or what a no-break space joins, is never broken
+_WORD = re.compile(r"(?:\\\$|\$(?:[^$\\]|\\.)*\$|[^ ])+")  # a formula, or what a no-break space joins, is never broken
 _PIECE = re.compile(r"(?<=[/_])")  # an arm's name that is too long for a line is broken here
 
 
@@ -152,7 +152,9 @@ def legends_above_data(figure: Figure, panels: Iterable[Axes]) -> None:
         scale = axes.yaxis.get_transform()
         ends = scale.transform(np.array([low, high]))
         raised = ends[0] + (ends[1] - ends[0]) / (1 - share)
-        tops.append(float(scale.inverted().transform(np.array([raised]))[0]))
+        with np.errstate(over="ignore"):
+            top = float(scale.inverted().transform(np.array([raised]))[0])
+        tops.append(top if np.isfinite(top) else high)
     for (axes, _), top in zip(drawn, tops, strict=True):  # panels that share an axis get their highest limit
         axes.set_ylim(top=max(top, axes.get_ylim()[1]))
 

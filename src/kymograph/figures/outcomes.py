@@ -14,6 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.verdict import Outcome, Verdict
+from kymograph.figures.mathematics import literal
 from kymograph.figures.style import dot, stroke
 
 # Okabe and Ito's colours, as in the report and the terminal; the markers show the same without colour.
@@ -49,13 +50,13 @@ def margins(claim: Claim) -> tuple[float, float] | None:
 def effect_label(claim: Claim, quantity: str) -> str:
     """Returns the axis label of an effect: the quantity, and which arms are compared and how."""
     right = getattr(claim.right, "arm", claim.right)
-    left, right_text = claim.left.arm, f"{right:g}" if isinstance(right, float) else str(right)
+    left, right_text = literal(claim.left.arm), f"{right:g}" if isinstance(right, float) else literal(str(right))
     sign = "/" if claim.scale == "log ratio" else "−"
     pair = f"{left} {sign} {right_text}"
     if claim.interaction is not None:
-        third, fourth = (one.arm for one in claim.interaction)
+        third, fourth = (literal(one.arm) for one in claim.interaction)
         pair = f"({pair}) {sign} ({third} {sign} {fourth})"
-    return f"{quantity}: {pair}"
+    return f"{literal(quantity)}: {pair}"
 
 
 def draw_null_and_margin(axes: Axes, claim: Claim, *, vertical: bool) -> None:

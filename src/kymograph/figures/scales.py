@@ -1,10 +1,22 @@
-"""Whether a series is drawn on a log scale: as its study declares, or as its values suggest."""
+"""Whether a series is drawn on a log scale, as its study declares or its values suggest, and what can be drawn."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kymograph.runs.declaration import SeriesDisplay
+
+LARGEST = 1e250
+"""The largest number that is drawn: matplotlib's margins and ticks around larger ones overflow."""
+
+
+def drawable(values: np.ndarray) -> np.ndarray:
+    """Returns the values in float64, NaN where they are infinite or too large to draw.
+
+    >>> drawable(np.array([-1.0, np.inf, 1e300])).tolist()
+    [-1.0, nan, nan]
+    """
+    return np.where(np.abs(values) <= LARGEST, values, np.nan).astype(np.float64)
 
 
 def is_log(display: SeriesDisplay, values: np.ndarray) -> bool:
@@ -43,4 +55,4 @@ def geometric_means(values: np.ndarray, log: bool, axis: int = 0) -> bool:
 def spans_decades(values: np.ndarray) -> bool:
     """Returns whether values call for a log scale: all positive, over more than a factor of 50."""
     finite = values[np.isfinite(values)]
-    return bool(len(finite) and finite.min() > 0 and finite.max() > 50 * finite.min())
+    return bool(len(finite) and finite.min() > 0 and float(finite.max()) > 50 * float(finite.min()))

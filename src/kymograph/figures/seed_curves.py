@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
-from kymograph.figures.scales import geometric_means
+from kymograph.figures.mathematics import literal
+from kymograph.figures.scales import drawable, geometric_means
 from kymograph.figures.spreads import INTERVAL, Spread
 from kymograph.figures.style import LabFigure, dot, stroke
 
@@ -74,11 +75,11 @@ def seed_curves(
     they are all spikes. Bands stay within ``bounds``.
     """
     line: Any = (0, tuple(dash)) if dash else "-"
-    values = np.where(np.isinf(values), np.nan, values)  # an overflow cannot be drawn
+    values = drawable(values)
     present = ~np.isnan(values).all(axis=1)
     values, seeds = values[present], tuple(seed for seed, here in zip(seeds, present, strict=True) if here)
     if not len(values):
-        axes.plot([], [], color=colour, linestyle=line, label=f"{name} (no value)")
+        axes.plot([], [], color=colour, linestyle=line, label=f"{literal(name)} (no value)")
         return
     inside = ~np.isnan(values).all(axis=0)
     names = None if sites is None else {position: str(sites[int(position)]) for position in x[inside].tolist()}
@@ -87,7 +88,7 @@ def seed_curves(
     else:
         x, values = x[inside], values[:, inside]
     if log and not (values > 0).any():
-        label = f"{name} (n = {len(seeds)}; exactly 0, not on this scale)"
+        label = f"{literal(name)} (n = {len(seeds)}; exactly 0, not on this scale)"
         axes.plot([], [], color=colour, linestyle=line, label=label)
         _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)), names)
         return
@@ -105,11 +106,12 @@ def seed_curves(
         axes.add_collection(thin, autolim=False)
         axes.update_datalim(paths[np.isfinite(shown)])
     mean, low, high = spread.of(values, geometric_means(values, log) if geometric is None else geometric)
+    low, high = drawable(low), drawable(high)
     if bounds is not None:
         low, high = np.clip(low, *bounds), np.clip(high, *bounds)
     drawn = np.where(mean > 0, mean, np.nan) if log else mean
     axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
-              linestyle=line, label=f"{name} (n = {len(seeds)})")  # fmt: skip
+              linestyle=line, label=f"{literal(name)} (n = {len(seeds)})")  # fmt: skip
     if len(seeds) > 1:
         axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
     lines = dict(zip(seeds, values, strict=True))

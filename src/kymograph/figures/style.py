@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from kymograph.figures.layout import letter_panels, wrap_labels
 from kymograph.figures.looks import Look, choose_look, current_look, drawing_in
-from kymograph.figures.mathematics import mathtext
+from kymograph.figures.mathematics import literal, mathtext
 
 MAP = "viridis"
 SIGNED_MAP = "PuOr_r"
@@ -46,7 +46,7 @@ class LabFigure(Figure):
         """Sets the title of the whole figure; if the look has captions, it is kept but not drawn."""
         self.caption = text
         if not self.look.captioned:
-            self.suptitle(text)
+            self.suptitle(literal(text))
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Saves the figure with its look's settings; some, such as how fonts are embedded, take effect only here."""

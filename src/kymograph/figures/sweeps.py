@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from kymograph.figures.arm_looks import ArmLook
 from kymograph.figures.log_axes import set_log_y
+from kymograph.figures.mathematics import literal
 from kymograph.figures.seed_curves import seed_curves
 from kymograph.figures.style import LabFigure
 from kymograph.runs.bounds import bounds_of
@@ -47,4 +48,4 @@ def sweep_curves(
     axes.set_xscale("log")
     axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
     axes.minorticks_off()
-    axes.set_title(panel)
+    axes.set_title(literal(panel))

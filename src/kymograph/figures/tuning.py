@@ -11,7 +11,8 @@ from kymograph.claims.tuning import Choice, choose
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import COLOURS
 from kymograph.figures.grid import is_geometric
-from kymograph.figures.scales import spans_decades
+from kymograph.figures.mathematics import literal
+from kymograph.figures.scales import LARGEST, spans_decades
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -37,7 +38,7 @@ def draw(store: Store, declaration: Declaration, rules: Mapping[str, Tuned]) -> 
     for axes, arm in zip(grid, shown, strict=True):
         runs = [run for run in store if run.arm == arm and run.seed in rules[arm].tuning_seeds]
         _panel(figure, axes, choose(arm, rules[arm], [run.spec for run in runs], {run.id: run for run in runs}), runs)
-        axes.set_ylabel(declaration.headlines.get(rules[arm].by, rules[arm].by))
+        axes.set_ylabel(literal(declaration.headlines.get(rules[arm].by, rules[arm].by)))
     left_out = f" ({len(shown)} of {len(arms)} arms)" if len(shown) < len(arms) else ""
     of = declaration.name.removesuffix(SUFFIX)
     figure.entitle(f"Tuning of {of}, on separate seeds (ring: chosen, cross: a run failed or diverged){left_out}")
@@ -54,7 +55,7 @@ def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun])
     for index in order:
         for run in (run for run in runs if run.config.get(rule.setting) == rule.grid[index]):
             number = run.summary.get(rule.by)
-            value = float(number) if isinstance(number, int | float) and np.isfinite(number) else np.nan
+            value = float(number) if isinstance(number, int | float) and abs(number) <= LARGEST else np.nan
             axes.plot([positions[index]], [value], "o", color="#8C8C8C", markersize=1.5 * dot(), markeredgewidth=0)
             figure.note(COLUMNS, [(choice.arm, rule.setting, rule.grid[index], run.seed, rule.by, value, "")])
         chosen = choice.usable and rule.grid[index] == choice.value
@@ -77,9 +78,9 @@ def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun])
                       transform=axes.get_xaxis_transform())  # fmt: skip
     if not choice.usable:
         axes.set_yticks([])
-    axes.set_xticks([positions[index] for index in order], [str(rule.grid[index]) for index in order])
+    axes.set_xticks([positions[index] for index in order], [literal(str(rule.grid[index])) for index in order])
     axes.minorticks_off()
-    axes.set_xlabel(rule.setting)
+    axes.set_xlabel(literal(rule.setting))
     edge = rule.edge(choice.value) if choice.usable else ""
-    said = f"{rule.setting} {choice.value}" if choice.usable else "none can be chosen"
-    axes.set_title(f"{choice.arm} (n = {len(rule.tuning_seeds)})\n{said}" + (f", the {edge}" if edge else ""))
+    said = literal(f"{rule.setting} {choice.value}") if choice.usable else "none can be chosen"
+    axes.set_title(f"{literal(choice.arm)} (n = {len(rule.tuning_seeds)})\n{said}" + (f", the {edge}" if edge else ""))

@@ -22,9 +22,23 @@ from kymograph.foreign.files import MAX_DOCUMENT, MAX_SETTINGS, MAX_TABLE, AnyPa
 
 MAX_DEPTH = 40
 """The deepest nesting of lists and objects."""
+MAX_CONTAINERS = 2_000_000
+"""The most brackets and braces of a JSON file: a plan of a hundred thousand runs has a quarter of that. Two bytes of
+text become a list of a hundred bytes."""
+MAX_KEYS = 4_000_000
+"""The most colons of a JSON file: a manifest of ten thousand runs has a fiftieth of that."""
+MAX_TABLES = 200_000
+"""The most brackets, braces and dots in keys of a TOML file, each of which becomes about a kilobyte."""
 MAX_DIGITS = 300
 """The most digits of an integer: more would not fit a float."""
 _LARGEST = 10**MAX_DIGITS
+# Matched as Python's parser reads them; where a string has no end, the parser stops as well.
+_STRINGS_AND_COMMENTS = re.compile(
+    r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3,5}|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'''
+    r"""|'{3}(?:[^']|'{1,2}(?!'))*+'{3,5}|'[^'\n]*+'|#[^\n]*+""",
+    re.DOTALL,
+)
+_DOTTED = re.compile(r"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++)++([ \t]*+=)?")
 _SUSPICIOUS = re.compile(rb"[0-9]{19}|[eE]\+?[0-9]{3}|\\u[dD][89a-fA-F]")
 
 
@@ -36,6 +50,9 @@ def parse_json(content: bytes, *, finite: bool = True) -> Any:
     >>> parse_json(b'{"lr": 0.1}')
     {'lr': 0.1}
     """
+    brackets = content.count(b"[") + content.count(b"{")
+    if brackets > MAX_CONTAINERS or content.count(b":") > MAX_KEYS:
+        raise ValueError("it has too many lists and objects")
     try:
         value = (_DECODER if finite else _NOT_FINITE).decode(content.decode())
     except UnicodeDecodeError:
@@ -43,13 +60,14 @@ def parse_json(content: bytes, *, finite: bool = True) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     # Most files have too few brackets to nest deeply, and no suspicious number or string: they need no check.
-    if content.count(b"[") + content.count(b"{") > MAX_DEPTH or _SUSPICIOUS.search(content):
+    if brackets > MAX_DEPTH or _SUSPICIOUS.search(content):
         check_value(value, finite=finite)
     return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parses TOML; raises ValueError with the reason if it is invalid or unsafe."""
+    _check_keys(text)
     try:
         value = tomllib.loads(text)
     except RecursionError:
@@ -60,6 +78,22 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits") from None
     check_value(value, finite=False)
     return value
+
+
+def _check_keys(text: str) -> None:
+    """Raises ValueError if keys have so many parts that Python's parser, which copies every prefix, takes gigabytes."""
+    if sum(map(text.count, ".[{")) <= MAX_DEPTH:
+        return
+    plain = _STRINGS_AND_COMMENTS.sub("q", text)  # what is left of a quoted part of a key
+    tables = plain.count("[") + plain.count("{")
+    for found in _DOTTED.finditer(plain):
+        dots = found[0].count(".")
+        if dots >= MAX_DEPTH:
+            raise ValueError("it is nested too deeply")
+        if dots > 1 or found[1]:  # not a number
+            tables += dots
+    if tables > MAX_TABLES:
+        raise ValueError("it has too many tables")
 
 
 def read_json(path: AnyPath, limit: int = MAX_DOCUMENT, *, follow: bool = True, finite: bool = True) -> Any:

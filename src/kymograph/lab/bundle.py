@@ -14,7 +14,7 @@ import stat
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -23,7 +23,7 @@ from kymograph.claims.log_problems import log_problems
 from kymograph.errors import KymographError
 from kymograph.foreign.archives import check_listing
 from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import MAX_TENSORS, is_directory, opened, real_path
+from kymograph.foreign.files import MAX_TABLE, MAX_TENSORS, is_directory, opened, real_path
 from kymograph.foreign.writes import check_replaceable
 from kymograph.lab.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.runs.archive import Archive
@@ -37,9 +37,12 @@ from kymograph.sweep.code_reference import CodeReference
 MANIFEST, RUNS, REPORT = "manifest.json", "runs", "report.html"
 _NOT_PACKED = ("figures", REPORT)
 """Derived from the runs, so not packed; the bundle has its own report."""
-_MOST_FILES, _MOST_BYTES, _MOST_MANIFEST = 1_000_000, 64 * 2**30, 2**28
+_MOST_BYTES = 64 * 2**30
+_MOST_LISTING, _MOST_MANIFEST = 2**25, 2**26
+"""The most bytes of the archive's own list of files and of the manifest; ten thousand runs take under a third."""
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same runs give the same bytes
 _CHUNK = 2**20
+_LISTING_ENTRY = 46 + 24  # without the name: the fixed part, and 64-bit sizes where they are needed
 _SEAL, _DIGITS = b"sha256 ", 64
 
 
@@ -89,6 +92,7 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
         write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
         files = {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
+        _check_number(files, directory)
         with _written(target) as file:
             digest = _pack(file, files, facts)
             if _listing(directory, target) != before:
@@ -147,9 +151,17 @@ def _source(path: Path) -> _Source:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
         raise KymographError(f"{path} is not a file; move it away, and bundle again")
-    if facts.st_size > (_MOST_MANIFEST if path.suffix in (".json", ".jsonl") else MAX_TENSORS):
+    if facts.st_size > (MAX_TABLE if path.suffix in (".json", ".jsonl") else MAX_TENSORS):
         raise KymographError(f"{path} is larger than any record that kymograph writes; move it away, and bundle again")
     return _Source(path, facts.st_size, facts.st_mtime_ns)
+
+
+def _check_number(names: Iterable[str], directory: Path) -> None:
+    """Raises if a bundle of files with these names could not be read again, before hours are spent on packing it."""
+    listing = sum(_LISTING_ENTRY + len(name.encode()) for name in (*names, MANIFEST))
+    manifest = sum(len(json.dumps(name)) + _DIGITS + len(',\n  : ""') for name in names)
+    if listing > _MOST_LISTING or manifest > 0.9 * _MOST_MANIFEST:  # the rest is for facts about the code
+        raise KymographError(f"{directory} has more files than a bundle can hold; bundle its studies separately")
 
 
 def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
@@ -260,10 +272,10 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
 
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
     """Unpacks what matches the manifest of an open bundle."""
-    check_listing(file, _MOST_MANIFEST)
+    check_listing(file, _MOST_LISTING)
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
-        if len(members) > _MOST_FILES or sum(info.file_size for info in members) > _MOST_BYTES:
+        if sum(info.file_size for info in members) > _MOST_BYTES:
             raise KymographError(f"{path} is larger than any bundle that kymograph writes; it was not unpacked")
         sealed = _hash_before_seal(file) == file.read()  # after the checks: hashing gigabytes takes long
         if bundle.getinfo(MANIFEST).file_size > _MOST_MANIFEST:

@@ -26,6 +26,8 @@ from kymograph.statistics.sign_flips import LEAST_SEEDS
 from kymograph.studies.loading import registered_study
 
 SEEDS = (6, 8, 10, 15, 20, 30)
+MOST_SEEDS = 5000
+"""Two thousand samples of as many numbers take a few hundred megabytes."""
 STANDARD_EFFECTS = (0.5, 0.8, 1.0, 1.5, 2.0)
 """In standard deviations of the paired differences."""
 
@@ -104,6 +106,7 @@ def power_tables(
     for n in seeds:
         if n < LEAST_SEEDS:
             raise KymographError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
+    _check_most(max(seeds, default=0))
     sizes = family_sizes(claims) if family is None else {claim.family: family for claim in claims}
     if sd is not None:
         questions = [_measured(claim, effects, sd, sizes[claim.family]) for claim in claims]
@@ -124,6 +127,11 @@ def power_tables(
         PowerTable(question.title, question.claims, question.columns, tuple(found))
         for found, question in zip(rows, questions, strict=True)
     ]
+
+
+def _check_most(n: int) -> None:
+    if n > MOST_SEEDS:
+        raise KymographError(f"power is simulated for at most {MOST_SEEDS:,} seeds, not {n:,}")
 
 
 def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]) -> Iterator[_Question]:
@@ -204,6 +212,7 @@ def price_of_looks(
     design: Design, claims: Sequence[Claim], effects: Sequence[float] = (1.0,), family: int | None = None
 ) -> str:
     """Returns, a line per effect, the power of a sequential design next to that of its last look alone."""
+    _check_most(design.sizes[-1])
     family = family or max(family_sizes(claims).values())
     alpha = min(claim.alpha for claim in claims) / family
     lines = []

@@ -14,12 +14,14 @@ from __future__ import annotations
 import errno
 import functools
 import hashlib
+import io
 import json
 import os
 import platform
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,10 +33,17 @@ from kymograph.foreign.files import MAX_TABLE, read_bytes
 from kymograph.runs.files import SCHEMA, make_directory, plain, write_atomically
 from kymograph.runs.processes import Process
 from kymograph.runs.spec import canonical_json
+from kymograph.wording import counted
 
 DIRECTORY = "log"
 SHORT = 16
 """How many hex digits of a hash users are shown."""
+
+
+MOST_WRONG = 100
+"""How many wrong lines of a segment are read before the rest is given up."""
+FEW = 5
+"""How many problems of one kind are reported one by one."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +115,12 @@ class Log:
             entries, wrong = _segment(path)
             found |= {entry.hash: entry for entry in entries}
             problems += wrong
+        lost = []
         for entry in found.values():
             gone = [parent for parent in entry.parents if parent not in found]
             if gone:
-                problems.append(f"the log entry {entry.hash[:SHORT]} follows {gone[0][:SHORT]}, which is gone")
+                lost.append(f"the log entry {entry.hash[:SHORT]} follows {gone[0][:SHORT]}, which is gone")
+        problems += _first(lost, "entries that follow entries which are gone")
         return Log(_sorted(found), tuple(problems))
 
 
@@ -146,17 +157,27 @@ def _segment(path: Path) -> tuple[list[Entry], list[str]]:
         content = _read(path)
     except KymographError as error:
         return [], [f"{DIRECTORY}/{path.name} is not a segment of the log ({error})"]
-    entries, problems = [], []
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        entry = _entry(line)
-        if entry is None:
-            problems.append(f"{DIRECTORY}/{path.name}, line {number} was edited or is not an entry")
-        else:
+    name = f"{DIRECTORY}/{path.name}"
+    entries, wrong, lines = [], [], io.BytesIO(content)  # not split: a list of 256 million empty lines takes gigabytes
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):  # a process was killed while it wrote, or the end was cut off
+            wrong.append(f"{name} ends in the middle of an entry")
+        elif (entry := _entry(line)) is not None:
             entries.append(entry)
-    if lines[-1]:  # a process was killed while it wrote, or the end was cut off
-        problems.append(f"{DIRECTORY}/{path.name} ends in the middle of an entry")
-    return entries, problems
+        else:
+            wrong.append(f"{name}, line {number} was edited or is not an entry")
+        if len(wrong) == MOST_WRONG:
+            break
+    unread = content.count(b"\n", lines.tell())
+    if unread:
+        wrong.append(f"{name} has {counted(unread, 'more line')}, not read because so many are wrong")
+    return entries, _first(wrong, f"problems with {name}")
+
+
+def _first(problems: list[str], of: str) -> list[str]:
+    """Returns a few of the problems and how many more there are."""
+    more = len(problems) - FEW
+    return problems if more <= 1 else [*problems[: FEW - 1], problems[-1], f"there are {more:,} more {of}"]
 
 
 def _read(path: Path) -> bytes:
@@ -186,10 +207,10 @@ def _sorted(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     for name, parents in left.items():
         for parent in parents:
             children.setdefault(parent, []).append(name)
-    ready = sorted(name for name, parents in left.items() if not parents)
+    ready = deque(sorted(name for name, parents in left.items() if not parents))
     order: dict[str, Entry] = {}
     while ready:
-        name = ready.pop(0)
+        name = ready.popleft()
         order[name] = entries[name]
         for child in sorted(children.get(name, ())):
             left[child].discard(name)

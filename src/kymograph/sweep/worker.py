@@ -26,7 +26,8 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and closes or kills this process
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not look like an answer
+    errors = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()  # None: it is closed
+    os.dup2(errors, sys.stdout.fileno())  # a stray print must not look like an answer
 
     def answer(**message: Any) -> None:
         print(json.dumps(message), file=answers, flush=True)

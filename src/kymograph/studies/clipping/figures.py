@@ -11,7 +11,7 @@ from kymograph.figures.arm_looks import COLOURS, ArmLook
 from kymograph.figures.layout import legends
 from kymograph.figures.log_axes import set_log_y
 from kymograph.figures.looks import current_look
-from kymograph.figures.mathematics import mathtext
+from kymograph.figures.mathematics import literal, mathtext
 from kymograph.figures.seed_curves import BINS, Bin, name_bands, seed_curves
 from kymograph.figures.style import LabFigure, dot, label_panel, sheet, stroke, styled
 from kymograph.figures.sweeps import sweep_curves
@@ -166,7 +166,7 @@ def spikes(store: Store) -> LabFigure:
             mean, low, high = mean_interval(values.T, log, bounds=bounds_of(key, values))
             if values.shape[1] > 1:
                 axes.hlines(y, low, high, color=colour, linewidth=stroke(1.25))
-            axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{name} (n = {n})")
+            axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{literal(name)} (n = {n})")
             for arm, row in zip(arms, values.tolist(), strict=True):
                 figure.note(
                     ("panel", "arm", "seed", "value"),
@@ -177,7 +177,7 @@ def spikes(store: Store) -> LabFigure:
         axes.set_xlabel(mathtext(label))
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
     for axes in grid[:, 0]:
-        axes.set_yticks(range(len(arms)), [labels.get(arm, arm) for arm in arms])
+        axes.set_yticks(range(len(arms)), [literal(labels.get(arm, arm)) for arm in arms])
     grid[0, 0].invert_yaxis()
     return figure
 
