@@ -7,7 +7,7 @@ import dataclasses
 import fnmatch
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -66,6 +66,8 @@ class Study(ABC, Generic[Config]):
 
     headlines: ClassVar[Mapping[str, str]] = {}
     """The key summary numbers of a run, with their labels."""
+    p_values: ClassVar[Collection[str]] = ()
+    """Which summary numbers are p-values: tables show their median and range, as their mean has no meaning."""
     series: ClassVar[Sequence[SeriesDisplay]] = ()
     """Which series a report shows, and how; default: all of them."""
     time: ClassVar[str] = "training step"
@@ -164,6 +166,7 @@ class Study(ABC, Generic[Config]):
             tuple(self.bookkeeping),
             tuned=self.tuning(),
             bounds=dict(self.bounds),
+            p_values=tuple(self.p_values),
         )
 
     def tuning(self) -> dict[str, Tuned]:
