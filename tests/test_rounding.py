@@ -60,7 +60,7 @@ def test_no_number_is_rounded_across_a_limit(ends: list[float], limit: float) ->
 
 @pytest.mark.parametrize(
     ("numbers", "digits"),
-    [([0.999, 0.995, 0.99996], 5), ([0.5], 3), ([0.1 + 0.2], 3), ([0.1 + 0.2, 1.0003], 5), ([199.96], 4), ([2.5], 3)],
+    [([0.999, 0.995, 0.99996], 5), ([0.5], 3), ([0.1 + 0.2], 3), ([0.1 + 0.2, 1.0003], 5), ([199.96], 5), ([2.5], 3)],
 )
 def test_numbers_are_not_written_as_rounder_than_they_are(numbers: list[float], digits: int) -> None:
     assert digits_off_round_numbers(numbers) == digits

@@ -14,7 +14,8 @@ from kymograph.wording import line_width
 def headline_table(study: Study, store: Store) -> str:
     """Returns the study's headline numbers as text: mean over seeds and its 95 % interval, or of p-values the median.
 
-    There is a row per arm, and per choice of settings where an arm's runs differ in them. If that is wider than the terminal, each row has a line per number instead.
+    There is a row per arm, and per choice of settings where an arm's runs differ in them. If that is wider than the
+    terminal, each row becomes a line per number instead.
     """
     header = ["arm", "n", *study.headlines.values()]
     rows = []
