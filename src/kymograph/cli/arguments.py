@@ -28,6 +28,7 @@ from typing import Annotated, Any, TypeVar
 from kymograph.cli import script_flags
 from kymograph.cli.choices import Choices
 from kymograph.cli.guarded_output import unguarded_output
+from kymograph.cli.help_text import fitting_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
         raise UsageError(said)
     errors = io.StringIO()
     try:
-        with unguarded_output(), contextlib.redirect_stderr(errors):
+        with unguarded_output(), fitting_output(), contextlib.redirect_stderr(errors):
             filled, unknown = tyro.cli(
                 kind,
                 prog=program,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from kymograph.cli.arguments import given, parse_with_settings, seeds_from, shown
+from kymograph.cli.help_text import fitting_output
 from kymograph.cli.options import EngineOptions
 from kymograph.errors import KymographError
 
@@ -40,9 +41,12 @@ class Options:
 def main(words: list[str]) -> int:
     """Runs the sweeps and prints the table; returns 0 only if every run finished."""
     if not words or words[0] in ("-h", "--help"):
-        print("usage: kymograph variance STUDY [options]\n")
-        print("Runs a study with all sources of variance together, then with one at a time, and prints what each")
-        print("contributes. `kymograph variance STUDY --help` lists the options and every setting of the study.")
+        with fitting_output():
+            print("usage: kymograph variance STUDY [options]\n")
+            print(
+                "Runs a study with all sources of variance together, then with one at a time, and prints what each "
+                "contributes. `kymograph variance STUDY --help` lists the options and every setting of the study."
+            )
         return 0 if words else 2
     from kymograph.studies.loading import load_study
 
