@@ -96,7 +96,7 @@ def usage() -> str:
     """Returns the usage text: a line for every verb, in declared order."""
     lines = {str(part.facts.get("usage", part.name)): part.about for part in VERBS.parts().values()}
     width = line_width()
-    more = "`kymograph VERB --help` lists the options of a verb; --debug shows the traceback of an error and of failed runs."
+    more = "`kymograph VERB --help` lists a verb's options; --debug shows the tracebacks of errors and of failed runs."
     return f"""usage: kymograph VERB ...
 
 {folded("A laboratory for the dynamics of neural-network training.", width)}

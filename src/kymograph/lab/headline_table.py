@@ -22,8 +22,8 @@ def headline_table(study: Study, store: Store) -> str:
     for label, runs in by_arm_and_settings(store).items():
         found = arm_headlines([run.summary for run in runs], study.headlines, study.bounds)
         diverged = f" ({found.diverged} diverged)" if found.diverged else ""
-        cells = (_cell(number, key in study.p_values) for key, number in found.numbers.items())
-        rows.append([label, f"{len(runs)}{diverged}", *cells])
+        texts = [_cell(number, key in study.p_values) for key, number in found.numbers.items()]
+        rows.append([label, f"{len(runs)}{diverged}", *texts])
     table = _columns([header, *rows])
     if max(map(len, table)) <= line_width():
         return "\n".join(table)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.registry import Registry, source_file
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import LAST, Arm, Declaration, SeriesDisplay
@@ -221,7 +221,7 @@ class Study(ABC, Generic[Config]):
         for name in names:
             matches = fnmatch.filter(known, name)
             if not matches:
-                raise KymographError(f"{self.name} has no arm {name!r}{did_you_mean(name, known)}")
+                raise UsageError(f"{self.name} has no arm {name!r}{did_you_mean(name, known)}")
             chosen.update(matches)
         return [arm for arm in known.values() if arm.name in chosen]
 

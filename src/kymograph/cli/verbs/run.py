@@ -9,7 +9,7 @@ from typing import Annotated
 from kymograph.cli.arguments import given, grid_from, parse_with_settings, seeds_from, shown
 from kymograph.cli.help_text import fitting_output
 from kymograph.cli.options import EngineOptions, with_engine_options
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 from kymograph.wording import counted
 
 PART = {
@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
     kind = with_engine_options(Options, words[1:])
     options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(Options, words[1:]) and not options.seeds:
-        raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
+        raise UsageError("--seeds needs at least one seed, e.g. --seeds 42")
     from kymograph.lab.failures import failure_text
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.run import sweep_choice
