@@ -227,7 +227,9 @@ def _not_a_number(hints: Mapping[str, Any], words: Sequence[str]) -> str | None:
     for word in parts:
         if word.startswith("--"):
             option = word.replace("_", "-")
-            left = len(parts) if typing.get_origin(hints.get(option)) is tuple else 1
+            hint = hints.get(option)
+            several = any(typing.get_origin(kind) is tuple for kind in (hint, *typing.get_args(hint)))
+            left = len(parts) if several else 1
             continue
         kinds = {kind for kind in _scalars(hints.get(option)) if kind is not type(None)}
         if left > 0 and kinds and kinds <= {int, float}:

@@ -19,7 +19,7 @@ from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
 from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_values, size_on_scale
 from kymograph.claims.reasons import margin_text
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 from kymograph.rounding import estimate_text, number_text
 from kymograph.statistics.power import WORLDS, normal_samples
 from kymograph.statistics.sign_flips import LEAST_SEEDS
@@ -106,10 +106,10 @@ def power_tables(
         seeds: the numbers of seeds.
     """
     if sd is not None and not (math.isfinite(sd) and sd > 0):
-        raise KymographError(f"a standard deviation must be a number above 0, not {sd:g}")
+        raise UsageError(f"a standard deviation must be a number above 0, not {sd:g}")
     for n in seeds:
         if n < LEAST_SEEDS:
-            raise KymographError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
+            raise UsageError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
     sizes = family_sizes(claims) if family is None else {claim.family: family for claim in claims}
     if sd is not None:
         questions = [_measured(claim, effects, sd, sizes[claim.family]) for claim in claims]
@@ -139,7 +139,7 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
     """
     for effect in effects:
         if not effect > 0:
-            raise KymographError(f"without --sd an effect is a number of standard deviations above 0, not {effect:g}")
+            raise UsageError(f"without --sd an effect is a number of standard deviations above 0, not {effect:g}")
     alpha, columns = claims[0].alpha, tuple(f"{effect:g} sd" for effect in effects)
     where = _family_text(claims[0], family)
 
@@ -173,7 +173,7 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
     """Returns a table of how often each outcome occurs, by true effects in the measure's own units."""
     bounds, ratio, sign = bounds_of(claim), claim.scale == "log ratio", direction_sign(claim)
     if ratio and any(effect <= 0 for effect in effects):
-        raise KymographError(f"{claim.name}: an effect on the log scale is a ratio above 0")
+        raise UsageError(f"{claim.name}: an effect on the log scale is a ratio above 0")
     if effects:
         oriented = [sign * size_on_scale(claim, effect) for effect in effects]
     else:

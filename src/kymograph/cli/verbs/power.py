@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kymograph.cli.arguments import at_least, parse, positional, shown
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 from kymograph.wording import folded, line_width
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
     width = line_width()
     if options.looks:
         if options.sd is not None:
-            raise KymographError("--looks compares designs at effects in standard deviations; drop --sd")
+            raise UsageError("--looks compares designs at effects in standard deviations; drop --sd")
         for line in price_of_looks(
             Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family
         ).splitlines():
@@ -63,8 +63,9 @@ def main(words: list[str]) -> int:
                 print(folded(table.family, width))
             for claim in table.claims:
                 print(folded(claim, width, "  - ", "    "))
+            print()
             family, listed = table.family, table.claims
-        print(f"\n{folded(table.question, width, '  ')}")
+        print(folded(table.question, width, "  "))
         _print_rows(table)
         print()
     print(
