@@ -17,6 +17,7 @@ from kymograph.lab.audit import Audited, audit
 from kymograph.runs.store import Store
 from kymograph.studies.audit import AuditConfig
 from kymograph.studies.image_training import make_network
+from kymograph.studies.loading import load_study
 from kymograph.studies.snapshot import SnapshotConfig
 from tests.cli.command import call
 

@@ -21,6 +21,7 @@ from kymograph.claims.hypotheses import Bounds, bounds_of, direction_sign, p_val
 from kymograph.claims.reasons import margin_text
 from kymograph.errors import UsageError
 from kymograph.rounding import estimate_text, number_text
+from kymograph.statistics.alternatives import Alternative
 from kymograph.statistics.power import WORLDS, normal_samples
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 from kymograph.studies.loading import registered_study
@@ -180,7 +181,7 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
         unit = size_on_scale(claim, claim.margin) or sd
         oriented = [factor * unit for factor in (0.0, 1.0, 1.5, 2.0)]
 
-    tails = ("two-sided", "greater") if bounds.equivalence > 0 else ("two-sided",)
+    tails: tuple[Alternative, ...] = ("two-sided", "greater") if bounds.equivalence > 0 else ("two-sided",)
 
     def row(n: int) -> tuple[str, ...]:
         if not any(can_decide(n, family, claim.alpha, tail) for tail in tails):

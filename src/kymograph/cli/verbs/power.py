@@ -56,7 +56,8 @@ def main(words: list[str]) -> int:
         ).splitlines():
             print(folded(line, width, further="  "))
         return 0
-    family, listed = "", ()
+    family: str = ""
+    listed: tuple[str, ...] = ()
     for table in power_tables(claims, options.effect, options.sd, options.family, options.n):
         if (table.family, table.claims) != (family, listed):  # several tables may be about the same claims
             if table.family != family:
