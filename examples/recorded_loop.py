@@ -46,6 +46,6 @@ if __name__ == "__main__":
     options.add_argument("--steps", type=int, default=200)
     options.add_argument("--seeds", type=int, default=10)
     given = options.parse_args()
-    for one in range(given.seeds):
+    for one in ky.fixed_seeds(given.seeds):
         for name in OPTIMIZERS:
             train(name, one, given.out, given.steps)

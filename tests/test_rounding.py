@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.rounding import digits_needed, estimate_text, number_text
+from kymograph.rounding import digits_needed, digits_off_round_numbers, estimate_text, number_text
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12)
 
@@ -56,3 +56,11 @@ def test_no_number_is_rounded_across_a_limit(ends: list[float], limit: float) ->
     for number in (low, value, high):
         rounded = float(f"{number:.{digits}g}")
         assert (rounded < limit, rounded > limit) == (number < limit, number > limit)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "digits"),
+    [([0.999, 0.995, 0.99996], 5), ([0.5], 3), ([0.1 + 0.2], 3), ([0.1 + 0.2, 1.0003], 5), ([199.96], 5), ([2.5], 3)],
+)
+def test_numbers_are_not_written_as_rounder_than_they_are(numbers: list[float], digits: int) -> None:
+    assert digits_off_round_numbers(numbers) == digits

@@ -17,7 +17,7 @@ class KymographError(Exception):
 
 
 class UsageError(KymographError):
-    """An invalid command line: no such verb, option or value."""
+    """A request that cannot be understood: no such verb, option, setting or arm, or an invalid value of one."""
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

@@ -114,3 +114,21 @@ def digits_needed(numbers: Sequence[float], limits: Iterable[float], least: int 
     sufficient = [digits for digits in range(least, MOST_DIGITS) if sides(rounded(digits)) == sides(finite)]
     distinct = (digits for digits in sufficient if len(set(rounded(digits))) == len(set(finite)))
     return next(distinct, sufficient[0] if sufficient else least)
+
+
+def digits_off_round_numbers(numbers: Iterable[float], least: int = 3) -> int:
+    """Returns how many digits keep every number from being written as a rounder number than it is.
+
+    A number is round if it has one significant digit. One that is round up to `MOST_DIGITS` digits stays so.
+
+    >>> digits_off_round_numbers([1.01, 1.0044]), digits_off_round_numbers([0.9, 1.0]), digits_off_round_numbers([1.01])
+    (4, 3, 3)
+    """
+    pairs = [(number, float(f"{number:.1g}")) for number in numbers if math.isfinite(number)]
+    near = [(number, limit) for number, limit in pairs if float(f"{number:.{MOST_DIGITS - 1}g}") != limit]
+    enough = (
+        digits
+        for digits in range(least, MOST_DIGITS)
+        if all(float(f"{number:.{digits}g}") != limit for number, limit in near)
+    )
+    return next(enough, least)

@@ -472,3 +472,8 @@ def test_a_manipulation_check_is_no_finding() -> None:
     assert verdict.row()["kind"] == "manipulation check" and "s, manipulation check, own" in setup_text(verdict)
     with pytest.raises(KymographError, match="kind must be"):
         replace(CLAIM, kind="something else")  # type: ignore[arg-type]
+
+
+def test_an_arm_without_runs_is_named_with_what_it_lacks() -> None:
+    (verdict,) = told([FakeRun("b", seed, {"x": value}) for seed, value in enumerate(LOW)])
+    assert verdict.outcome is Outcome.INVALID and "no finished run of a has x" in verdict.reason

@@ -69,3 +69,16 @@ def test_the_scripts_trained_on_cifar10() -> None:
         scripts["snapshot"].of("resmlp/dfa")["epochs"] == 100 and scripts["calibration"].of("vanilla")["epochs"] == 30
     )
     assert QUICK_DEPTH["steps"] != scripts["depth"].of("plain")["steps"] == 500
+
+
+def test_several_values_of_a_setting_are_listed_as_numbers() -> None:
+    from kymograph.claims.settings import named_settings
+    from kymograph.claims.world import World
+
+    class Made:
+        def __init__(self, arm: str, width: int) -> None:
+            self.arm, self.seed, self.summary, self.series, self.config = arm, 1, {}, {}, {"width": width}
+
+    wide, narrow = Quantity("wide", Measure("loss")), Quantity("narrow", Measure("loss"))
+    claim = Claim("x", "mine", "own", "", "", wide, narrow, "less", 0.0)
+    assert named_settings(claim, World([Made("wide", 64), Made("narrow", 8)])) == {"width": "8 or 64"}

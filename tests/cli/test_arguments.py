@@ -45,6 +45,8 @@ class Options:
     colours: Annotated[tuple[str, ...], choice(COLOURS, several=True), shown(default="all")] = ()
     """Which ones."""
     inner: Inner = field(default_factory=Inner)
+    width: tuple[float, ...] | None = None
+    """How wide."""
 
 
 def parsed(*words: str) -> Options:
@@ -68,7 +70,10 @@ def test_words_fill_the_dataclass() -> None:
         (("runs", "--colours", "red", "blue"), "^there is no colour 'blue'; known: any, green, red"),
         (("runs", "--dept", "3"), "prog has no option '--dept'; did you mean '--depth'?"),
         (("runs", "--form", "a"), "did you mean '--from'?"),
-        (("runs", "--depth", "deep"), "--depth"),
+        (("runs", "--depth", "deep"), "^--depth must be a whole number, not 'deep'$"),
+        (("runs", "--depth=deep"), "^--depth must be a whole number, not 'deep'$"),
+        (("runs", "--width", "1", "wide"), "^--width must be a number, not 'wide'$"),
+        (("runs", "--qqqq", "3"), "known: --colour, --colours, --depth, --from, --output, --width$"),
     ],
 )
 def test_a_mistake_is_one_sentence(words: tuple[str, ...], message: str) -> None:

@@ -144,3 +144,30 @@ def test_system_exit_of_a_verb_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(SystemExit) as exit_:
         main(["list"])
     assert exit_.value.code == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("judge",),
+        ("run", "clipping", "--n-seeds", "0"),
+        ("run", "clipping", "--n-seeds", "ten"),
+        ("run", "clipping", "--grid", "lrr=1,2"),
+        ("run", "clipping", "--grid", "lr=1,1"),
+        ("run", "clipping", "--arms", "typo"),
+        ("run", "clipping", "--lrr", "1"),
+        ("run", "clipping", "--epochs", "0"),
+        ("new", "study", "9x"),
+        ("new", "mine"),
+        ("new", "model", "mine"),
+        ("power", "clipping", "--family", "0"),
+        ("export", "runs", "--to", "csv", "--output", "-"),
+    ],
+    ids=" ".join,
+)
+def test_a_request_that_cannot_be_understood_is_a_misuse(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == MISUSED
+    assert capsys.readouterr().err.count("\n") == 1 and list(tmp_path.iterdir()) == []

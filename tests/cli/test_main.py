@@ -51,9 +51,30 @@ def test_every_verb_is_declared_and_loads() -> None:
 
 
 def test_the_usage_has_a_line_for_every_verb_in_declared_order() -> None:
-    lines = [line.split()[0] for line in usage().splitlines() if line.startswith("  ")]
+    lines = [line.split()[0] for line in usage().splitlines() if line.startswith("  ") and line[2] != " "]
     assert lines == VERBS.names() and lines[:2] == ["list", "run"]
-    assert all(len(line) <= 120 for line in usage().splitlines())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["list"],
+        ["list", "depth"],
+        ["figure", "--list"],
+        ["run", "depth", "--help"],
+        ["variance", "depth", "--help"],
+        *([verb, "--help"] for verb in VERBS.names()),
+    ],
+    ids=" ".join,
+)
+def test_help_and_lists_fit_eighty_columns(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert call(*words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and [line for line in lines if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["figure", "--list"]])

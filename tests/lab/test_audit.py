@@ -19,6 +19,7 @@ from kymograph.lab.audit import Audited, audit
 from kymograph.runs.store import Store
 from kymograph.studies.audit import AuditConfig
 from kymograph.studies.image_training import make_network
+from kymograph.studies.loading import load_study
 from kymograph.studies.snapshot import SnapshotConfig
 from tests.cli.command import call
 
@@ -216,3 +217,9 @@ def test_a_diverged_network_is_audited_and_has_no_right_answers(tmp_path: Path) 
     found = kymograph.audit(run.directory, quiet=True)
     utility = next(answer for answer in found.answers if answer.question == "depth utility")
     assert utility.passed is False and utility.numbers["accuracy"] == 0 and utility.numbers["ladder"] == {}
+
+
+def test_one_block_is_not_spoken_of_as_several() -> None:
+    about = {arm.name: arm.about for arm in load_study("audit").arms()}
+    assert about["bp/last0"] == "bp, no block learns" and about["bp/last1"] == "bp, the last block learns"
+    assert about["bp/last2"] == "bp, the last 2 blocks learn"

@@ -196,8 +196,11 @@ def test_a_seed_that_is_not_registered_is_pointed_out(tmp_path: Path, capsys: py
     assert "seeds: 42 123 456 " in capsys.readouterr().out
     loop(tmp_path / "runs", "low", 42)
     assert "decides nothing" not in capsys.readouterr().err
-    loop(tmp_path / "runs", "low", 7)
-    assert "note: seed 7 decides nothing: the claims about mine are registered for 42, 123" in capsys.readouterr().err
+    for seed in (7, 8, 9):
+        loop(tmp_path / "runs", "low", seed)
+    said = capsys.readouterr().err
+    assert "note: seed 7 decides nothing: the claims about mine are registered for 42, 123" in said
+    assert said.count("decides nothing") == 1, "once per directory, not once per run"
 
 
 def test_numbers_are_logged_by_name(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.live.numbers import POINTS, remaining_seconds, thin
+from kymograph.live.numbers import POINTS, headlines, remaining_seconds, thin
+from kymograph.runs.declaration import Declaration
 from kymograph.sweep.heartbeat import Beat
 from kymograph.wording import format_duration
 
@@ -59,3 +60,9 @@ def test_no_estimate_while_nothing_is_known() -> None:
 )
 def test_lengths_of_time(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+def test_of_p_values_the_median_is_shown() -> None:
+    declared = Declaration("s", headlines={"chance": "p"}, p_values=("chance",))
+    (found,) = headlines(declared, [{"chance": value} for value in (0.01, 0.02, 0.9)])
+    assert (found.label, found.mean, found.interval) == ("p, median", 0.02, None)

@@ -188,3 +188,20 @@ def test_of_very_many_settings_those_that_are_not_done_are_shown(tmp_path: Path)
     text = file.getvalue()
     assert f"a (lr={runs[-1].config['lr']})" in text and "0/1" in text
     assert "and 5 more arms or settings, 5 of 5 runs done" in text
+
+
+def test_a_file_is_as_wide_as_columns_say_and_what_is_left_out_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = specs(12)
+    plan(tmp_path, runs)
+    for run in runs:
+        finish(tmp_path, run, {"first": run.seed * 1.0, "a second number with a name that is long": 1.0, "third": 2.0})
+    screen, text = console(False)
+    assert watch(str(tmp_path), once=True, console=screen) == 0
+    shown = text.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "too wide to show: a second number with a name that is long" in shown
+    assert "blocks show 10 of 12 seeds" in " ".join(shown.split())
+    assert "…" not in shown, "nothing is cut"

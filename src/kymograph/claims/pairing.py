@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kymograph.claims.claim import Claim, Quantity
-from kymograph.claims.display_names import quantity_text
+from kymograph.claims.display_names import measure_name
 from kymograph.claims.estimands import Run
 from kymograph.claims.verdict import Checked, Point
 from kymograph.claims.world import World, fits, quantities
@@ -51,7 +51,9 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
         lost = [run for run in world.abandoned if fits(run, quantity)]
         if lost:
             raise CannotDecide(f"all {len(lost)} planned runs of {arm} were abandoned")
-        raise CannotDecide(f"there is no finished run of {quantity_text(quantity, world.declaration)}")
+        settings = "".join(f", {name} {value}" for name, value in quantity.where.items())
+        measure = measure_name(quantity.measure, world.declaration)
+        raise CannotDecide(f"no finished run of {arm}{settings} has {measure}")
     return found
 
 

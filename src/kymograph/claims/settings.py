@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kymograph.claims.claim import Claim, Quantity
@@ -29,8 +30,16 @@ def named_settings(claim: Claim, world: World) -> dict[str, Any]:
     for name in names:
         values = {repr(run.config[name]): run.config[name] for run, _ in runs if name in run.config}
         if values:
-            found[name] = next(iter(values.values())) if len(values) == 1 else " or ".join(map(str, values.values()))
+            found[name] = next(iter(values.values())) if len(values) == 1 else _listed(values.values())
     return found
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Returns the values of a setting as "8 or 64", numbers in ascending order."""
+    found = list(values)
+    if all(isinstance(value, int | float) for value in found):
+        found.sort()
+    return " or ".join(map(str, found))
 
 
 def setup_label(claim: Claim, world: World) -> str:

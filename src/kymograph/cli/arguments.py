@@ -22,12 +22,13 @@ import itertools
 import json
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from kymograph.cli import script_flags
 from kymograph.cli.choices import Choices
 from kymograph.cli.guarded_output import unguarded_output
+from kymograph.cli.help_text import fitting_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
 
 T = TypeVar("T")
@@ -84,16 +85,15 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
 
     for option, word in itertools.pairwise(["", *words]):
         if word == "" or re.fullmatch(r"--[a-z-]+=", word):
-            raise KymographError(
-                f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one"
-            )
-    known = [f"--{field.replace('_', '-')}" for field in _field_names(kind)]
+            raise UsageError(f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one")
+    hints = {f"--{name.rstrip('_').replace('_', '-')}": hint for name, hint in option_fields(kind).items()}
+    known = list(hints)
     said = script_flags.answer(words, program, known)
     if said is not None:
         raise UsageError(said)
     errors = io.StringIO()
     try:
-        with unguarded_output(), contextlib.redirect_stderr(errors):
+        with unguarded_output(), fitting_output(), contextlib.redirect_stderr(errors):
             filled, unknown = tyro.cli(
                 kind,
                 prog=program,
@@ -104,7 +104,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        raise UsageError(_sentence(errors.getvalue(), program)) from None
+        raise UsageError(_not_a_number(hints, words) or _sentence(errors.getvalue(), program)) from None
     if unknown:
         option = unknown[0].split("=")[0]
         raise UsageError(f"{program} has no option {option!r}{did_you_mean(option, known)}")
@@ -186,7 +186,7 @@ def seeds_from(words: Sequence[str]) -> list[int]:
 def at_least(option: str, value: int, least: int) -> None:
     """Raises unless the option's value is ``least`` or more."""
     if value < least:
-        raise KymographError(f"--{option} must be at least {least}, not {value}")
+        raise UsageError(f"--{option} must be at least {least}, not {value}")
 
 
 def _value(text: str) -> Any:
@@ -218,6 +218,34 @@ def _field_names(kind: Any) -> list[str]:
         inner = hints[field.name]
         names += _field_names(inner) if dataclasses.is_dataclass(inner) else [field.name.rstrip("_")]
     return names
+
+
+def _not_a_number(hints: Mapping[str, Any], words: Sequence[str]) -> str | None:
+    """Returns, in one sentence, the first option that takes a number and was given something else; None if none was."""
+    option, left = "", 0
+    parts = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    for word in parts:
+        if word.startswith("--"):
+            option = word.replace("_", "-")
+            hint = hints.get(option)
+            several = any(typing.get_origin(kind) is tuple for kind in (hint, *typing.get_args(hint)))
+            left = len(parts) if several else 1
+            continue
+        kinds = {kind for kind in _scalars(hints.get(option)) if kind is not type(None)}
+        if left > 0 and kinds and kinds <= {int, float}:
+            try:
+                float(word) if float in kinds else int(word)
+            except ValueError:
+                if word.lower() != "none":
+                    return f"{option} must be a {'' if float in kinds else 'whole '}number, not {word!r}"
+        left -= 1
+    return None
+
+
+def _scalars(hint: Any) -> set[Any]:
+    """Returns the types that a union or a tuple is made of."""
+    inner = typing.get_args(hint)
+    return set().union(*map(_scalars, inner)) if inner else {hint} - {Ellipsis, None}
 
 
 def _sentence(text: str, program: str) -> str:

@@ -14,8 +14,10 @@ import traceback
 from collections.abc import Sequence
 
 from kymograph.cli.guarded_output import guarded
+from kymograph.cli.help_text import columns
 from kymograph.errors import UsageError, did_you_mean
 from kymograph.registry import Registry
+from kymograph.wording import folded, line_width
 
 VERBS = Registry("kymograph.cli.verbs", "main", noun="verb")
 
@@ -101,13 +103,13 @@ def run_verb(words: list[str], debug: bool = False) -> int:
 def usage() -> str:
     """Returns the usage text: a line for every verb, in declared order."""
     lines = {str(part.facts.get("usage", part.name)): part.about for part in VERBS.parts().values()}
-    width = max(map(len, lines))
-    verbs = "\n".join(f"  {call:<{width}}  {about}".rstrip() for call, about in lines.items())
+    width = line_width()
+    more = "`kymograph VERB --help` lists a verb's options; --debug shows the tracebacks of errors and of failed runs."
     return f"""usage: kymograph VERB ...
 
-A laboratory for the dynamics of neural-network training.
+{folded("A laboratory for the dynamics of neural-network training.", width)}
 
-{verbs}
+{columns(list(lines.items()), width)}
 
-`kymograph VERB --help` lists the options of a verb; --debug shows the traceback of an error, and of failed runs.
+{folded(more, width)}
 """

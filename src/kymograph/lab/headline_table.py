@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kymograph.rounding import estimate_text
 from kymograph.runs.headlines import HeadlineNumber, arm_headlines
+from kymograph.runs.setting_groups import by_arm_and_settings
 from kymograph.runs.store import Store
 from kymograph.studies.base import Study
 from kymograph.wording import line_width
 
 
 def headline_table(study: Study, store: Store) -> str:
-    """Returns the study's headline numbers as text: a row per arm, mean over seeds and its 95 % interval.
+    """Returns the study's headline numbers as text: mean over seeds and its 95 % interval, or of p-values the median.
 
-    If that is wider than the terminal, each arm has a line per number instead.
+    There is a row per arm, and per choice of settings where an arm's runs differ in them. If that is wider than the
+    terminal, each row becomes a line per number instead.
     """
     header = ["arm", "n", *study.headlines.values()]
     rows = []
-    for arm in store.arms:
-        part = store.select(arms=[arm])
-        found = arm_headlines([run.summary for run in part], study.headlines, study.bounds)
+    for label, runs in by_arm_and_settings(store).items():
+        found = arm_headlines([run.summary for run in runs], study.headlines, study.bounds)
         diverged = f" ({found.diverged} diverged)" if found.diverged else ""
-        rows.append([arm, f"{len(part.seeds)}{diverged}", *map(_cell, found.numbers.values())])
+        texts = [_cell(number, key in study.p_values) for key, number in found.numbers.items()]
+        rows.append([label, f"{len(runs)}{diverged}", *texts])
     table = _columns([header, *rows])
     if max(map(len, table)) <= line_width():
         return "\n".join(table)
@@ -39,8 +40,8 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _cell(number: HeadlineNumber) -> str:
-    """Returns ``mean [low, high]``; the interval is left out where all seeds agree or there is only one."""
+def _cell(number: HeadlineNumber, p_value: bool) -> str:
+    """Returns the number as text, and of how many runs it is if some have none."""
     if number.n == 0:
         return "missing"
-    return estimate_text(number.mean, number.interval) + (f" of {number.n}" if number.missing else "")
+    return number.text(p_value=p_value) + (f" of {number.n}" if number.missing else "")

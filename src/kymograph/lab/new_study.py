@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, UsageError
 from kymograph.runs.files import make_directory, write_atomically
 from kymograph.studies.loading import STUDIES
 
@@ -60,9 +60,9 @@ def _check_name(name: str) -> None:
     plain = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name).strip("_").lower()
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
         hint = f"; try {plain}" if plain.isidentifier() and plain.isascii() and not keyword.iskeyword(plain) else ""
-        raise KymographError(f"{name!r} cannot be the name of a Python file: use letters, digits and underscores{hint}")
+        raise UsageError(f"{name!r} cannot be the name of a Python file: use letters, digits and underscores{hint}")
     if name.removesuffix("_study") in STUDIES.names():
-        raise KymographError(f"there is already a study called {name.removesuffix('_study')}; choose another name")
+        raise UsageError(f"there is already a study called {name.removesuffix('_study')}; choose another name")
 
 
 def _check_module(name: str) -> None:
@@ -72,4 +72,4 @@ def _check_module(name: str) -> None:
     except (ImportError, ValueError):
         known = False
     if known:
-        raise KymographError(f"{name}.py would hide the Python module {name}; choose another name")
+        raise UsageError(f"{name}.py would hide the Python module {name}; choose another name")

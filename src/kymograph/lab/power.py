@@ -19,8 +19,9 @@ from kymograph.claims.decide import can_decide
 from kymograph.claims.design import Design
 from kymograph.claims.hypotheses import Bounds, bounds_of, decided, direction_sign, p_values, size_on_scale
 from kymograph.claims.reasons import margin_text
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 from kymograph.rounding import estimate_text, number_text
+from kymograph.statistics.alternatives import Alternative
 from kymograph.statistics.power import WORLDS, normal_samples
 from kymograph.statistics.sign_flips import LEAST_SEEDS
 from kymograph.studies.loading import registered_study
@@ -45,7 +46,10 @@ class OutcomeRates:
 class PowerTable:
     """Power by the number of seeds: one row per n, one column per true effect."""
 
-    title: str
+    family: str
+    """The study and the level that its claims share."""
+    question: str
+    """What the cells are, as the beginning of a sentence that each column's effect ends."""
     claims: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[int, tuple[str, ...]], ...]
@@ -56,7 +60,8 @@ class PowerTable:
 class _Question:
     """A table whose rows are still to be computed."""
 
-    title: str
+    family: str
+    question: str
     claims: tuple[str, ...]
     columns: tuple[str, ...]
     row: Callable[[int], tuple[str, ...]]
@@ -102,10 +107,10 @@ def power_tables(
         seeds: the numbers of seeds.
     """
     if sd is not None and not (math.isfinite(sd) and sd > 0):
-        raise KymographError(f"a standard deviation must be a number above 0, not {sd:g}")
+        raise UsageError(f"a standard deviation must be a number above 0, not {sd:g}")
     for n in seeds:
         if n < LEAST_SEEDS:
-            raise KymographError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
+            raise UsageError(f"claims need at least {LEAST_SEEDS} seeds, not {n}")
     _check_most(max(seeds, default=0))
     sizes = family_sizes(claims) if family is None else {claim.family: family for claim in claims}
     if sd is not None:
@@ -124,14 +129,14 @@ def power_tables(
         for found, question in zip(rows, questions, strict=True):
             found.append((n, question.row(n)))
     return [
-        PowerTable(question.title, question.claims, question.columns, tuple(found))
+        PowerTable(question.family, question.question, question.claims, question.columns, tuple(found))
         for found, question in zip(rows, questions, strict=True)
     ]
 
 
 def _check_most(n: int) -> None:
     if n > MOST_SEEDS:
-        raise KymographError(f"power is simulated for at most {MOST_SEEDS:,} seeds, not {n:,}")
+        raise UsageError(f"power is simulated for at most {MOST_SEEDS:,} seeds, not {n:,}")
 
 
 def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]) -> Iterator[_Question]:
@@ -141,14 +146,14 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
     """
     for effect in effects:
         if not effect > 0:
-            raise KymographError(f"without --sd an effect is a number of standard deviations above 0, not {effect:g}")
+            raise UsageError(f"without --sd an effect is a number of standard deviations above 0, not {effect:g}")
     alpha, columns = claims[0].alpha, tuple(f"{effect:g} sd" for effect in effects)
-    where = f"{claims[0].family}: family of {family} at {alpha:g}"
+    where = _family_text(claims[0], family)
 
     def power_of(outcome: str, bounds: Callable[[float], Bounds], moved: bool) -> Callable[[int], tuple[str, ...]]:
         def row(n: int) -> tuple[str, ...]:
             if not can_decide(n, family, alpha, "greater" if outcome == "equivalent" else "two-sided"):
-                return (f"{n} seeds cannot reach {alpha:g} in a family of {family}",)
+                return (_too_few(n, family, alpha),)
             rates = [
                 outcome_rates(bounds(effect), effect if moved else 0.0, 1.0, n, alpha, family) for effect in effects
             ]
@@ -157,42 +162,43 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
         return row
 
     if claims[0].direction == "equal":
-        title = f"{where}; chance of SUPPORTED if there is no difference and the margin is"
+        asked = "chance of SUPPORTED, in percent, if there is no difference and the margin is"
         within = power_of("supported", lambda margin: Bounds(margin, margin, 0.0, equal=True), moved=False)
-        yield _Question(title, _claim_lines(claims), columns, within)
+        yield _Question(where, asked, _claim_lines(claims), columns, within)
         return
-    title = f"{where}; chance of SUPPORTED if the effect is beyond the margin by"
+    asked = "chance of SUPPORTED, in percent, if the effect is beyond the margin by"
     beyond = power_of("supported", lambda _: Bounds(0.0, -math.inf, 0.0), moved=True)
-    yield _Question(title, _claim_lines(claims), columns, beyond)
+    yield _Question(where, asked, _claim_lines(claims), columns, beyond)
     bounded = [claim for claim in claims if bounds_of(claim).equivalence > 0]
     if bounded:
-        title = f"{where}; chance of EQUIVALENT if there is no effect and the equivalence margin is"
+        asked = "chance of EQUIVALENT, in percent, if there is no effect and the equivalence margin is"
         within = power_of("equivalent", lambda margin: Bounds(math.inf, -math.inf, margin), moved=False)
-        yield _Question(title, _claim_lines(bounded), columns, within)
+        yield _Question(where, asked, _claim_lines(bounded), columns, within)
 
 
 def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> _Question:
     """Returns a table of how often each outcome occurs, by true effects in the measure's own units."""
     bounds, ratio, sign = bounds_of(claim), claim.scale == "log ratio", direction_sign(claim)
     if ratio and any(effect <= 0 for effect in effects):
-        raise KymographError(f"{claim.name}: an effect on the log scale is a ratio above 0")
+        raise UsageError(f"{claim.name}: an effect on the log scale is a ratio above 0")
     if effects:
         oriented = [sign * size_on_scale(claim, effect) for effect in effects]
     else:
         unit = size_on_scale(claim, claim.margin) or sd
         oriented = [factor * unit for factor in (0.0, 1.0, 1.5, 2.0)]
 
+    tails: tuple[Alternative, ...] = ("two-sided", "greater") if bounds.equivalence > 0 else ("two-sided",)
+
     def row(n: int) -> tuple[str, ...]:
+        if not any(can_decide(n, family, claim.alpha, tail) for tail in tails):
+            return (_too_few(n, family, claim.alpha),)
         rates = [outcome_rates(bounds, value, sd, n, claim.alpha, family) for value in oriented]
         return tuple(f"{_percent(r.supported)}/{_percent(r.equivalent)}/{_percent(r.refuted)}" for r in rates)
 
-    title = (
-        f"{claim.family}: family of {family} at {claim.alpha:g}, sd {sd:g}; chance of SUPPORTED/EQUIVALENT/REFUTED if "
-        "the effect is"
-    )
+    asked = "chance of SUPPORTED/EQUIVALENT/REFUTED, in percent, if the effect is"
     natural = [math.exp(sign * value) if ratio else sign * value for value in oriented]
     columns = tuple(f"×{number_text(value)}" if ratio else estimate_text(value, signed=True) for value in natural)
-    return _Question(title, _claim_lines([claim]), columns, row)
+    return _Question(f"{_family_text(claim, family)}, sd {sd:g}", asked, _claim_lines([claim]), columns, row)
 
 
 def sequential_power(design: Design, effect: float, alpha: float) -> tuple[float, float]:
@@ -229,6 +235,14 @@ def price_of_looks(
 def monte_carlo_error() -> float:
     """Returns the largest half-width of the 95 % interval of a simulated rate."""
     return float(np.sqrt(0.25 / WORLDS) * 2)
+
+
+def _family_text(claim: Claim, size: int) -> str:
+    return f"{claim.family}: family of {size} at {claim.alpha:g}"
+
+
+def _too_few(n: int, family: int, alpha: float) -> str:
+    return f"{n} seeds cannot reach {alpha:g} in a family of {family}"
 
 
 def _claim_lines(claims: Sequence[Claim]) -> tuple[str, ...]:

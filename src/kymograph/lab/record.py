@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from kymograph.errors import KymographError
+from kymograph.foreign.files import real_path
 from kymograph.lab.function_study import summary_of
 from kymograph.lab.register import binding_plan
 from kymograph.runs.declaration import Arm, Declaration, read_declaration, study_directory, write_declaration
@@ -42,6 +43,7 @@ from kymograph.sweep.plan import Stack
 from kymograph.sweep.source_hash import source_files, source_hash
 
 _SCALARS = (str, int, float, bool, type(None))
+_NOTED: set[tuple[Path, str]] = set()  # the experiments about whose seeds a note was printed by this process
 
 
 class RecordedRun(ActiveRun):
@@ -205,12 +207,18 @@ def record(
 
 
 def _note_other_seed(root: Path, study: str, seed: int) -> None:
-    """Prints a note if the experiment's claims are registered for other seeds, so that this run decides nothing."""
+    """Prints a note, once per process and directory, if the experiment's claims are registered for other seeds."""
+    directory = (real_path(root), study)
+    if directory in _NOTED:
+        return
     plan = binding_plan(Log.read(root), study)
     if plan is not None and seed not in plan.seeds:
+        _NOTED.add(directory)
         listed = ", ".join(map(str, plan.seeds))
         print(
-            f"note: seed {seed} decides nothing: the claims about {study} are registered for {listed}", file=sys.stderr
+            f"note: seed {seed} decides nothing: the claims about {study} are registered for {listed}; this is said "
+            "once, and holds for every other seed",
+            file=sys.stderr,
         )
 
 

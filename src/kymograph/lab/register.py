@@ -19,7 +19,7 @@ from kymograph.claims.world import differing, quantities
 from kymograph.errors import KymographError
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.files import make_directory
-from kymograph.runs.history import SWEEP
+from kymograph.runs.history import SWEEP, History, code_free_key
 from kymograph.runs.log import Log
 from kymograph.runs.tuned import tuning_study
 from kymograph.statistics.sign_flips import smallest_p
@@ -114,6 +114,23 @@ def binding_plan(history: Log, study: str) -> Plan | None:
     return None if one is None else one.plan
 
 
+def registered_plan(history: Log, study: str) -> Plan | None:
+    """Returns the plan of the binding registration or, if all came after runs, of the first; None if there is none."""
+    known = registrations(history, study)
+    return binding_plan(history, study) or (known[0].plan if known else None)
+
+
+def runs_before(root: str | Path, one: Registration) -> int:
+    """Returns how many runs of its study were planned before a registration; its claims are post hoc for these."""
+    history = History(Log.read(Path(root)))
+    late = {sweep for sweeps in history.sweeps.values() for sweep in sweeps}
+    late = {sweep for sweep in late if one.digest not in history.log.up_to([sweep])}
+    return sum(
+        one.study in (spec.study, OWN_STUDY) and not late.isdisjoint(history.sweeps.get(code_free_key(spec), ()))
+        for spec in history.planned.values()
+    )
+
+
 def unregistered_settings(root: Path, study: Study, arms: Collection[str], fields: Mapping[str, Any]) -> str:
     """Returns, in words, the settings of a sweep that differ from those its study's claims are registered for.
 
@@ -140,14 +157,14 @@ def unregistered_settings(root: Path, study: Study, arms: Collection[str], field
 
 def _register(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:
     history = Log.read(root)
-    binding = binding_plan(history, study) or plan
-    _check_family(study, claims, binding, history)
-    return log_registration(root, study, claims, binding)
+    chosen = registered_plan(history, study) or plan
+    _check_family(study, claims, chosen, history)
+    return log_registration(root, study, claims, chosen)
 
 
 def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: bool, settings: bool) -> None:
-    """Raises if the stated seeds, looks or settings differ from an earlier registration, which is binding."""
-    before = binding_plan(Log.read(root), study)
+    """Raises if the stated seeds, looks or settings differ from an earlier registration."""
+    before = registered_plan(Log.read(root), study)
     if before is None:
         return
     stated = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.grid import Grid, grid_points
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 from kymograph.lab.claim_notes import changed_claims, numbers_that_no_run_has, planning_note
 from kymograph.lab.register import register_study, unregistered_settings
 from kymograph.lab.settings_file import SweepChoice, read_settings
@@ -106,20 +106,20 @@ def sweep_choice(reference: str | Study, choice: SweepChoice, options: SweepOpti
 def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int, ...]:
     """Returns explicit seeds, or the first ``n_seeds`` of the fixed list; raises if the choice is invalid."""
     if seeds is not None and n_seeds is not None:
-        raise KymographError("give seeds or n_seeds, not both")
+        raise UsageError("give seeds or n_seeds, not both")
     if seeds is None:
         count = DEFAULT_SEEDS if n_seeds is None else n_seeds
         if count < 1:
-            raise KymographError(f"n_seeds must be at least 1, not {count}")
+            raise UsageError(f"n_seeds must be at least 1, not {count}")
         return fixed_seeds(count)
     chosen = tuple(seeds)
     for seed in chosen:
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
-            raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
+            raise UsageError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
     if not chosen:
-        raise KymographError("give at least one seed")
+        raise UsageError("give at least one seed")
     if len(set(chosen)) < len(chosen):
-        raise KymographError("a seed is listed twice; each seed is one replication")
+        raise UsageError("a seed is listed twice; each seed is one replication")
     return chosen
 
 
@@ -141,7 +141,7 @@ def sweep(
     study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
     points = _points(grid or {}, fields or {})
     if not str(options.out):
-        raise KymographError("the directory of the runs has no name; give one with --out DIR")
+        raise UsageError("the directory of the runs has no name; give one with --out DIR")
     root = Path(options.out)
     check_engine(options.engine, options.workers)
     check_device(options.device)
@@ -212,9 +212,9 @@ def _points(grid: Grid, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the points of a grid; raises if one of its settings is also set, or has a value twice."""
     for name, values in grid.items():
         if name in fields:
-            raise KymographError(f"{name} is both set and varied; drop --{name.replace('_', '-')} or the grid over it")
+            raise UsageError(f"{name} is both set and varied; drop --{name.replace('_', '-')} or the grid over it")
         if not values or len({repr(value) for value in values}) < len(values):
-            raise KymographError(f"a grid needs different values of {name}, e.g. {name}=0.1,0.03")
+            raise UsageError(f"a grid needs different values of {name}, e.g. {name}=0.1,0.03")
     return grid_points(grid)
 
 

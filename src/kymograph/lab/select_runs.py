@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.runs.archive import Archive
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
@@ -37,7 +37,7 @@ def select(
     if arms:
         chosen = [arm for arm in store.arms if any(fnmatch.fnmatchcase(arm, pattern) for pattern in arms)]
         if not chosen:
-            raise KymographError(f"{directory} has no arm {arms[0]!r}{did_you_mean(arms[0], store.arms)}")
+            raise UsageError(f"{directory} has no arm {arms[0]!r}{did_you_mean(arms[0], store.arms)}")
         store = store.select(arms=chosen)
     if where:
         store = store.where(**where)

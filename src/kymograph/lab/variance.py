@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kymograph.claims.ratios import compared_as_ratios
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.lab.run import Sweep, SweepOptions, sweep
 from kymograph.report.variance_sources import ALL, SETTING, ArmSpread, arm_spreads
 from kymograph.studies.base import Study
@@ -53,11 +53,11 @@ def vary_sources(
     known = sources_of(study)
     for source in sources:
         if source not in known:
-            raise KymographError(f"{study.name} has no source of variance {source!r}{did_you_mean(source, known)}")
+            raise UsageError(f"{study.name} has no source of variance {source!r}{did_you_mean(source, known)}")
     if SETTING in fields:
-        raise KymographError(f"every source is varied in turn, so {SETTING} cannot be set; choose some with --sources")
+        raise UsageError(f"every source is varied in turn, so {SETTING} cannot be set; choose some with --sources")
     if len(seeds) < 2:
-        raise KymographError("a standard deviation needs at least two seeds")
+        raise UsageError("a standard deviation needs at least two seeds")
     if not study.headlines:
         raise KymographError(f"{study.name} declares no headline numbers, so there is no variance to show")
     sweeps = {}

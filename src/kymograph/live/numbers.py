@@ -25,7 +25,10 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Headline:
-    """One headline number of an arm: its label, its mean over seeds with its 95 % interval, and each seed's value."""
+    """One headline number of an arm: its label, its mean over seeds with its 95 % interval, and each seed's value.
+
+    Of p-values the median stands in place of the mean, and its label says so.
+    """
 
     key: str
     label: str
@@ -57,7 +60,10 @@ def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) 
         values = [summary.get(key) for summary in summaries]
         number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
         ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
-        found.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
+        if key in declaration.p_values:  # their mean has no meaning
+            found.append(Headline(key, f"{label}, median", number.median if number.n else None, number.values))
+        else:
+            found.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
     return tuple(found)
 
 

@@ -31,6 +31,7 @@ from kymograph.runs.declaration import Declaration
 from kymograph.runs.planned import PLAN
 from kymograph.runs.processes import Process
 from kymograph.runs.record import STATUS
+from kymograph.runs.setting_groups import by_arm_and_settings
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.superseded import current_code
@@ -51,13 +52,6 @@ class RunState:
     stored: StoredRun | None = None
     ended_at: float = 0.0
     reason: str = ""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Every setting, and the source of a user-defined study."""
-        if self.spec is None:
-            return {}
-        return self.spec.settings if self.spec.source is None else {**self.spec.settings, "source": self.spec.source}
 
 
 def read_state(directory: str | Path, now: float) -> LiveState:
@@ -107,7 +101,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
     code = current_code((run.spec for run in found if run.spec is not None), {name: declaration})
     runs = [run for run in found if run.spec is None or code[run.spec.study].made(run.spec)]
     position = {arm.name: index for index, arm in enumerate(declaration.arms)}
-    groups = _by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
+    groups = by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
     looks = arm_looks(declaration, dict.fromkeys(run.arm for run in runs))
     lost = [run for run in runs if run.condition in ("failed", "damaged")]
@@ -177,24 +171,6 @@ def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunSt
 def _count(runs: Sequence[RunState]) -> RunCounts:
     conditions: list[str] = [run.condition for run in runs]
     return RunCounts(**{field.name: conditions.count(field.name) for field in dataclasses.fields(RunCounts)})
-
-
-def _by_arm_and_settings(runs: Sequence[RunState]) -> dict[str, list[RunState]]:
-    """Returns the runs by arm and by the settings in which an arm's runs differ: these are never averaged over."""
-    members: dict[tuple[str, str, str | None], list[RunState]] = {}
-    for run in runs:  # seeds of one arm share their settings
-        text, source = ("", None) if run.spec is None else (run.spec.settings_text, run.spec.source)
-        members.setdefault((run.arm, text, source), []).append(run)
-    values: dict[tuple[str, str], set[str]] = {}
-    for (arm, *_), group in members.items():
-        for name, value in group[0].settings.items():
-            values.setdefault((arm, name), set()).add(str(value))
-    groups: dict[str, list[RunState]] = {}
-    for (arm, *_), group in members.items():
-        settings = group[0].settings.items()
-        differing = [f"{name}={value}" for name, value in settings if len(values[arm, name]) > 1]
-        groups.setdefault(f"{arm} ({', '.join(differing)})" if differing else arm, []).extend(group)
-    return groups
 
 
 def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: Mapping[str, ArmLook]) -> ArmState:

@@ -10,7 +10,7 @@ from kymograph.live.reading import check_directory
 from kymograph.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph.live.watcher import Watcher
 from kymograph.rounding import number_text
-from kymograph.wording import format_duration
+from kymograph.wording import format_duration, line_width
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -24,8 +24,7 @@ MOST_LOST = 3
 """The most failed and damaged runs listed per study."""
 MOST_ARMS = 60
 """The most rows of a table of arms: a grid of settings has hundreds."""
-_SEEDS, _TRACE = 8, 20  # blocks of a sparkline over seeds, and of one over training
-_FILE_WIDTH = 200
+_SEEDS, _TRACE = 10, 20  # the most blocks of a sparkline over seeds, and of one over training
 
 
 def watch(
@@ -53,7 +52,7 @@ def watch(
     try:
         if once or (state.ended and not follow):
             if not console.is_terminal:
-                console.width = _FILE_WIDTH  # a file need not be cut at a terminal's edge
+                console.width = line_width()
             console.print(_picture(state, clock(), console.width))
         elif console.is_terminal:
             state = _show_live(console, watcher, state, follow, clock)
@@ -171,6 +170,8 @@ def _study(study: StudyState, now: float, width: int) -> list:
     if study.arms:
         shown = _arms_to_show(study.arms)
         parts.append(_arm_table(shown, width))
+        if omitted := _format_omitted(shown, width):
+            parts.append(_text(f"  {omitted}", style="dim"))
         if len(shown) < len(study.arms):
             parts.append(_text(f"  {_format_rest(study.arms, shown)}", style="dim"))
     parts += [_text(f"  {_format_lost(run)}", style="red") for run in study.lost[:MOST_LOST]]
@@ -238,21 +239,55 @@ def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:
     return f"and {len(arms) - len(shown)} more arms or settings, {finished} of {planned} runs done"
 
 
+def _labels(arms: Sequence[ArmState]) -> list[str]:
+    return list(dict.fromkeys(headline.label for arm in arms for headline in arm.headlines))
+
+
+def _seeds(arms: Sequence[ArmState]) -> int:
+    """Returns the largest number of seeds behind a headline number."""
+    return max((len(headline.values) for arm in arms for headline in arm.headlines), default=0)
+
+
+def _fitting(arms: Sequence[ArmState], width: int) -> tuple[list[str], bool]:
+    """Returns which headline numbers fit next to the arms' names, at least the first, and whether a series does.
+
+    What does not fit is left out rather than folded into narrow columns.
+    """
+    names = [arm.trace.name for arm in arms if arm.trace]
+    series = max(_TRACE + 10, len(f"{names[0]}, latest run")) + 2 if names else 0
+    left = width - max(len(arm.name) for arm in arms) - 14
+    partial = any(value is None for arm in arms for headline in arm.headlines for value in headline.values)
+    blocks = 10 + min(_seeds(arms), _SEEDS) + (len(" (10 of 10)") if partial else 0)
+    needed = {label: max(len(label), blocks) + 2 for label in _labels(arms)}
+    first = next(iter(needed.values()), 0)
+    traced = bool(names) and first + series <= left
+    left -= series if traced else 0
+    fitting: list[str] = []
+    for label, columns in needed.items():
+        left -= columns
+        if left >= 0 or not fitting:
+            fitting.append(label)
+    return fitting, traced
+
+
+def _format_omitted(arms: Sequence[ArmState], width: int) -> str:
+    """Returns, in words, what the table of arms leaves out; empty if it shows everything."""
+    fitting, traced = _fitting(arms, width)
+    hidden = [label for label in _labels(arms) if label not in fitting]
+    if any(arm.trace for arm in arms) and not traced:
+        hidden.append("the latest run")
+    parts = [f"too wide to show: {', '.join(hidden)}"] if hidden else []
+    if _seeds(arms) > _SEEDS:
+        parts.append(f"blocks show {_SEEDS} of {_seeds(arms)} seeds")
+    return "; ".join(parts)
+
+
 def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    labels = list(dict.fromkeys(headline.label for arm in arms for headline in arm.headlines))
-    traces = [arm.trace for arm in arms if arm.trace]
-    # Numbers that do not fit are left out rather than folded into narrow columns.
-    longest = max(len(arm.name) for arm in arms)
-    left = width - longest - 14 - (_TRACE + 11 if traces else 0)
-    seeds = max((len(headline.values) for arm in arms for headline in arm.headlines), default=0)
-    fitting: list[str] = []
-    for label in labels:
-        left -= max(len(label), 10 + min(seeds, _SEEDS)) + 2
-        if left >= 0 or not fitting:
-            fitting.append(label)
+    fitting, traced = _fitting(arms, width)
+    traces = [arm.trace for arm in arms if arm.trace] if traced else []
     table.add_column("  arm", header_style="dim", overflow="fold")
     table.add_column("done", header_style="dim", no_wrap=True)
     for label in fitting:

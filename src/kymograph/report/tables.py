@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kymograph.analysis.alarms import MEANINGS, summary_key
-from kymograph.rounding import estimate_text
 from kymograph.runs.bounds import bounds_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import headline_number
@@ -44,14 +43,13 @@ def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) 
     elsewhere = {key for columns in declaration.tables.values() for key in columns}
     first = [key for key in numeric_keys(store) if key not in elsewhere][:MOST_HEADLINES]
     columns = declaration.headlines or {key: key for key in first}
-    return _number_table(store, arms, columns, declaration.bounds)
+    return _number_table(store, arms, columns, declaration)
 
 
 def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration) -> tuple[tuple[str, Table], ...]:
     """Returns the other tables that a study declares, with their titles; tables without numbers are left out."""
     tables = [
-        (title, _number_table(store, arms, columns, declaration.bounds))
-        for title, columns in declaration.tables.items()
+        (title, _number_table(store, arms, columns, declaration)) for title, columns in declaration.tables.items()
     ]
     return tuple((title, table) for title, table in tables if table.rows)
 
@@ -67,9 +65,7 @@ def numeric_keys(store: Store) -> list[str]:
     return sorted(found)
 
 
-def _number_table(
-    store: Store, arms: Sequence[str], columns: Mapping[str, str], bounds: Mapping[str, tuple[float, float]]
-) -> Table:
+def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str], declaration: Declaration) -> Table:
     """Returns the table of those summary numbers in ``columns`` that some run has."""
     known = numeric_keys(store)
     columns = {key: label for key, label in columns.items() if key in known}
@@ -77,7 +73,10 @@ def _number_table(
     for arm in arms:
         runs = store.finished.select(arms=[arm]).runs
         values = {key: [run.summary.get(key) for run in runs] for key in columns}
-        cells = (number_cell(found, bounds_of(key, found, bounds)) for key, found in values.items())
+        cells = (
+            number_cell(found, bounds_of(key, found, declaration.bounds), key in declaration.p_values)
+            for key, found in values.items()
+        )
         rows.append((arm, tuple(cells)))
     return Table(tuple(columns.values()), tuple(rows) if columns else (), _alarm_note(columns))
 
@@ -88,14 +87,15 @@ def _alarm_note(columns: Mapping[str, str]) -> str:
     return f"First epoch at which an alarm is raised: {'; '.join(shown)}. –: in no run." if shown else ""
 
 
-def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None) -> Cell:
-    """Returns the mean and its 95 % interval over seeds; for booleans, how many are true."""
+def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None, p_value: bool = False) -> Cell:
+    """Returns the mean and its 95 % interval over seeds; for Booleans, how many are true; for p-values, the median."""
     found = headline_number(values, bounds=bounds)
     if found.n == 0:
         return Cell("–")
     if found.true is not None:
         return Cell(f"{found.true} of {found.n}")
-    mean, _, spread = estimate_text(found.mean, found.interval, typeset=True).partition(" ")
+    text = found.text(p_value=p_value, typeset=True)
+    mean, _, spread = text.partition(", " if p_value else " ")
     missing = f" ({found.n} of {len(values)} seeds)" if found.missing else ""
     return Cell(mean, f"{spread}{missing}".strip())
 

@@ -140,6 +140,8 @@ class Declaration:
     """The tuning rule of each tuned arm, by name."""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Ranges that summary numbers and series cannot leave, e.g. ``{"accuracy": (0, 1)}``; intervals stay inside."""
+    p_values: tuple[str, ...] = ()
+    """Summary numbers that are p-values; tables show their median and range."""
     stored: bool = field(default=False, compare=False)
     """Whether it was read from disk with the runs, and so identifies the code that made the current ones."""
 
@@ -192,6 +194,8 @@ class Declaration:
         content |= {"defaults": self.defaults.to_json(), "script": self.script.to_json()}
         if not self.part_sources:
             del content["part_sources"]  # few studies have any
+        if not self.p_values:
+            del content["p_values"]
         if self.tuned:
             content["tuned"] = {arm: rule.to_json() for arm, rule in self.tuned.items()}
         else:
@@ -212,6 +216,7 @@ class Declaration:
                 for one in content.get("series", ())
             )
             fields["qualifying"] = tuple(map(str, content.get("qualifying", ())))
+            fields["p_values"] = tuple(map(str, content.get("p_values", ())))
             fields["bookkeeping"] = tuple(map(str, content.get("bookkeeping", ())))
             for name in ("defaults", "script"):
                 fields[name] = ArmSettings.from_json(content[name]) if name in content else ArmSettings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kymograph.rounding import digits_off_round_numbers, estimate_text, number_text
 from kymograph.runs.bounds import bounds_of
 from kymograph.statistics.intervals import mean_interval
 
@@ -42,6 +44,34 @@ class HeadlineNumber:
     def interval(self) -> tuple[float, float]:
         """The interval's ends."""
         return self.low, self.high
+
+    @property
+    def median(self) -> float:
+        """The median of the values; NaN if there are none."""
+        known = [value for value in self.values if value is not None]
+        return statistics.median(known) if known else math.nan
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest value; NaN if there are none."""
+        known = [value for value in self.values if value is not None]
+        return (min(known), max(known)) if known else (math.nan, math.nan)
+
+    def text(self, *, p_value: bool = False, typeset: bool = False) -> str:
+        """Returns ``mean [low, high]``, with enough digits that nothing is written as a rounder number than it is.
+
+        Of p-values, whose mean has no meaning, it is ``median 0.2, range 0.01 to 0.4``. The interval is left out where
+        all runs agree or there is only one.
+        """
+        if not p_value:
+            numbers = (self.mean, *(self.interval if self.low < self.high else ()))
+            digits = digits_off_round_numbers(numbers)
+            return estimate_text(self.mean, self.interval, digits=digits, typeset=typeset)
+        low, high = self.range
+        numbers = (self.median, low, high)
+        digits = digits_off_round_numbers(numbers)
+        middle, least, most = (number_text(number, digits, typeset=typeset) for number in numbers)
+        return f"median {middle}, range {least} to {most}" if low < high else middle
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import dataclasses
 import fnmatch
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.registry import Registry, source_file
 from kymograph.runs.arm_settings import ArmSettings
 from kymograph.runs.declaration import LAST, Arm, Declaration, SeriesDisplay
@@ -66,6 +66,8 @@ class Study(ABC, Generic[Config]):
 
     headlines: ClassVar[Mapping[str, str]] = {}
     """The key summary numbers of a run, with their labels."""
+    p_values: ClassVar[Collection[str]] = ()
+    """Which summary numbers are p-values: tables show their median and range, as their mean has no meaning."""
     series: ClassVar[Sequence[SeriesDisplay]] = ()
     """Which series a report shows, and how; default: all of them."""
     time: ClassVar[str] = "training step"
@@ -164,6 +166,7 @@ class Study(ABC, Generic[Config]):
             tuple(self.bookkeeping),
             tuned=self.tuning(),
             bounds=dict(self.bounds),
+            p_values=tuple(self.p_values),
         )
 
     def tuning(self) -> dict[str, Tuned]:
@@ -218,7 +221,7 @@ class Study(ABC, Generic[Config]):
         for name in names:
             matches = fnmatch.filter(known, name)
             if not matches:
-                raise KymographError(f"{self.name} has no arm {name!r}{did_you_mean(name, known)}")
+                raise UsageError(f"{self.name} has no arm {name!r}{did_you_mean(name, known)}")
             chosen.update(matches)
         return [arm for arm in known.values() if arm.name in chosen]
 

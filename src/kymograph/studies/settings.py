@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, UsageError, did_you_mean
 
 
 def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> Any:
@@ -21,7 +21,7 @@ def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> An
         value = getattr(config, field.name)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, float) and not math.isfinite(one):  # JSON, and so a record, cannot hold it
-                raise KymographError(f"{field.name} must be a finite number, not {one}; use None for none")
+                raise UsageError(f"{field.name} must be a finite number, not {one}; use None for none")
     return config
 
 
@@ -35,7 +35,7 @@ def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> di
     checked = {}
     for name, value in fields.items():
         if name not in known:
-            raise KymographError(f"{study} has no setting {name!r}{did_you_mean(name, known)}")
+            raise UsageError(f"{study} has no setting {name!r}{did_you_mean(name, known)}")
         checked[name] = _fit(hints[name], value, name)
     return checked
 
@@ -80,11 +80,11 @@ def _type_name(hint: Any) -> str:
 
 def _fit(hint: Any, value: Any, name: str) -> Any:
     """Returns ``value`` as the type ``hint``; raises if it does not fit."""
-    wrong = KymographError(f"{name} must be of type {_type_name(hint)}, not {value!r}")
+    wrong = UsageError(f"{name} must be of type {_type_name(hint)}, not {value!r}")
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         if value not in options:
-            raise KymographError(f"{name} cannot be {value!r}{did_you_mean(str(value), map(str, options))}")
+            raise UsageError(f"{name} cannot be {value!r}{did_you_mean(str(value), map(str, options))}")
         return value
     if origin in (types.UnionType, typing.Union):
         return _fit_any(options, value, name, wrong)
@@ -123,10 +123,10 @@ def _fit_tuple(options: tuple[Any, ...], value: Any, name: str, wrong: Kymograph
 def at_least(name: str, value: float, least: float) -> None:
     """Raises unless ``value`` is finite and not below ``least``."""
     if not math.isfinite(value) or value < least:
-        raise KymographError(f"{name} must be at least {least}, not {value}")
+        raise UsageError(f"{name} must be at least {least}, not {value}")
 
 
 def above_zero(name: str, value: float) -> None:
     """Raises unless ``value`` is finite and positive."""
     if not math.isfinite(value) or value <= 0:
-        raise KymographError(f"{name} must be above 0, not {value}")
+        raise UsageError(f"{name} must be above 0, not {value}")

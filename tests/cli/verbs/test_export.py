@@ -39,3 +39,11 @@ def test_the_scripts_layout_needs_the_studys_code(coin: Path, tmp_path: Path, ca
         assert call(*words, "--study", study) == 1
         assert message in capsys.readouterr().err
     assert call(*words) == 1 and "has one study; choose it with --study" in capsys.readouterr().err
+
+
+def test_standard_output_is_refused(
+    coin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("export", str(coin.parent / "runs"), "--study", "coin", "--to", "csv", "--output", "-") == 2
+    assert "writes files, not standard output" in capsys.readouterr().err and list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ def test_one_study_is_judged_by_name_or_by_code(coin: Path, capsys: pytest.Captu
 
 
 def test_csv_files_cannot_be_selected_by_study(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert call("judge", "ours", "theirs", "--csv", "--study", "depth") == 1
+    assert call("judge", "ours", "theirs", "--csv", "--study", "depth") == 2
     assert "choose among stored runs, not CSV files" in capsys.readouterr().err
 
 
@@ -40,7 +40,7 @@ def test_a_dash_prints_nothing_but_the_format_asked_for(
     assert row["claim"] and captured.err.strip().endswith("table.md")
     assert call(*words, "--markdown", "-") == 0
     assert capsys.readouterr().out == (tmp_path / "table.md").read_text()
-    assert call(*words, "--markdown", "-", "--json", "-") == 1
+    assert call(*words, "--markdown", "-", "--json", "-") == 2
     assert "choose one" in capsys.readouterr().err
 
 

@@ -48,3 +48,14 @@ def test_a_file_without_a_study_is_named(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "empty.py").write_text("x = 1\n")
     assert call("list", str(tmp_path / "empty.py")) == 1
     assert "empty.py defines no study" in capsys.readouterr().err
+
+
+def test_others_are_mentioned_only_if_there_are_any(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = write_coin(tmp_path, "coin_all.py")
+    assert call("list", str(path)) == 0
+    assert "run the others by name" in capsys.readouterr().out
+    path = tmp_path / "coin_default.py"
+    path.write_text(write_coin(tmp_path).read_text().replace('Arm("bent", "a bent one")', 'Arm("bent", default=True)'))
+    assert call("list", str(path)) == 0
+    said = capsys.readouterr().out
+    assert "* runs by default\n" in said and "others" not in said

@@ -78,7 +78,7 @@ def test_nothing_is_overwritten(workspace: Path, capsys: pytest.CaptureFixture) 
 def test_a_wrong_name_is_one_sentence_and_writes_nothing(
     workspace: Path, words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture
 ) -> None:
-    assert call("new", *words) == 1
+    assert call("new", *words) == 2
     text = capsys.readouterr().err
     assert error in text and text.count("\n") == 1
     assert list(workspace.iterdir()) == []
@@ -88,3 +88,8 @@ def test_a_name_that_ends_in_study_is_not_doubled(workspace: Path) -> None:
     assert call("new", "study", "dropout_study") == 0
     assert "def dropout_study(run" in (workspace / "dropout_study.py").read_text()
     assert "from dropout_study import dropout_study" in (workspace / "test_dropout_study.py").read_text()
+
+
+def test_a_name_without_its_kind_is_answered_with_the_whole_command(capsys: pytest.CaptureFixture) -> None:
+    assert call("new", "mine") == 2
+    assert "did you mean `kymograph new study mine`?" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_an_output_without_a_name_is_one_sentence_and_writes_nothing(
 ) -> None:
     """It used to be the current directory."""
     monkeypatch.chdir(tmp_path)
-    assert call(*words, "") == 1
+    assert call(*words, "") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and f"{words[-1]} has an empty value" in error
     assert list(tmp_path.iterdir()) == []

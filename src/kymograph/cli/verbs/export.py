@@ -8,7 +8,7 @@ from typing import Annotated
 from kymograph.cli.arguments import choice, parse, positional, shown
 from kymograph.cli.choices import FORMATS, SCRIPT
 from kymograph.cli.options import SelectOptions
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, UsageError
 
 PART = {
     "about": "stored runs as JSON, CSV or Parquet, for TensorBoard or MLflow, or in the scripts' own layout",
@@ -35,6 +35,8 @@ class Options:
 def main(words: list[str]) -> int:
     """Writes stored runs in another format; prints the path."""
     options = parse(Options, words, "kymograph export")
+    if options.output == "-":
+        raise UsageError("kymograph export writes files, not standard output; name one, e.g. --output runs.csv")
     store, study = options.select.open(options.directory)
     if options.to == SCRIPT:
         from kymograph.runs.formats.script import export_script

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 from kymograph.cli.arguments import choice, parse, positional, shown
 from kymograph.cli.choices import SPREADS, STYLES
 from kymograph.cli.delayed_progress import progress
+from kymograph.cli.help_text import columns
 from kymograph.cli.options import SelectOptions
 from kymograph.errors import KymographError, UsageError
 from kymograph.foreign.writes import check_inside
+from kymograph.wording import line_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,8 +75,7 @@ def main(words: list[str]) -> int:
 def _print_list() -> None:
     from kymograph.lab.figures import list_figures
 
-    for study, name, about in list_figures():
-        print(f"{study:<12} {name:<28} {about}")
+    print(columns([(f"{study:<12} {name}", about) for study, name, about in list_figures()], line_width(), indent=""))
 
 
 def _names_logs(options: Options) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from kymograph.cli.arguments import parse, positional, settings_from, shown
 from kymograph.cli.options import named_study
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, UsageError
 
 PART = {
     "about": "verdicts on the registered claims, over seeds; --claims FILE for your own",
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph judge")
     piped = "-" in (options.json, options.markdown)
     if options.json == options.markdown == "-":
-        raise KymographError("--json - and --markdown - both print to standard output; choose one")
+        raise UsageError("--json - and --markdown - both print to standard output; choose one")
     from kymograph.claims.log_problems import log_problems
     from kymograph.lab.judge import judge
     from kymograph.lab.judge_csv import judge_csv
@@ -56,16 +56,16 @@ def main(words: list[str]) -> int:
 
     if options.csv:
         if len(options.directories) != 2:
-            raise KymographError("--csv compares two directories; name both")
+            raise UsageError("--csv compares two directories; name both")
         if options.study or options.where:
-            raise KymographError("--study and --where choose among stored runs, not CSV files; drop them")
+            raise UsageError("--study and --where choose among stored runs, not CSV files; drop them")
         first, second = options.directories
         verdicts = judge_csv(first, second, options.claims, options.direction)
     else:
         if options.direction:
-            raise KymographError("--direction is for CSV files (--csv); claims about stored runs have their own")
+            raise UsageError("--direction is for CSV files (--csv); claims about stored runs have their own")
         if len(options.directories) != 1:
-            raise KymographError("judge one directory of runs, or two of CSV files with --csv")
+            raise UsageError("judge one directory of runs, or two of CSV files with --csv")
         study = named_study(options.study)
         archive = read_archive(options.directories[0], study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kymograph.cli.arguments import parse, positional, shown
+from kymograph.cli.help_text import columns
 from kymograph.runs.declaration import Arm
+from kymograph.studies.base import Study
 from kymograph.studies.loading import list_studies, load_study
 from kymograph.studies.setting_docs import setting_docs
 from kymograph.wording import folded, line_width
@@ -28,15 +30,17 @@ def main(words: list[str]) -> int:
     reference = parse(Options, words, "kymograph list").study if words else ""
     if reference:
         study = load_study(reference)
-        print(f"{study.name}: {study.question}")
-        _print_arms(study.arms())
-        print("  * runs by default; run the others by name: `--arms NAME ...`")
+        arms = study.arms()
+        _print_question(study)
+        _print_arms(arms)
+        others = any(not arm.default for arm in arms)
+        print(f"  * runs by default{'; run the others by name: `--arms NAME ...`' if others else ''}")
         _print_settings(study.config_type)
         return 0
     for study in list_studies():
         arms = study.arms()
         shown = [arm for arm in arms if arm.default]
-        print(f"{study.name}: {study.question}")
+        _print_question(study)
         _print_arms(shown)
         more = len(arms) - len(shown)
         print(f"    and {more} more: `kymograph list {study.name}`\n" if more else "")
@@ -44,19 +48,21 @@ def main(words: list[str]) -> int:
 
 
 def _print_arms(arms: Sequence[Arm]) -> None:
-    width = max((len(arm.name) for arm in arms), default=0)
-    for arm in arms:
-        print(f"  {'*' if arm.default else ' '} {arm.name:<{width}}  {arm.about}")
+    if arms:
+        rows = [(f"{'*' if arm.default else ' '} {arm.name}", arm.about) for arm in arms]
+        print(columns(rows, line_width()))
+
+
+def _print_question(study: Study) -> None:
+    print(folded(f"{study.name}: {study.question}", line_width(), further="  "))
 
 
 def _print_settings(config_type: type) -> None:
     """Prints the settings as options of `kymograph run`, with their defaults."""
     rows = [(f"--{one.name.replace('_', '-')} {_shown(one.default)}", one.about) for one in setting_docs(config_type)]
-    width = max((len(option) for option, _ in rows), default=0)
     if rows:
         print("\nSettings and their defaults:")
-    for option, about in rows:
-        print(folded(about, line_width(), f"  {option:<{width}}  ", " " * (width + 4)))
+        print(columns(rows, line_width()))
 
 
 def _shown(default: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kymograph.cli.arguments import parse, positional, shown
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 
 PART = {
     "about": "write a user-defined study to start from, and its test",
@@ -30,11 +30,13 @@ class Options:
 
 def main(words: list[str]) -> int:
     """Writes the files and prints what to do with them."""
+    if len(words) == 1 and words[0] != "study" and not words[0].startswith("-"):
+        raise UsageError(f"kymograph new writes a study; did you mean `kymograph new study {words[0]}`?")
     options = parse(Options, words, "kymograph new")
     from kymograph.lab.new_study import new_study
 
     if options.kind != "study":
-        raise KymographError(f"kymograph new writes a study, not {options.kind!r}: kymograph new study NAME")
+        raise UsageError(f"kymograph new writes a study, not {options.kind!r}: kymograph new study NAME")
     made = new_study(options.name, options.directory)
     study, test = shlex.quote(str(made.study)), shlex.quote(str(made.test))
     print(f"wrote {study} and {test}; next:")

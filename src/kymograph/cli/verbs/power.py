@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from kymograph.cli.arguments import at_least, parse, positional, shown
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
+from kymograph.wording import folded, line_width
+
+if TYPE_CHECKING:
+    from kymograph.lab.power import PowerTable
 
 PART = {
     "about": "the power of claims by the number of seeds, before anything is run",
@@ -43,24 +47,43 @@ def main(words: list[str]) -> int:
     from kymograph.lab.power import STANDARD_EFFECTS, monte_carlo_error, power_tables, price_of_looks
 
     claims, _ = named_claims(options.claims)
+    width = line_width()
     if options.looks:
         if options.sd is not None:
-            raise KymographError("--looks compares designs at effects in standard deviations; drop --sd")
-        print(price_of_looks(Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family))
+            raise UsageError("--looks compares designs at effects in standard deviations; drop --sd")
+        for line in price_of_looks(
+            Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family
+        ).splitlines():
+            print(folded(line, width, further="  "))
         return 0
+    family: str = ""
+    listed: tuple[str, ...] = ()
     for table in power_tables(claims, options.effect, options.sd, options.family, options.n):
-        print(table.title)
-        for claim in table.claims:
-            print(f"  - {claim}")
-        full = [cells for _, cells in table.rows if len(cells) == len(table.columns)]
-        width = 2 + max(6, *(len(cell) for cells in (table.columns, *full) for cell in cells))
-        print(f"{'n':>6}" + "".join(f"{column:>{width}}" for column in table.columns))
-        for n, cells in table.rows:
-            row = "".join(f"{cell:>{width}}" for cell in cells) if cells in full else f"  {cells[0]}"
-            print(f"{n:>6}{row}")
+        if (table.family, table.claims) != (family, listed):  # several tables may be about the same claims
+            if table.family != family:
+                print(folded(table.family, width))
+            for claim in table.claims:
+                print(folded(claim, width, "  - ", "    "))
+            print()
+            family, listed = table.family, table.claims
+        print(folded(table.question, width, "  "))
+        _print_rows(table)
         print()
     print(
-        f"Percent, to ±{100 * monte_carlo_error():.1f} (Monte Carlo, fixed seed): both tests on normal differences, at "
-        "the level over the size of the family. Claims that are decided along with others have more."
+        folded(
+            f"To ±{100 * monte_carlo_error():.1f} (Monte Carlo, fixed seed): both tests on normal differences, at the "
+            "level over the size of the family. Claims that are decided along with others have more.",
+            width,
+        )
     )
     return 0
+
+
+def _print_rows(table: PowerTable) -> None:
+    """Prints a row per number of seeds."""
+    full = [cells for _, cells in table.rows if len(cells) == len(table.columns)]
+    width = 2 + max(6, *(len(cell) for cells in (table.columns, *full) for cell in cells))
+    print(f"{'n':>6}" + "".join(f"{column:>{width}}" for column in table.columns))
+    for n, cells in table.rows:
+        row = "".join(f"{cell:>{width}}" for cell in cells) if cells in full else f"  {cells[0]}"
+        print(f"{n:>6}{row}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kymograph.cli.arguments import parse, positional, seeds_from, settings_from, shown
+from kymograph.wording import counted, folded, line_width
 
 PART = {
     "about": "register claims in a directory before its runs exist",
@@ -35,27 +36,36 @@ def main(words: list[str]) -> int:
     options = parse(Options, words, "kymograph register")
     from kymograph.lab.named_claims import named_claims
     from kymograph.lab.power import price_of_looks
-    from kymograph.lab.register import register_claims
+    from kymograph.lab.register import register_claims, runs_before
 
     claims, studies = named_claims(options.claims)
-    settings = settings_from(options.where)
+    settings, seeds = settings_from(options.where), seeds_from(options.seeds)
     found = register_claims(
         options.directory,
         claims,
-        seeds_from(options.seeds),
+        seeds,
         looks=options.looks,
         settings=settings or None,
         studies=studies,
     )
     for one in found:
         for name in one.claims:
-            print(f"registered: {name.split('/', 2)[2]}")
+            _say(f"registered: {name.split('/', 2)[2]}")
         chosen = [f"{name} {value}" for name, value in one.plan.fields.items()]
-        print(f"{', '.join([one.study, str(one.plan.design), *chosen])}: registration {one.short_digest}")
-        print(f"seeds: {' '.join(map(str, one.plan.seeds))}; runs at others decide nothing")
+        _say(f"{', '.join([one.study, str(one.plan.design), *chosen])}: registration {one.short_digest}")
+        _say(f"seeds: {' '.join(map(str, one.plan.seeds))}; runs at others decide nothing")
+        added = len(one.plan.seeds) - len(seeds)
+        if seeds and added > 0:
+            _say(f"{counted(len(seeds), 'seed')} given; {added} more were added from the fixed list")
         if one.plan.design.sequential:
-            print(price_of_looks(one.plan.design, claims))
-    print(
+            _say(price_of_looks(one.plan.design, claims))
+        if earlier := runs_before(options.directory, one):
+            _say(f"these claims are post hoc for the {counted(earlier, 'run')} already there")
+    _say(
         "Put the digest into a paper, a commit or a public registry; `kymograph verify DIR --anchor DIGEST` checks it."
     )
     return 0
+
+
+def _say(text: str) -> None:
+    print(folded(text, line_width(), further="  "))

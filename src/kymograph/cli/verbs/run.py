@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from kymograph.cli.arguments import given, grid_from, parse_with_settings, seeds_from, shown
+from kymograph.cli.help_text import fitting_output
 from kymograph.cli.options import EngineOptions, with_engine_options
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 from kymograph.wording import counted
 
 PART = {
@@ -45,15 +46,17 @@ def main(words: list[str]) -> int:
     from kymograph.studies.loading import STUDIES, load_study
 
     if not words or words[0] in ("-h", "--help"):
-        print("usage: kymograph run STUDY [options]\n")
-        print(f"studies: {', '.join(STUDIES.names())}; or a user-defined one as module:Name, file.py or file.py:Name\n")
-        print("`kymograph run STUDY --help` lists the options and every setting of the study.")
+        with fitting_output():
+            print("usage: kymograph run STUDY [options]\n")
+            names = ", ".join(STUDIES.names())
+            print(f"studies: {names}; or a user-defined one as module:Name, file.py or file.py:Name\n")
+            print("`kymograph run STUDY --help` lists the options and every setting of the study.")
         return 0 if words else 2
     study = load_study(words[0])
     kind = with_engine_options(Options, words[1:])
     options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(Options, words[1:]) and not options.seeds:
-        raise KymographError("--seeds needs at least one seed, e.g. --seeds 42")
+        raise UsageError("--seeds needs at least one seed, e.g. --seeds 42")
     from kymograph.lab.failures import failure_text
     from kymograph.lab.headline_table import headline_table
     from kymograph.lab.run import sweep_choice

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from kymograph.cli.arguments import given, parse_with_settings, seeds_from, shown
+from kymograph.cli.help_text import fitting_output
 from kymograph.cli.options import EngineOptions
-from kymograph.errors import KymographError
+from kymograph.errors import UsageError
 
 PART = {
     "about": "run a study with one source of variance at a time: initialisation, order, feedback, split",
@@ -40,9 +41,12 @@ class Options:
 def main(words: list[str]) -> int:
     """Runs the sweeps and prints the table; returns 0 only if every run finished."""
     if not words or words[0] in ("-h", "--help"):
-        print("usage: kymograph variance STUDY [options]\n")
-        print("Runs a study with all sources of variance together, then with one at a time, and prints what each")
-        print("contributes. `kymograph variance STUDY --help` lists the options and every setting of the study.")
+        with fitting_output():
+            print("usage: kymograph variance STUDY [options]\n")
+            print(
+                "Runs a study with all sources of variance together, then with one at a time, and prints what each "
+                "contributes. `kymograph variance STUDY --help` lists the options and every setting of the study."
+            )
         return 0 if words else 2
     from kymograph.studies.loading import load_study
 
@@ -50,7 +54,7 @@ def main(words: list[str]) -> int:
     options, fields = parse_with_settings(Options, study.config_type, words[1:], f"kymograph variance {words[0]}")
     for name in ("seeds", "sources"):
         if name in given(Options, words[1:]) and not getattr(options, name):
-            raise KymographError(f"--{name} needs at least one {name.removesuffix('s')}")
+            raise UsageError(f"--{name} needs at least one {name.removesuffix('s')}")
     from kymograph.lab.failures import failure_text
     from kymograph.lab.run import choose_seeds
     from kymograph.lab.variance import vary_sources

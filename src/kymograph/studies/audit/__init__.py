@@ -73,12 +73,16 @@ class Audit(ImageStudy[AuditConfig]):
     def arms(self) -> Sequence[Arm]:
         """Returns, for each rule, the rungs of the ladder; 0 is the frozen baseline."""
         return [
-            Arm(f"{rule}/last{k}", f"{rule}, the last {k} blocks learn" if k else f"{rule}, no block learns",
+            Arm(f"{rule}/last{k}", f"{rule}, {_learners(k)}",
                 {**treatment, "last": k}, default=k <= 4, panel=rule.upper(),
                 label=f"{rule.upper()}, {_blocks(k)}",
                 colour="blue" if rule == "bp" else "vermilion")
             for rule, treatment in _RULES.items() for k in range(DEEPEST + 1)
         ]  # fmt: skip
+
+
+def _learners(last: int) -> str:
+    return "no block learns" if last == 0 else "the last block learns" if last == 1 else f"the last {last} blocks learn"
 
 
 def _blocks(last: int) -> str:

@@ -75,6 +75,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
         "layer0_cosine": "layer 0",
         "layer0_p": "p of layer 0",
     }
+    p_values = ("deep_p", "layer0_p")
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {f"null_{name}": (-1.0, 1.0) for name in NULLS.names()}
     series = (
         SeriesDisplay(
