@@ -150,13 +150,17 @@ MISUNDERSTOOD = [
     (["calibrate", "absent", "--data", "digit"], "there is no data set 'digit'; did you mean 'digits'"),
     (["rules", "--model", "vitt"], "there is no model 'vitt'; did you mean 'vit'"),
     (["fetch", "cifar", "data"], "did you mean 'cifar10'"),
+    (["run", "clipping", "--epochs", "-3"], "epochs must be at least 1, not -3"),
+    (["run", "clipping", "--arms", "extreme/clipp"], "did you mean 'extreme/clip'"),
+    (["run", "clipping", "--n-seeds", "0"], "at least 1"),
+    (["run", "clipping", "--seeds"], "at least one seed"),
+    (["calibrate", "absent", "--draws", "3"], "draws must be at least 19, not 3"),
+    (["audit", "absent", "--images", "1"], "images must be at least 2, not 1"),
+    (["selftest", "--worlds", "5"], "worlds must be at least 100, not 5"),
 ]
 """No such verb, option or value."""
 REFUSED = [
     (["run", "cliping"], "did you mean 'clipping'"),
-    (["run", "clipping", "--epochs", "-3"], "epochs must be at least 1, not -3"),
-    (["run", "clipping", "--arms", "extreme/clipp"], "did you mean 'extreme/clip'"),
-    (["run", "clipping", "--n-seeds", "0"], "at least 1"),
     (["run", "nowhere.module:Study"], "cannot load the study"),
     (["run", "absent.py"], "there is no file absent.py"),
     (["export", "absent", "--to", "json", "--output", "x.json"], "no directory absent"),
@@ -167,12 +171,8 @@ REFUSED = [
     (["list", "dept"], "did you mean 'depth'"),
     (["run", ":x"], "there is no study"),
     (["run", ".:x"], "cannot load the study"),
-    (["run", "clipping", "--seeds"], "at least one seed"),
     (["run", "clipping", "--device", "tpu", "--seeds", "1"], "no device 'tpu'"),
     (["run", "clipping", "--data", "learnable"], "data cannot be set: the arm 'extreme/no_clip' fixes it at"),
-    (["calibrate", "absent", "--draws", "3"], "draws must be at least 19, not 3"),
-    (["audit", "absent", "--images", "1"], "images must be at least 2, not 1"),
-    (["selftest", "--worlds", "5"], "worlds must be at least 100, not 5"),
     (["judge", "absent", "--study", "absent.py"], "there is no file absent.py"),
     (["watch", "absent", "--study", "depth"], "there is no directory absent"),
 ]
