@@ -179,7 +179,8 @@ OUR_OWN = {
     "report/assets.py": {"read_text"},  # the package's own templates
     "runs/provenance.py": {"read_bytes", "read_text"},  # the package's own source; /proc/cpuinfo, whose size is 0
     "runs/processes.py": {"read_text"},  # /proc, whose files have a size of 0
-    "sweep/worker.py": {"fdopen"},  # the pipe to the process that started it
+    "cli/guarded_output.py": {"open"},  # the null device, to write to
+    "sweep/worker.py": {"fdopen", "open"},  # the pipe to the process that started it; the null device, to write to
     "sweep/engines/processes.py": {"loads"},  # the answers of workers that this process started, by pipe
     "sweep/engines/dask.py": {"loads"},  # orders and answers that Dask carries
     "live/web.py": {"loads"},  # the state that this process has just made

@@ -202,6 +202,6 @@ def test_a_file_is_as_wide_as_columns_say_and_what_is_left_out_is_named(
     assert watch(str(tmp_path), once=True, console=screen) == 0
     shown = text.getvalue()
     assert max(map(len, shown.splitlines())) <= 80
-    assert "too wide to show: a second number with a name that is long" in shown
+    assert "too wide to show: third, the latest run" in shown
     assert "blocks show 10 of 12 seeds" in " ".join(shown.split())
     assert "…" not in shown, "nothing is cut"
