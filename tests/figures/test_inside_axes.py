@@ -128,7 +128,7 @@ def test_a_seed_with_a_zero_counts_in_the_mean_over_all_seeds(tmp_path: Path, lo
     (setting,) = section_of(store, declaration).settings
     chart = next(chart for chart in setting.charts if chart.data["kind"] == "kymograph")
     assert chart.data["panels"][0]["values"][1][2] == pytest.approx(series[0, :, 2, 1].mean(), rel=1e-4)
-    assert "colour is the mean over 4 seeds" in chart.caption
+    assert "Colour: mean over 4 seeds" in chart.caption
 
 
 def test_fractions_are_never_on_a_log_scale(tmp_path: Path) -> None:

@@ -74,5 +74,5 @@ def test_a_wrong_direction_is_one_sentence(words: list[str], error: str) -> None
 
 
 def test_stored_runs_have_no_direction_on_the_command_line(capsys: pytest.CaptureFixture) -> None:
-    assert call("judge", "runs", "--direction", "less") == 1
+    assert call("judge", "runs", "--direction", "less") == 2
     assert "--direction is for CSV files" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_the_corrected_p_values_are_those_of_the_reference_null_in_whatever_orde
 def test_the_figure_names_nulls_by_their_labels(store: Store) -> None:
     texts = [text.get_text() for text in kymograph.figure("calibration", store).findobj(Text)]
     for name in ("fresh", "rows", "columns"):
-        assert any(text.startswith(f"null: {null_label(name)}") for text in texts)
+        assert any(text.startswith(f"{null_label(name)}\n(n = ") for text in texts)
 
 
 def test_the_exact_chain_as_feedback_has_cosine_one() -> None:

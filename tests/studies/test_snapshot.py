@@ -413,7 +413,7 @@ def test_missing_logs_and_rules_are_named(tmp_path: Path, capsys: pytest.Capture
     assert "resmlp/bp" in capsys.readouterr().err
     os.truncate(tmp_path / "only.json", 3 * 2**30)
     assert call("figure", "snapshot-vit", "--from", str(tmp_path / "only.json")) == 1
-    assert "at most 268,435,456" in capsys.readouterr().err
+    assert "the limit of 268,435,456" in capsys.readouterr().err
 
 
 def log(directory: Path, name: str, points: int = 3, key: str = "hidden_norms", **config: object) -> str:

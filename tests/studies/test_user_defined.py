@@ -85,6 +85,15 @@ def test_list_knows_it_by_file_and_by_module(workspace: Path) -> None:
         assert "Does a decay end lower than none?" in shown and "loses much" in shown
 
 
+def test_nothing_is_written_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading it used to leave a __pycache__ in a directory that the command was not given."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    write_study(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    command("list", "decay_study.py", cwd=tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before and not sys.dont_write_bytecode
+
+
 def test_running_again_by_another_reference_computes_nothing(workspace: Path) -> None:
     for reference in ("decay_study.py:Decay", "decay_study:Decay", str(workspace / "decay_study.py")):
         done = command("run", reference, *SEEDS, "--out", "runs", "--quiet", cwd=workspace)

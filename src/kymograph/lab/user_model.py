@@ -17,6 +17,7 @@ from kymograph.foreign.files import real_path
 from kymograph.models.blocks import evaluation_mode
 from kymograph.models.examples import guess_example
 from kymograph.rules.losses import Loss, cross_entropy
+from kymograph.sweep.code_reference import without_bytecode
 
 
 class UserModel(NamedTuple):
@@ -67,7 +68,8 @@ def _function(reference: str) -> Callable[[], Any]:
     module = importlib.util.module_from_spec(spec)
     sys.path.append(str(real_path(path).parent))  # so that it can import its neighbours
     try:
-        spec.loader.exec_module(module)
+        with without_bytecode():
+            spec.loader.exec_module(module)
     except Exception as error:  # a user's file can fail to load in any way
         raise KymographError(f"cannot load {file}: {_reason(error)}") from None
     finally:

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,17 @@ _loading: list[str] = []
 """The users' modules that are being imported."""
 _added: list[str] = []
 """The directories added to ``sys.path`` for studies."""
+
+
+@contextlib.contextmanager
+def without_bytecode() -> Iterator[None]:
+    """Keeps Python from writing ``__pycache__`` next to a user's code, which may be in any directory."""
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,8 @@ class CodeReference:
                 return importlib.import_module(self.module)
             self._extend_path()
             path = self.path()
-            return importlib.import_module(self.module) if path is None else self._current(path)
+            with without_bytecode():
+                return importlib.import_module(self.module) if path is None else self._current(path)
         except Exception as error:  # a user's module can fail to load in any way
             raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
 
