@@ -1,6 +1,6 @@
 """Stored runs as rows of a table: identity, settings and summary numbers.
 
-All tabular formats share these column names, so that runs with different learning rates can be told apart in each.
+All tabular formats share these column names, so that each one distinguishes runs with different learning rates.
 """
 
 from __future__ import annotations
