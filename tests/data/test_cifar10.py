@@ -225,7 +225,7 @@ def test_a_link_that_leads_elsewhere_is_neither_followed_nor_a_pipe_replaced(arc
     outside.mkdir()
     directory = root / "cifar-10-batches-bin"
     directory.symlink_to(outside)
-    with pytest.raises(KymographError, match=f"{directory} is a link to a place outside of {root}, which is not"):
+    with pytest.raises(KymographError, match=f"{directory} is a link that leads outside of {root}, which is not"):
         cifar10_files.unpack(content, root, hashlib.md5(content).hexdigest())
     assert not any(outside.iterdir())
     directory.unlink()

@@ -77,7 +77,7 @@ def test_a_link_that_leads_outside_is_named_and_one_that_stays_is_followed(tmp_p
         check_inside(start / "inside" / "x", start)
         make_directory(start / "inside" / "x", start)
         for path in (start / "away", start / "away" / "x"):
-            with pytest.raises(KymographError, match=f"{start / 'away'} is a link to a place outside of {start}, "):
+            with pytest.raises(KymographError, match=f"{start / 'away'} is a link that leads outside of {start}, "):
                 make_directory(path, start)
     assert (root / "own" / "x").is_dir() and not any(outside.iterdir())
     (root / "dangling").symlink_to(tmp_path / "absent")

@@ -60,7 +60,7 @@ def test_a_link_in_the_output_that_leads_elsewhere_is_not_followed(tmp_path: Pat
     link = root / name
     link.parent.mkdir(parents=True)
     link.symlink_to(elsewhere)
-    with pytest.raises(KymographError, match=f"{link} is a link to a place outside of {root}, which is not followed"):
+    with pytest.raises(KymographError, match=f"{link} is a link that leads outside of {root}, which is not followed"):
         if verb == "run":
             sweep(str(write_coin(tmp_path)), (1,), SweepOptions(root, quiet=True), arms=["fair"])
         else:

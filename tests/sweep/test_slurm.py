@@ -123,7 +123,7 @@ def test_a_link_that_leads_elsewhere_is_not_followed(study: Path, tmp_path: Path
     own = tmp_path / "out" / "coin"
     own.mkdir(parents=True)
     (own / SLURM).symlink_to(tmp_path / "elsewhere")
-    words = f"{own / SLURM} is a link to a place outside of {tmp_path / 'out'}, which is not"
+    words = f"{own / SLURM} is a link that leads outside of {tmp_path / 'out'}, which is not"
     with pytest.raises(KymographError, match=words):
         write_batch(own, [[order]], 1, ())
     with pytest.raises(KymographError, match=words):

@@ -1,8 +1,8 @@
 """Refuses writes that would replace something other than a file, or leave the directory that the user named.
 
 Files are written under a temporary name and renamed. A rename replaces whatever is there, and for the superuser that
-includes ``/dev/null``. It follows every link on its way: a link inside a directory that came from somebody else could
-lead it to any place, and so could a deletion.
+includes ``/dev/null``. It follows every link in its path: a link inside a directory that came from somebody else could
+redirect it anywhere, and the same holds for deletions.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def check_inside(path: Path, root: Path) -> None:
     """Raises if a link on the way from ``root`` down to ``path`` leads outside of ``root``."""
     if is_inside(path, root):
         return
-    place = root
+    entry = root
     for part in path.relative_to(root).parts:
-        place = place / part
-        if not is_inside(place, root):
+        entry = entry / part
+        if not is_inside(entry, root):
             raise KymographError(
-                f"{place} is a link to a place outside of {root}, which is not followed; remove it, or name "
+                f"{entry} is a link that leads outside of {root}, which is not followed; remove it, or name "
                 "the directory that it leads to"
             )

@@ -61,6 +61,6 @@ def test_a_link_called_figures_that_leads_elsewhere_is_not_followed(
     (runs / "figures").symlink_to(elsewhere)
     words = ("figure", "coin-tosses", "--from", str(runs), "--study", str(coin))
     assert call(*words) == 1
-    assert f"{runs / 'figures'} is a link to a place outside of {runs}, which is not" in capsys.readouterr().err
+    assert f"{runs / 'figures'} is a link that leads outside of {runs}, which is not" in capsys.readouterr().err
     assert not any(elsewhere.iterdir())
     assert call(*words, "--out", str(runs / "figures")) == 0, "who names it wants it followed"

@@ -113,6 +113,6 @@ def test_a_link_in_the_output_that_leads_elsewhere_is_not_followed(tmp_path: Pat
     (tmp_path / "tb").mkdir()
     study = tmp_path / "tb" / store.runs[0].spec.directory.split("/")[0]
     study.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(KymographError, match=f"{study} is a link to a place outside of {tmp_path / 'tb'}, which"):
+    with pytest.raises(KymographError, match=f"{study} is a link that leads outside of {tmp_path / 'tb'}, which"):
         export(store, "tensorboard", tmp_path / "tb")
     assert not any((tmp_path / "elsewhere").iterdir())
