@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kymograph.runs.bounds import bounds_of
+from kymograph.runs.bounds import NOT_NEGATIVE, bounds_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.headlines import arm_headlines, headline_number
 from kymograph.statistics.intervals import mean_interval
+from kymograph.studies.loading import load_study
 
 
 def test_intervals_of_bounded_quantities_stay_inside_their_bounds() -> None:
@@ -47,6 +48,24 @@ def test_bounds_that_the_values_contradict_are_none() -> None:
 
 
 def test_declared_bounds_survive_being_stored() -> None:
-    declaration = Declaration("own", bounds={"accuracy": (0.0, 100.0)})
+    declaration = Declaration("own", bounds={"accuracy": (0.0, 100.0), "norm": NOT_NEGATIVE})
     assert Declaration.from_json(declaration.to_json()) == declaration
     assert headline_number([99.0, 100.0], bounds=(0.0, 100.0)).high == 100.0
+
+
+@pytest.mark.parametrize(
+    ("study", "number"),
+    [
+        ("snapshot", "final_g_2_script"),
+        ("calibration", "final_h_L"),
+        ("clipping", "effective_dim_std"),
+        ("depth", "fresh_loss_over_null"),
+        ("rule-family", "growth_per_block"),
+    ],
+)
+def test_no_norm_or_error_of_a_built_in_study_has_an_interval_below_zero(study: str, number: str) -> None:
+    """On CIFAR-10 the gradient under random targets was said to lie in [-1.14e-09, 6.59e-09]."""
+    values = [{number: value} for value in (1e-12, 1e-11, 1e-8)]
+    assert arm_headlines(values, [number]).numbers[number].low < 0
+    bounded = arm_headlines(values, [number], load_study(study).bounds).numbers[number]
+    assert bounded.low == 0 and bounded.high > bounded.mean > 0

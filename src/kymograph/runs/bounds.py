@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +14,8 @@ _USUAL: Mapping[frozenset[str], tuple[float, float]] = {
     frozenset({"cosine", "cos", "correlation"}): (-1.0, 1.0),
 }
 """Usual ranges, by words in a quantity's name."""
+NOT_NEGATIVE = (0.0, math.inf)
+"""The range of norms, standard deviations and squared errors."""
 
 
 def bounds_of(

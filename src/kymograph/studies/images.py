@@ -17,6 +17,7 @@ from kymograph.models import MODELS
 from kymograph.registry import Registry
 from kymograph.rules import RULES
 from kymograph.rules.fast import ACCELERATORS
+from kymograph.runs.bounds import NOT_NEGATIVE
 from kymograph.runs.declaration import OVER_DEPTH, SeriesDisplay
 from kymograph.runs.spec import ADDED_LATER, RunSpec
 from kymograph.studies.base import Study
@@ -43,6 +44,8 @@ TRAINED_SERIES = (
     ),
 )
 """How the series of every image study are shown."""
+NORMS = dict.fromkeys(("final_h_L", "final_g_2", "final_g_2_script", "final_g_2_per_error", "final_g_L"), NOT_NEGATIVE)
+"""The ranges of the norms that every image study summarises."""
 PAPER = "Hao, Wan and Zhai, arXiv:2606.21126, seeds 42, 123 and 456"
 """Where the published values of the scripts' image studies are from."""
 FIXED_SEED = 42

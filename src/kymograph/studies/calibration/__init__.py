@@ -16,7 +16,7 @@ from kymograph.registry import Registry
 from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
-from kymograph.studies.images import PAPER, TRAINED_SERIES, ImageSettings, ImageStudy, TrainingSettings
+from kymograph.studies.images import NORMS, PAPER, TRAINED_SERIES, ImageSettings, ImageStudy, TrainingSettings
 from kymograph.studies.published import PublishedValue
 from kymograph.studies.settings import at_least
 
@@ -76,7 +76,10 @@ class Calibration(ImageStudy[CalibrationConfig]):
         "layer0_p": "p of layer 0",
     }
     p_values = ("deep_p", "layer0_p")
-    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {f"null_{name}": (-1.0, 1.0) for name in NULLS.names()}
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **NORMS,
+        **{f"null_{name}": (-1.0, 1.0) for name in NULLS.names()},
+    }
     series = (
         SeriesDisplay(
             f"null_{REFERENCE}",

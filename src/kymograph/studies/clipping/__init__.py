@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from kymograph.errors import KymographError
+from kymograph.runs.bounds import NOT_NEGATIVE
 from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED, Study
 from kymograph.studies.drawing import Drawing
@@ -125,6 +126,7 @@ class Clipping(Study[ClippingConfig]):
         "final_rare_acc": "final rare accuracy",
         "bayes_rare_acc": "Bayes rare accuracy",
     }
+    bounds = dict.fromkeys(("weight_norm_roughness", "effective_dim_std", "spike_ratio"), NOT_NEGATIVE)
     series = (
         SeriesDisplay("loss", "Training loss", "cross-entropy, nats", log=True),
         SeriesDisplay("weight_norm", "Weight norm", "‖w‖", log=False),

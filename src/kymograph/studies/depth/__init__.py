@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from kymograph.runs.bounds import NOT_NEGATIVE
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED, Study
 from kymograph.studies.drawing import Drawing
@@ -97,6 +98,7 @@ class Depth(Study[DepthConfig]):
         "final_forward_gain": "forward gain, end",
         "final_backward_gain": "backward gain, end",
     }
+    bounds = dict.fromkeys(headlines, NOT_NEGATIVE)
     series = (
         SeriesDisplay("loss", "Training loss", "mean squared error", log=True),
         SeriesDisplay("forward_gain", "Forward gain", "gain of ‖h‖ per layer", site="estimate"),

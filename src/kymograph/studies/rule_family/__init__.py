@@ -19,6 +19,7 @@ from kymograph.errors import KymographError
 from kymograph.models import MODELS
 from kymograph.registry import Registry
 from kymograph.rules import RULES
+from kymograph.runs.bounds import NOT_NEGATIVE
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.base import SEEDED, Study
@@ -113,7 +114,12 @@ class RuleFamily(Study[RuleFamilyConfig]):
             "training_loss": "training loss",
         }
     }
-    bounds = {"alignment": (-1.0, 1.0), "alignment_null": (-1.0, 1.0), "largest_angle": (0.0, 180.0)}  # noqa: RUF012
+    bounds = {  # noqa: RUF012
+        "alignment": (-1.0, 1.0),
+        "alignment_null": (-1.0, 1.0),
+        "largest_angle": (0.0, 180.0),
+        **dict.fromkeys(("growth_per_block", "gradient_per_error", "training_loss"), NOT_NEGATIVE),
+    }
     series = (
         SeriesDisplay("test_accuracy", "Test accuracy", "fraction correct", log=False),
         SeriesDisplay("training_loss", "Training loss", "cross-entropy, nats", log=True),

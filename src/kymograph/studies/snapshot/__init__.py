@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from kymograph.runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
 from kymograph.studies.base import SEEDED
 from kymograph.studies.drawing import Drawing
-from kymograph.studies.images import PAPER, TRAINED_SERIES, ImageSettings, ImageStudy
+from kymograph.studies.images import NORMS, PAPER, TRAINED_SERIES, ImageSettings, ImageStudy
 from kymograph.studies.published import PublishedValue
 
 PART: dict[str, Any] = {
@@ -95,6 +95,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
         "final_g_2_script": "‖g_2‖ (script's scale)",
         "final_gamma": "γ",
     }
+    bounds = NORMS
     series = (
         *TRAINED_SERIES,
         SeriesDisplay("cos_out", "Credit and gradient", "cosine", log=False, forms=OVER_DEPTH),
