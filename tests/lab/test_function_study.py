@@ -193,3 +193,13 @@ def test_a_margin_below_one_is_no_ratio() -> None:
         Claim.compare("accuracy", "a", ">", "b", margin=0.02)
     with pytest.raises(KymographError, match="sign of a claim must be one of"):
         Claim.compare("accuracy", "a", "!=", "b")
+
+
+def test_bounds_and_p_values_are_declared_like_those_of_a_class() -> None:
+    def body(run: ky.ActiveRun, *, lr: float = 0.1) -> None: ...
+
+    made = ky.study(question="?", arms={"one": {}}, bounds={"error": (0, 100)}, p_values=["p"])(body)
+    assert made.declaration().bounds == {"error": (0, 100)} and made.declaration().p_values == ("p",)
+    for limits in ((1, 0), (0,), "01", 3.0, (0, None)):
+        with pytest.raises(KymographError, match=r"gives error the bounds .*; give \(lowest, highest\)"):
+            ky.study(question="?", arms={"one": {}}, bounds={"error": limits})(body)  # type: ignore[dict-item]

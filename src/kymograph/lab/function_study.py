@@ -111,6 +111,8 @@ def study(
     about: Mapping[str, str] | None = None,
     default_arms: Sequence[str] | None = None,
     tune: Tuned | Mapping[str, Tuned] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    p_values: Sequence[str] = (),
     threads: int | None = 1,
 ) -> Callable[[Body], FunctionStudy]:
     """Turns a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers into a study.
@@ -129,6 +131,9 @@ def study(
         default_arms: those that run if none are named; default: all.
         tune: how a setting of the arms is chosen on separate seeds before they are evaluated: one rule for all arms, or
             rules by the arms' names or patterns.
+        bounds: the ranges of bounded numbers whose names do not imply them, e.g. ``{"error": (0, 100)}``; intervals end
+            there.
+        p_values: the headline numbers that are p-values, of which tables show median and range.
         threads: how many torch threads a run may use. With one, runs have the same bits on every engine and share a
             machine best; None: all, for a large network that has the machine to itself.
     """
@@ -152,6 +157,8 @@ def study(
             "time": time,
             "body": staticmethod(function),
             "tune": tune,
+            "bounds": dict(bounds or {}),
+            "p_values": tuple(p_values),
             "threads": threads,
             "_arms": made,
             "_claims": stated,

@@ -287,5 +287,9 @@ def check_study(study: Study, what: str) -> None:
     if not isinstance(config_type, type) or not dataclasses.is_dataclass(config_type):
         raise KymographError(f"{what} has no config_type; every study needs one, a dataclass of its settings")
     check_settings(config_type, what)
+    for name, limits in study.bounds.items():
+        pair = tuple(limits) if isinstance(limits, Sequence) and not isinstance(limits, str) else ()
+        if len(pair) != 2 or not all(isinstance(end, int | float) for end in pair) or not pair[0] < pair[1]:
+            raise KymographError(f"{what} gives {name} the bounds {limits!r}; give (lowest, highest)")
     if study.name.endswith(SUFFIX):
         raise KymographError(f"the name of {what} cannot end in {SUFFIX!r}, which is reserved for tuning runs")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from kymograph.cli.verbs.list import MOST_ARMS
+from kymograph.studies.loading import list_studies
 from tests.cli.command import call, write_coin
 
 
@@ -13,6 +15,17 @@ def test_every_registered_study_is_listed_with_its_default_arms(capsys: pytest.C
     names = [line.split(":")[0] for line in text.splitlines() if line and not line.startswith(" ")]
     assert names[:4] == ["clipping", "depth", "snapshot", "calibration"]
     assert "* extreme/clip" in text and "and 18 more: `kymograph list snapshot`" in text
+
+
+def test_a_study_with_many_default_arms_does_not_fill_the_screen(capsys: pytest.CaptureFixture) -> None:
+    """`rule-family` used to be listed with 53 arms."""
+    assert call("list") == 0
+    every = {study.name: study.arms() for study in list_studies()}
+    for block in capsys.readouterr().out.strip().split("\n\n"):
+        listed = [line for line in block.splitlines() if line.startswith("  * ")]
+        arms = every[block.split(":")[0]]
+        assert len(listed) == min(MOST_ARMS, sum(arm.default for arm in arms))
+        assert f"and {len(arms) - len(listed)} more: " in block or len(listed) == len(arms)
 
 
 def test_one_study_is_listed_with_every_arm(capsys: pytest.CaptureFixture) -> None:

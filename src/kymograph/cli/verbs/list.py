@@ -14,6 +14,9 @@ from kymograph.studies.loading import list_studies, load_study
 from kymograph.studies.setting_docs import setting_docs
 from kymograph.wording import folded, line_width
 
+MOST_ARMS = 6
+"""How many arms of a study the list of all studies shows."""
+
 PART = {"about": "the studies; one with its arms and settings", "usage": "list [STUDY]", "order": 10}
 
 
@@ -21,12 +24,14 @@ PART = {"about": "the studies; one with its arms and settings", "usage": "list [
 class Options:
     """List the studies with their questions and arms."""
 
-    study: Annotated[str, positional(), shown("[STUDY]", default="every registered study, with its default arms")] = ""
+    study: Annotated[
+        str, positional(), shown("[STUDY]", default="every registered study, with its first default arms")
+    ] = ""
     """Show every arm and setting of this study: a built-in one, or a user-defined one (module:Name, file.py:Name)."""
 
 
 def main(words: list[str]) -> int:
-    """Prints every study with its default arms, or one study with all of its arms and settings."""
+    """Prints every study with its first default arms, or one study with all of its arms and settings."""
     reference = parse(Options, words, "kymograph list").study if words else ""
     if reference:
         study = load_study(reference)
@@ -39,7 +44,7 @@ def main(words: list[str]) -> int:
         return 0
     for study in list_studies():
         arms = study.arms()
-        shown = [arm for arm in arms if arm.default]
+        shown = [arm for arm in arms if arm.default][:MOST_ARMS]
         _print_question(study)
         _print_arms(shown)
         more = len(arms) - len(shown)
