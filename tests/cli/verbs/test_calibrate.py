@@ -36,7 +36,7 @@ def test_only_the_nulls_asked_for_are_drawn_and_fresh_is_always_there(
     assert call(*words, "--device", "cpu", "--nulls", "rows", "--out", out) == 0
     text = capsys.readouterr().out
     assert text.startswith("test accuracy 0.2500\n") and "50 images, 19 draws" in text
-    assert "rows (neurons) permuted" in text and "columns permuted" not in text and "fresh B" in text
+    assert "rows (neurons) permuted" in text and "(classes) permuted" not in text and "fresh B" in text
     assert f"{out}/calibration.json" in text and (tmp_path / "out" / "calibration.pdf").exists()
 
 

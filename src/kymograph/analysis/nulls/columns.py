@@ -1,4 +1,4 @@
-"""The training matrix with its columns permuted: the same signals for other classes."""
+"""The training matrix with its columns, the classes, permuted: the same signals for other classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from kymograph.analysis.credit import Pairs
 from kymograph.analysis.nulls.matrices import cosines_of_drawn
 
-PART = {"label": "columns permuted", "about": "the training matrix with its class columns permuted", "order": 3}
+PART = {"label": "classes permuted", "about": "the training matrix with its columns (classes) permuted", "order": 3}
 
 
 def draw(pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int) -> Tensor:
