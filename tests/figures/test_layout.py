@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.figures.layout import legends, legends_above_data, wrapped
+from kymograph.figures.layout import legends, wrapped
 from kymograph.figures.style import LabFigure
 
 WORDS = st.lists(st.text("abc/_", min_size=1, max_size=12), min_size=1, max_size=8)
@@ -38,20 +36,6 @@ def test_formulas_and_no_break_spaces_are_not_broken() -> None:
     assert wrapped("|a b\N{NO-BREAK SPACE}| c", len, 6) == "|a\nb\N{NO-BREAK SPACE}| c"
 
 
-@pytest.mark.parametrize("scale", ["linear", "log", "symlog"])
-def test_data_end_below_the_legend(scale: str) -> None:
-    figure = LabFigure(figsize=(3, 2), layout="constrained")
-    axes = figure.subplots()
-    for index in range(4):
-        axes.plot(np.arange(1, 9), np.exp(np.arange(8.0)) * (index + 1), label=f"curve {index}")
-    axes.set_yscale(scale)
-    legends_above_data(figure, [axes])
-    figure.draw_without_rendering()
-    highest = axes.transData.transform((8, 4 * np.exp(7.0)))[1]
-    legend = axes.get_legend()
-    assert legend is not None and highest <= legend.get_window_extent().y0
-
-
 def test_panels_that_share_their_curves_share_a_legend() -> None:
     figure = LabFigure(figsize=(4, 2), layout="constrained")
     panels = figure.subplots(1, 2)
@@ -59,21 +43,28 @@ def test_panels_that_share_their_curves_share_a_legend() -> None:
         axes.plot([1, 2], label="a (n = 3)")
     legends(figure, panels)
     assert len(figure.legends) == 1 and figure.get_figheight() > 2
-    panels[1].plot([2, 1], label="b (n = 2)")
-    other = LabFigure(figsize=(4, 2), layout="constrained")
-    different = other.subplots(1, 2)
-    different[0].plot([1, 2], label="a (n = 3)")
-    different[1].plot([1, 2], label="a (no value)")
-    legends(other, different)
-    assert not other.legends and all(axes.get_legend() for axes in different)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a (n = 3)"]
 
 
-def test_a_name_too_long_for_its_panel_is_broken() -> None:
+def test_an_entry_that_differs_between_panels_says_where() -> None:
+    """Such figures used to have one legend per panel, drawn over the room of the data."""
+    figure = LabFigure(figsize=(8, 2), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, note in zip(panels, ("n = 3", "no value", "n = 3"), strict=True):
+        axes.plot([1, 2], label=f"a, at 1 (late) ({note})")
+        axes.plot([2, 1], label="b")
+    legends(figure, panels)
+    assert not any(axes.get_legend() for axes in panels)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["a, at 1 (late) (a, c: n = 3; b: no value)", "b"]
+
+
+def test_a_name_too_long_for_the_figure_is_broken() -> None:
     figure = LabFigure(figsize=(1.6, 2), layout="constrained")
     axes = figure.subplots()
     axes.plot([1, 2], label="residual, not finite at 100 and beyond (n = 3)")
-    legends_above_data(figure, [axes])
+    legends(figure, [axes])
     figure.draw_without_rendering()
-    legend = axes.get_legend()
-    assert legend is not None and "\n" in legend.get_texts()[0].get_text()
-    assert legend.get_window_extent().width <= 1.1 * axes.bbox.width
+    (legend,) = figure.legends
+    assert "\n" in legend.get_texts()[0].get_text()
+    assert legend.get_window_extent().width <= figure.bbox.width

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 _ROOM = 1.08  # a label may be this much longer than its axis
@@ -84,42 +82,54 @@ def _ruler(label: Text) -> Callable[[str], float]:
 
 
 def legends(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Draws one legend for all panels below the figure.
+    """Draws one legend for all panels below the figure; an entry that differs between panels says where, by letter."""
+    letters = panel_letters(figure)
+    found: dict[str, tuple[object, dict[str, list[str]]]] = {}
+    for axes in (axes for axes in panels if axes.get_visible()):
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            name, _, note = label[:-1].rpartition(" (") if label.endswith(")") else (label, "", "")
+            _, where = found.setdefault(name, (handle, {}))
+            where.setdefault(note, []).append(letters.get(axes, ""))
+    labels = []
+    for name, (_, where) in found.items():
+        notes = [f"{', '.join(at)}: {note}" if len(where) > 1 else note for note, at in where.items() if note]
+        labels.append(f"{name} ({'; '.join(notes)})" if notes else name)
+    if found:
+        _below(figure, [handle for handle, _ in found.values()], labels)
 
-    If an arm's entry differs between panels, e.g. in n, each panel has its own legend instead, in a free band above its
-    data.
-    """
-    shown = [axes for axes in panels if axes.get_visible()]
-    found: dict[str, object] = {}
-    for axes in shown:
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, handle)
-    things = [name.split(" (")[0] for name in found]
-    if len(set(things)) < len(things):
-        legends_above_data(figure, shown)
-    elif found:
-        _below(figure, list(found.values()), list(found))
+
+def panel_letters(figure: Figure) -> dict[Axes, str]:
+    """Returns the letter of every panel, in reading order; empty if there is only one panel."""
+    panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_subplotspec() and axes.axison]
+    panels = [axes for axes in panels if axes.get_label() != "<colorbar>"]
+    letters = [
+        chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}" for index in range(len(panels))
+    ]
+    return dict(zip(panels, letters, strict=True)) if len(panels) > 1 else {}
 
 
 def letter_panels(figure: Figure) -> None:
     """Letters the panels of a figure with several a, b, c, ..., so that text can refer to them."""
-    panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_subplotspec() and axes.axison]
-    panels = [axes for axes in panels if axes.get_label() != "<colorbar>"]
-    for index, axes in enumerate(panels if len(panels) > 1 else ()):
-        letter = chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}"
+    for axes, letter in panel_letters(figure).items():
         axes.annotate(letter, (0, 1), (-5, 4), "axes fraction", "offset points", ha="right", va="bottom",
                       fontweight="bold", fontsize="medium")  # fmt: skip
 
 
 def _below(figure: Figure, handles: list, names: list[str]) -> None:
     """Draws one legend below the figure, in as many columns as fit, and makes the figure taller by its height."""
+    room = 0.98 * figure.bbox.width
     for columns in range(len(names), 0, -1):
         legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
-        extent = legend.get_window_extent()
-        if extent.width <= 0.98 * figure.bbox.width or columns == 1:
-            _grow(figure, extent.height / figure.dpi)
-            return
+        spare = room - legend.get_window_extent().width
+        if spare >= 0:
+            break
         legend.remove()
+    else:  # a name is too long for a line
+        texts = legend.get_texts()
+        width = max(text.get_window_extent().width for text in texts) + spare
+        names = [wrapped(name, _ruler(text), width) for name, text in zip(names, texts, strict=True)]
+        legend = figure.legend(handles, names, loc="outside lower center")
+    _grow(figure, legend.get_window_extent().height / figure.dpi)
 
 
 def _grow(figure: Figure, inches: float) -> None:
@@ -127,47 +137,3 @@ def _grow(figure: Figure, inches: float) -> None:
     height, look = figure.get_figheight(), getattr(figure, "look", None)
     most = max(height, look.tallest) if look is not None and look.fixed else height + inches
     figure.set_figheight(min(height + inches, most))
-
-
-def legends_above_data(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Draws every panel's legend at its top and raises the upper limit until the data end below the legend.
-
-    A figure of fixed width grows by the height of its legends, so that the data keep their height.
-    """
-    shown = [axes for axes in panels if axes.get_legend_handles_labels()[1]]
-    if not shown:
-        return
-    figure.draw_without_rendering()
-    drawn = [(axes, _legend_at_top(axes)) for axes in shown]
-    look = getattr(figure, "look", None)
-    if look is not None and look.fixed:
-        tallest = max(legend.get_window_extent().height for _, legend in drawn)
-        rows = {axes.get_subplotspec().rowspan.start for axes in shown}  # type: ignore[union-attr]
-        _grow(figure, len(rows) * tallest / figure.dpi)
-    figure.draw_without_rendering()
-    tops = []
-    for axes, legend in drawn:
-        share = min(0.7, (axes.bbox.y1 - legend.get_window_extent().y0) / axes.bbox.height)
-        low, high = axes.get_ylim()
-        scale = axes.yaxis.get_transform()
-        ends = scale.transform(np.array([low, high]))
-        raised = ends[0] + (ends[1] - ends[0]) / (1 - share)
-        with np.errstate(over="ignore"):
-            top = float(scale.inverted().transform(np.array([raised]))[0])
-        tops.append(top if np.isfinite(top) else high)
-    for (axes, _), top in zip(drawn, tops, strict=True):  # panels that share an axis get their highest limit
-        axes.set_ylim(top=max(top, axes.get_ylim()[1]))
-
-
-def _legend_at_top(axes: Axes) -> Legend:
-    """Draws the panel's legend at its top, in as many columns as fit; names that are too long are wrapped."""
-    handles, names = axes.get_legend_handles_labels()
-    for columns in range(min(len(names), 3), 0, -1):
-        legend = axes.legend(handles, names, loc="upper left", ncols=columns)
-        spare = axes.bbox.width - legend.get_window_extent().width
-        if spare >= 0:
-            return legend
-    texts = legend.get_texts()
-    room = max(text.get_window_extent().width for text in texts) + spare
-    names = [wrapped(name, _ruler(text), room) for name, text in zip(names, texts, strict=True)]
-    return axes.legend(handles, names, loc="upper left")
