@@ -8,9 +8,11 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
+from kymograph.figures.kymograph import kymograph as draw_kymograph
 from kymograph.figures.save import save_figure, save_stale
 from kymograph.figures.seed_curves import binned
 from kymograph.lab.figures import figure_names
+from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.store import Store
 from kymograph.studies.loading import load_study
 
@@ -132,3 +134,15 @@ def test_a_figure_that_cannot_be_drawn_says_what_is_missing(clipping_store: Stor
         kymograph.figure("clipping-spike", clipping_store)
     with pytest.raises(KymographError, match="needs an arm"):
         kymograph.figure("clipping", clipping_store.select(arms=["extreme/clip"]))
+
+
+def test_ticks_of_a_short_logarithmic_colour_bar_are_plain_numbers() -> None:
+    """They used to be labelled 3 × 10¹, 4 × 10¹ and 6 × 10¹."""
+    values = np.linspace(15.0, 70.0, 12).reshape(1, 2, 3, 2)
+    labels = {"arm": ("a",), "seed": (1, 2), "step": (0, 1, 2), "site": ("x", "y")}
+    array = LabelledArray("norm", values, ("arm", "seed", "step", "site"), labels)
+    figure = draw_kymograph(array, "Norms", "norm")
+    figure.draw_without_rendering()
+    axis = figure.axes[-1].yaxis
+    texts = {label.get_text() for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))} - {""}
+    assert len(texts) >= 2 and all(text.isdigit() for text in texts)

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from kymograph.errors import KymographError
 from kymograph.figures.colour_range import colour_values
 from kymograph.figures.curves import stored_displays
+from kymograph.figures.log_axes import set_log_ticks
 from kymograph.figures.looks import current_look
 from kymograph.figures.mathematics import literal, mathtext
 from kymograph.figures.scales import drawable, geometric_means, is_log_colour
@@ -140,13 +141,15 @@ def kymograph(
         grid[last, column].set_xlabel(literal(time))
         grid[last, column].tick_params(labelbottom=True)
     if mesh is not None:
-        figure.colorbar(
+        bar = figure.colorbar(
             mesh,
             ax=grid.ravel().tolist(),
             label=mathtext(quantity),
             extend=extend,
             aspect=20 if rows <= 2 else 10 * rows,
         )
+        if isinstance(mesh.norm, LogNorm):
+            set_log_ticks(bar.ax.yaxis)
     figure.entitle(title)
     return figure
 

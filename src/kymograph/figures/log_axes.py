@@ -13,9 +13,13 @@ FEW_DECADES = 1.5
 
 
 def set_log_y(axes: Axes) -> None:
-    """Makes the vertical axis logarithmic, with minor ticks at 2 and 5 only; all eight would be slow to draw."""
+    """Makes the vertical axis logarithmic, with few ticks."""
     axes.set_yscale("log")
-    axis = axes.yaxis
+    set_log_ticks(axes.yaxis)
+
+
+def set_log_ticks(axis: Axis) -> None:
+    """Gives a logarithmic axis minor ticks at 2 and 5 only; all eight would be slow to draw."""
     powers = LogFormatterMathtext()
     powers.set_axis(axis)
     axis.set_minor_locator(LogLocator(subs=(2.0, 5.0), numticks=12))
