@@ -334,7 +334,8 @@ def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_fi
         )
     assert entries[:3] == ["study", "record", "ActiveRun"] and "compare" in entries
     fields = dataclasses.fields(kymograph.SeriesDisplay)
-    assert all(f"        {field.name}: " in (kymograph.SeriesDisplay.__doc__ or "") for field in fields)
+    described = inspect.getdoc(kymograph.SeriesDisplay) or ""
+    assert all(f"\n    {field.name}: " in described for field in fields)
 
 
 def test_the_forms_of_a_series_that_are_described_are_those_that_there_are() -> None:

@@ -58,11 +58,9 @@ def test_the_figure_of_the_script_names_its_spread_where_there_is_one(
     drawn = figure_from_logs("snapshot-resmlp", [str(path) for path in logs], style=style, spread=spread)
     assert isinstance(drawn, LabFigure)
     assert named_bands(drawn) == [[], [], [name], [name]], "one seed has no spread"
-    for axes in drawn.axes[2:]:
-        shown = axes.get_legend()
-        assert shown is not None
-        texts = [text.get_text().replace("\n", " ") for text in shown.get_texts()]
-        assert texts == ["BP (n = 3)", "DFA (n = 3)", name]
+    (legend,) = drawn.legends
+    texts = [text.get_text().replace("\n", " ") for text in legend.get_texts()]
+    assert texts == [f"{arm} (a, b: n = 1; c, d: n = 3)" for arm in ("BP", "DFA")] + [name]
 
 
 def test_the_standard_deviation_is_the_scripts(logs: tuple[Path, Path]) -> None:

@@ -127,6 +127,14 @@ def entries(directory: AnyPath) -> list[os.DirEntry[str]]:
         return sorted(found, key=lambda entry: entry.name)
 
 
+def matching(root: Path, *patterns: str) -> list[Path]:
+    """Returns the paths below ``root`` that match one of the patterns, sorted; none if there is no such directory."""
+    try:
+        return sorted(path for pattern in patterns for path in root.glob(pattern))
+    except ValueError:  # a null byte; before Python 3.13 such a directory merely had no files
+        raise KymographError(f"{str(root)!r} is not a valid file name") from None
+
+
 def is_directory_entry(entry: os.DirEntry[str]) -> bool:
     """Returns whether an entry is, or links to, a directory; circular links do not."""
     try:

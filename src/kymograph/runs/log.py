@@ -29,7 +29,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import MAX_TABLE, read_bytes
+from kymograph.foreign.files import MAX_TABLE, matching, read_bytes
 from kymograph.runs.files import SCHEMA, make_directory, plain, write_atomically
 from kymograph.runs.processes import Process
 from kymograph.runs.spec import canonical_json
@@ -111,7 +111,7 @@ class Log:
         """Reads the log of the runs below ``root``, empty if there is none; problems are collected, not raised."""
         found: dict[str, Entry] = {}
         problems: list[str] = []
-        for path in sorted((root / DIRECTORY).glob("*.jsonl")):
+        for path in matching(root, f"{DIRECTORY}/*.jsonl"):
             entries, wrong = _segment(path)
             found |= {entry.hash: entry for entry in entries}
             problems += wrong

@@ -14,7 +14,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import MAX_TABLE, read_bytes, real_path
+from kymograph.foreign.files import MAX_TABLE, matching, read_bytes, real_path
 from kymograph.runs import log
 from kymograph.runs.files import check_schema
 from kymograph.runs.history import History
@@ -31,7 +31,7 @@ def read_plan(root: Path) -> list[RunSpec]:
 
 def planned_runs(root: Path, history: History) -> list[RunSpec]:
     """Returns every run ever planned below ``root``: those in plan files, then those in the log."""
-    listed = [run for path in sorted([*root.glob(PLAN), *root.glob(f"*/{PLAN}")]) for run in read_plan_file(path)]
+    listed = [run for path in matching(root, PLAN, f"*/{PLAN}") for run in read_plan_file(path)]
     own = None if is_output(root) else real_path(root).name
     logged = (
         history.planned if own is None else {i: run for i, run in history.planned.items() if slug(run.study) == own}

@@ -16,6 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.foreign.files import matching
 from kymograph.runs.arrays import LabelledArray
 from kymograph.runs.copies import without_copies
 from kymograph.runs.declaration import FILE as DECLARATION
@@ -284,7 +285,7 @@ def in_order(runs: Iterable[StoredRun], declarations: Mapping[str, Declaration])
 def read_declarations(root: Path) -> dict[str, Declaration]:
     """Returns the declarations of the studies below ``root``, an output directory or a study's own, by name."""
     found: dict[str, Declaration] = {}
-    for path in sorted([*root.glob(DECLARATION), *root.glob(f"*/{DECLARATION}")]):
+    for path in matching(root, DECLARATION, f"*/{DECLARATION}"):
         declaration = read_declaration(path.parent)
         # A copy of a study's directory under another name does not override the study's own declaration.
         if declaration is not None and (path.parent.name == slug(declaration.name) or declaration.name not in found):
