@@ -312,14 +312,28 @@ def test_the_classes_that_the_glossary_names_exist() -> None:
     assert len(named) > 25 and named <= classes, named - classes
 
 
-def test_the_findings_of_the_readme_are_among_the_verdicts_that_the_demo_wrote() -> None:
-    """Claim, verdict and effect of every row stand so in docs/verdicts.md, as findings in the scripts' own words."""
+def test_the_findings_of_the_readme_are_among_the_verdicts_that_reproduce_wrote() -> None:
+    """Claim, verdict and effect of every sentence stand so in a page of verdicts, and CIFAR-10 comes first."""
     shown = (ROOT / "README.md").read_text().split("<!-- findings -->\n")[1].split("<!-- /findings -->")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:]]
-    table = (ROOT / "docs/verdicts.md").read_text().replace("\\|", "")
-    written = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:2] == "| "]
-    found = {(cells[0], cells[3], cells[4]) for cells in written if len(cells) > 4 and "repaired" not in cells[1]}
-    assert len(rows) == 5 and {tuple(row) for row in rows} <= found
+    sentences = [" ".join(item.split()) for item in shown.removeprefix("- ").split("\n- ")]
+    found = []
+    for sentence in sentences:
+        match = re.match(r'"([^"]+)" is ', sentence)
+        assert match, sentence
+        verdicts = re.findall(r"\*\*([A-Z]+)\*\*( on CIFAR-10)?: ([^ ]+ \[[^]]+\])", sentence)
+        assert len(verdicts) == sentence.count("**") / 2
+        found += [(match[1], *verdict) for verdict in verdicts]
+    pages = {page: _findings(ROOT / "docs" / page) for page in ("verdicts-cifar10.md", "verdicts.md")}
+    for claim, verdict, on_cifar10, effect in found:
+        assert (claim, verdict, effect) in pages["verdicts-cifar10.md" if on_cifar10 else "verdicts.md"]
+    assert len(sentences) == 5 and [bool(on_cifar10) for _, _, on_cifar10, _ in found[:2]] == [True, True]
+
+
+def _findings(page: Path) -> set[tuple[str, str, str]]:
+    """Returns claim, verdict and effect of every row of a page of verdicts, except those about repaired set-ups."""
+    table = page.read_text().replace("\\|", "")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:2] == "| "]
+    return {(cells[0], cells[3], cells[4]) for cells in rows if len(cells) > 4 and "repaired" not in cells[1]}
 
 
 def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_first() -> None:
