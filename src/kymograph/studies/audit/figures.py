@@ -6,7 +6,8 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import arm_looks
-from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.layout import legends
+from kymograph.figures.seed_curves import name_bands, seed_curves
 from kymograph.figures.style import LabFigure, styled
 from kymograph.runs.store import Store
 from kymograph.studies.audit import Audit
@@ -32,5 +33,6 @@ def ladder(store: Store) -> LabFigure:
     axes.set_xlabel("number of trainable last blocks")
     axes.set_ylabel("test accuracy")
     axes.set_xticks(rungs)
-    axes.legend()
+    name_bands([axes])
+    legends(figure, [axes])
     return figure

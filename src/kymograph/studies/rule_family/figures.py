@@ -6,7 +6,8 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.figures.arm_looks import arm_looks
-from kymograph.figures.seed_curves import seed_curves
+from kymograph.figures.layout import legends
+from kymograph.figures.seed_curves import name_bands, seed_curves
 from kymograph.figures.style import LabFigure, dot, panel_grid, stroke, styled
 from kymograph.runs.headlines import headline_number
 from kymograph.runs.record import RunSeries
@@ -81,7 +82,9 @@ def alignments(store: Store) -> LabFigure:
         axes.set_title(NETWORKS[network].label)
         axes.set_xlabel("training step + 1")
         axes.set_ylabel("cosine of update and gradient")
-        axes.legend()
+    name_bands(grid)
+    legends(figure, grid)
+    figure.entitle("Alignment of FA's and DFA's updates with the gradient")
     return figure
 
 
