@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,15 +15,20 @@ from matplotlib.text import Text
 import kymograph
 from kymograph.analysis.calibration import calibrate
 from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
+from kymograph.claims.estimands import reduce
+from kymograph.claims.judge import decide_claims
+from kymograph.claims.verdict import Outcome
+from kymograph.claims.world import World
 from kymograph.data.batches import Batches
 from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
 from kymograph.lab.trained_networks import load
 from kymograph.models.initialise import initialise
 from kymograph.models.resmlp import ResidualMLP
-from kymograph.runs.record import CHECKPOINT
+from kymograph.runs.record import CHECKPOINT, RunSeries
 from kymograph.runs.store import Store
 from kymograph.statistics.multiplicity import holm
+from kymograph.studies.calibration import Calibration
 from kymograph.studies.image_training import make_network
 from kymograph.studies.snapshot import SnapshotConfig
 from kymograph.training import checkpoint
@@ -77,6 +83,32 @@ def test_the_corrected_p_values_are_those_of_the_reference_null_in_whatever_orde
     assert [layer.p[REFERENCE] for layer in found.layers] != [layer.p["samples"] for layer in found.layers]
     other = calibrate(net, feedback, x, y, draws=50, nulls=("samples",))
     assert all(np.isnan(layer.p_holm) for layer in other.layers), "no reference, no correction"
+
+
+def test_a_cosine_is_beyond_permuted_matrices_only_if_it_exceeds_their_upper_tail() -> None:
+    """Against the mean of a null, which is 0 for any network, all nulls gave the same verdict."""
+    wanted = {"against the mean": "survives matrices with permuted", "against the tail": "is beyond 95 % of matrices"}
+    draws = np.random.default_rng(0).normal(0.0, 0.05, (999, 1))
+    draws -= draws.mean()
+    for cosine, expected in {0.06: Outcome.REFUTED, 0.1: Outcome.SUPPORTED}.items():
+        runs = [
+            SimpleNamespace(
+                arm="penalised",
+                seed=seed,
+                config={},
+                summary={"deep_cosine": cosine + 0.001 * seed, "control_cosine": 1.0, "deep_below_floor": 0.0},
+                series={f"null_{name}": RunSeries(np.arange(999), draws, ("deep",)) for name in ("rows", "columns")},
+            )
+            for seed in range(10)
+        ]
+        for how, words in wanted.items():
+            chosen = [claim for claim in Calibration().claims() if words in claim.name]
+            verdicts = decide_claims(chosen, World(runs), lambda _: "registered")  # type: ignore[arg-type]
+            assert len(chosen) == 2
+            assert {one.outcome for one in verdicts} == {expected if how == "against the tail" else Outcome.SUPPORTED}
+        tail = np.sort(draws[:, 0])
+        measured = reduce(draws[:, 0], "95th percentile")
+        assert tail[int(0.95 * 998)] <= measured <= tail[int(0.95 * 998) + 1]
 
 
 def test_the_figure_names_nulls_by_their_labels(store: Store) -> None:

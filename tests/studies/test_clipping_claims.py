@@ -187,6 +187,18 @@ def test_a_class_is_learned_if_it_is_more_likely_than_twice_its_frequency() -> N
         assert decide_claims([claim], World(runs), lambda _: "registered")[0].outcome is Outcome.REFUTED
 
 
+@pytest.mark.parametrize("setup", ["script", "repaired"])
+def test_where_nothing_collapses_nothing_is_prevented(setup: str) -> None:
+    """At 99:1 the dimension stays where it is in both arms, and this used to be called EQUIVALENT."""
+    name, arm = f"{setup}: clipping prevents representation collapse, 99:1", "extreme/no_clip"
+    arm = arm if setup == "script" else f"learnable/{arm}"
+    verdict = told({})[name]
+    assert verdict.outcome is Outcome.INVALID and "representations collapse without clipping" in verdict.reason
+    collapsed = {arm: {"effective_dim_change": -2 * DIMENSIONS}}
+    assert told(collapsed)[name].outcome in (Outcome.SUPPORTED, Outcome.INCONCLUSIVE)
+    assert told({arm: {"effective_dim_change": -4 * DIMENSIONS}})[name].outcome is Outcome.SUPPORTED
+
+
 def test_the_margin_of_a_collapse_is_what_another_draw_of_the_weights_changes() -> None:
     drawn = np.array([float(effective_dimension(initial_weights(seed, 4, 16)["embedding"])) for seed in range(2000)])
     assert drawn.std() == pytest.approx(DIMENSIONS, abs=0.005) and drawn.mean() == pytest.approx(2.71, abs=0.01)

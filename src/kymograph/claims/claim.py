@@ -24,7 +24,10 @@ SCALE_WORDS: Mapping[str, Scale] = {"ratio": "log ratio", "log ratio": "log rati
 SIGNS: Mapping[str, Direction] = {"<": "less", ">": "greater", ">=": "not less", "<=": "not greater", "==": "equal"}
 SETUPS = ("script", "repaired", "own")
 MANIPULATION_CHECK = "manipulation check"
-REDUCTIONS = ("last", "first", "mean", "median", "min", "max", "std", "growth", "rises", "least ratio", "depth slope")
+REDUCTIONS = (
+    "last", "first", "mean", "median", "95th percentile", "min", "max", "std", "growth", "rises", "least ratio",
+    "depth slope",
+)  # fmt: skip
 """How a series becomes one number: see :mod:`kymograph.claims.estimands`."""
 
 

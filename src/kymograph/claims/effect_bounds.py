@@ -11,7 +11,7 @@ from kymograph.runs.bounds import bounds_of
 
 Range = tuple[float, float]
 EVERYTHING: Range = (-math.inf, math.inf)
-_INSIDE = (None, "last", "first", "mean", "median", "min", "max")
+_INSIDE = (None, "last", "first", "mean", "median", "95th percentile", "min", "max")
 """Reductions of a series whose result lies among its values."""
 
 

@@ -15,6 +15,7 @@ from kymograph.runs.record import RunSeries
 _REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
     "mean": np.mean,
     "median": np.median,
+    "95th percentile": lambda values: np.quantile(values, 0.95),
     "min": np.min,
     "max": np.max,
     "std": np.std,

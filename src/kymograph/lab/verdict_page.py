@@ -8,7 +8,7 @@ from typing import Any
 from kymograph.claims.verdict import Verdicts
 from kymograph.data import copy_remarks
 from kymograph.lab.arm_numbers import arm_numbers
-from kymograph.report.verdict_table import count_text
+from kymograph.report.verdict_table import summary_lines
 from kymograph.rounding import estimate_text, number_text
 from kymograph.runs.archive import Archive
 from kymograph.runs.headlines import HeadlineNumber
@@ -43,9 +43,10 @@ def verdict_page(
     runs = [run for run in archive.store.finished if run.id in ids]
     seeds = len({run.seed for run in runs})
     name = {"digits": "embedded data", "cifar10": "CIFAR-10"}.get(data, data)
+    ran = f"{counted(len(runs), 'run')}, {counted(seeds, 'seed')}"
     parts = [
         f"# Verdicts{f' of {about}' if about else ''} on {name}",
-        f"Written by `{command}`: {count_text(verdicts)}; {counted(len(runs), 'run')}, {counted(seeds, 'seed')}.",
+        f"Written by `{command}`: {next(summary_lines(verdicts))}; {ran}.",
         verdicts.markdown().strip(),
     ]
     for study in studies:
@@ -54,7 +55,7 @@ def verdict_page(
     compared: dict[str, list[PublishedComparison]] = {}
     for study in studies:
         for source, values in study.published.items():
-            if found := compare(values, [run for run in runs if run.study == study.name]):
+            if found := compare(values, [run for run in runs if run.study == study.name], study.qualifying):
                 compared.setdefault(source, []).extend(found)
     if compared:
         parts += ["## Published values", *(_published(source, found) for source, found in compared.items())]
@@ -70,14 +71,17 @@ def _published(source: str, compared: Sequence[PublishedComparison]) -> str:
         known = [number for number in one.ours.values if number is not None]
         spread = f", {number_text(min(known))} to {number_text(max(known))}" if known else ""
         rows.append([
-            ", ".join([value.arm, *(f"{name} {setting}" for name, setting in value.settings.items())]),
+            ", ".join([value.arm, *(f"{name} {setting}" for name, setting in one.settings.items())]),
             value.label,
             value.published,
             _mean(one.ours) + spread,
             str(one.ours.n),
             "agrees" if one.agrees else f"differs: {value.remark or 'not explained'}",
         ])  # fmt: skip
-    text = f"Published: {source}. Values agree if the range of our seeds and the published one overlap."
+    text = (
+        f"Published: {source}. Values agree if the range of our seeds and our 95 % interval both overlap "
+        "the published range."
+    )
     return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
 

@@ -1,4 +1,12 @@
-"""What the calibration script says about credit and gradient, as claims; each cosine against its own null."""
+"""What the calibration script and its paper say about credit and gradient, as claims; each cosine against its null.
+
+The null of fresh matrices and those of permuted ones are centred near 0 for any network, so the claims that compare
+with their means differ little from each other. The last two claims ask for more: a cosine beyond what 95 % of the
+permuted matrices give, seed by seed. They were added after the runs on CIFAR-10, whose verdicts call them post hoc.
+
+Margin. 0.02 is between one and two standard deviations of the deep mean over draws of fresh matrices (0.012 on
+CIFAR-10), so that a smaller effect would be lost in a single network's null.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +15,11 @@ from kymograph.claims.claim import Check, Claim, Measure, Quantity
 PENALISED = "script 002, lines 4-9 and 138-140: with a penalty the deep cosine is real; fresh feedback gives about 0"
 VANILLA = "arXiv:2606.21126, stated by no script: without a penalty the deep layers' cosine is about 0"
 LAYER_0 = "arXiv:2606.21126, stated by no script: without a penalty layer 0 has a cosine of about +.42"
-MARGIN = 0.02  # about one standard deviation of the published null
+MARGIN = 0.02
 
 
 def claims() -> list[Claim]:
-    """Returns the script's three findings against fresh matrices, then the two deep ones against permuted ones."""
+    """Returns the script's finding against fresh matrices, two of the paper's, then four against permuted matrices."""
     return [
         _deep("script", "penalised", "greater", "penalised DFA's deep cosine exceeds its null", PENALISED,
               "null_fresh"),
@@ -27,6 +35,8 @@ def claims() -> list[Claim]:
               "null_rows"),
         _deep("repaired", "penalised", "greater", "the deep cosine survives matrices with permuted classes", PENALISED,
               "null_columns"),
+        _beyond("the deep cosine is beyond 95 % of matrices with permuted rows", "null_rows"),
+        _beyond("the deep cosine is beyond 95 % of matrices with permuted classes", "null_columns"),
     ]  # fmt: skip
 
 
@@ -37,6 +47,16 @@ def _deep(setup: str, arm: str, direction: str, name: str, origin: str, null: st
         f"the deep layers' mean cosine under {arm} DFA {what} the mean of {null} by {MARGIN:g} or more",
         origin, Quantity(arm, Measure("deep_cosine")), Quantity(arm, Measure(null, "mean", "deep")),
         direction, MARGIN, checks=(_control(arm), _above_floor(arm)),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _beyond(name: str, null: str) -> Claim:
+    return Claim(
+        name, "calibration", "repaired",
+        f"the deep layers' mean cosine under penalised DFA exceeds the 95th percentile of {null}",
+        PENALISED, Quantity("penalised", Measure("deep_cosine")),
+        Quantity("penalised", Measure(null, "95th percentile", "deep")), "greater", 0.0,
+        checks=(_control("penalised"), _above_floor("penalised")),
     )  # fmt: skip
 
 

@@ -83,12 +83,16 @@ def _variation(setup: str, imbalance: str) -> Claim:
 
 
 def _collapse(setup: str, imbalance: str) -> Claim:
+    clipped, unclipped = _arms(setup, imbalance, "effective_dim_change")
     return Claim(
         _named("clipping prevents representation collapse", imbalance), "clipping", setup,
         "from the first to the last measurement the embedding's effective dimension falls less with clipping than "
         f"without, by more than {DIMENSIONS}, its standard deviation among initial embeddings",
-        COLLAPSE, *_arms(setup, imbalance, "effective_dim_change"), "greater", DIMENSIONS,
-        checks=(_fired(setup, imbalance),),
+        COLLAPSE, clipped, unclipped, "greater", DIMENSIONS,
+        checks=(
+            _fired(setup, imbalance),
+            Check("representations collapse without clipping", unclipped, most=-DIMENSIONS),  # or nothing is prevented
+        ),
     )  # fmt: skip
 
 

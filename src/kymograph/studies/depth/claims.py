@@ -99,7 +99,8 @@ def _idle(setup: str, name: str, task: str) -> Claim:
 
 def _better(setup: str, name: str, arm: str, loss: str, task: str) -> Claim:
     one, other = (Quantity(which, Measure(loss), {"task": task}) for which in (arm, "plain"))
-    # Plain learns nothing, so comparing it with an arm that learned nothing either is meaningless.
+    # Plain learns nothing, so comparing it with an arm that learned nothing either is meaningless. An arm that does
+    # worse than the null predictor is answered by `_learn`, which it refutes.
     learned = Check(
         f"{arm} learned something, i.e. beats the null predictor on fresh data",
         _over_null(arm, task), most=1.0, strict=True,
