@@ -329,11 +329,25 @@ def test_the_findings_of_the_readme_are_among_the_verdicts_that_reproduce_wrote(
     assert len(sentences) == 5 and [bool(on_cifar10) for _, _, on_cifar10, _ in found[:2]] == [True, True]
 
 
-def _findings(page: Path) -> set[tuple[str, str, str]]:
-    """Returns claim, verdict and effect of every row of a page of verdicts, except those about repaired set-ups."""
+def test_the_page_about_cifar10_quotes_the_verdicts_that_reproduce_wrote() -> None:
+    text = (ROOT / "docs" / "cifar10.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:2] == "| "][1:]
+    assert len(rows) == 4
+    for column, page in enumerate(("verdicts-cifar10.md", "verdicts.md"), start=1):
+        found = {(claim, verdict): effect for claim, verdict, effect in _findings(ROOT / "docs" / page, repaired=True)}
+        for row in rows:
+            verdict, _, effect = re.split("([:,] )", row[column] + ", ")[:3]
+            assert (row[0], verdict) in found
+            assert verdict == "INVALID" or found[row[0], verdict].startswith(effect)
+    for effect in ("×2,580", "×125,000", "×16.9"):
+        assert effect in text and f"| {effect} [" in (ROOT / "docs" / "verdicts-cifar10.md").read_text()
+
+
+def _findings(page: Path, repaired: bool = False) -> set[tuple[str, str, str]]:
+    """Returns claim, verdict and effect of the rows of a page, by default without those about repaired set-ups."""
     table = page.read_text().replace("\\|", "")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:2] == "| "]
-    return {(cells[0], cells[3], cells[4]) for cells in rows if len(cells) > 4 and "repaired" not in cells[1]}
+    return {(row[0], row[3], row[4]) for row in rows if len(row) > 4 and (repaired or "repaired" not in row[1])}
 
 
 def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_first() -> None:
