@@ -45,14 +45,14 @@ def shapes_unchecked() -> Iterator[None]:
 def clipping_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Three seeds of the script's arms of `clipping`, cut short."""
     out = tmp_path_factory.mktemp("clipping")
-    return kymograph.run("clipping", seeds=[42, 123, 456], out=out, quiet=True, **QUICK_CLIPPING)
+    return kymograph.run("clipping", seeds=[42, 123, 456], out=out, quiet=True, engine="serial", **QUICK_CLIPPING)
 
 
 @pytest.fixture(scope="session")
 def depth_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Three seeds of all wirings of `depth`, small."""
     out = tmp_path_factory.mktemp("depth")
-    return kymograph.run("depth", seeds=[42, 123, 456], out=out, quiet=True, **QUICK_DEPTH)
+    return kymograph.run("depth", seeds=[42, 123, 456], out=out, quiet=True, engine="serial", **QUICK_DEPTH)
 
 
 @pytest.fixture

@@ -34,7 +34,15 @@ def test_each_alarm_rings_for_its_own_reason_and_keeps_its_first_epoch() -> None
 
 def test_a_run_keeps_the_epochs_of_its_alarms(tmp_path) -> None:
     store = kymograph.run(
-        "snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, epochs=6, width=16, lr=0.3
+        "snapshot",
+        seeds=[42],
+        arms=["resmlp/bp", "resmlp/dfa"],
+        out=tmp_path,
+        quiet=True,
+        engine="serial",
+        epochs=6,
+        width=16,
+        lr=0.3,
     )
     for run in store:
         norms = np.asarray(run.series["stream_norm"].value)

@@ -26,11 +26,13 @@ from tests.studies.warmup_example import warmup_study
 @pytest.fixture(scope="module")
 def tossed(tmp_path_factory: pytest.TempPathFactory) -> Store:
     out = tmp_path_factory.mktemp("tossed")
-    return kymograph.run(REFERENCE, n_seeds=10, out=out, quiet=True, grid={"shift": [0.0, 1.0, 3.0], "faces": [2, 6]})
+    return kymograph.run(
+        REFERENCE, n_seeds=10, out=out, quiet=True, engine="serial", grid={"shift": [0.0, 1.0, 3.0], "faces": [2, 6]}
+    )
 
 
 def test_every_seed_of_every_claim_is_drawn_with_its_effect(tmp_path: Path) -> None:
-    store = kymograph.run(REFERENCE, n_seeds=10, out=tmp_path, quiet=True, shift=3.0)
+    store = kymograph.run(REFERENCE, n_seeds=10, out=tmp_path, quiet=True, engine="serial", shift=3.0)
     assert "tossing-differences" in figure_names(store) and "tossing-grid" not in figure_names(store)
     figure = kymograph.figure("tossing-differences", store)
     (verdict,) = kymograph.judge(tmp_path, studies=[Tossing()])
@@ -54,7 +56,7 @@ def test_ratios_are_drawn_on_a_log_axis_with_the_margin(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_cannot_be_decided_says_why(tmp_path: Path) -> None:
-    store = kymograph.run(REFERENCE, seeds=[1, 2], out=tmp_path, quiet=True)
+    store = kymograph.run(REFERENCE, seeds=[1, 2], out=tmp_path, quiet=True, engine="serial")
     figure = kymograph.figure("tossing-differences", store)
     assert any("INVALID: 2 seeds" in text.get_text() for text in figure.axes[0].texts)
 

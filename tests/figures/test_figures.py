@@ -62,9 +62,9 @@ def test_the_sweeps_are_drawn_if_they_were_run(
     if study == "clipping":
         fields = {**fields, "epochs": 1}
         arms = [arm for arm in arms if not arm.startswith("imbalance")]
-        kymograph.run(study, seeds=[1, 2], arms=["imbalance/1/*"], out=tmp_path, quiet=True, epochs=1)
+        kymograph.run(study, seeds=[1, 2], arms=["imbalance/1/*"], out=tmp_path, quiet=True, engine="serial", epochs=1)
         fields["n_rare"] = 5
-    kymograph.run(study, seeds=[1, 2], arms=arms, out=tmp_path, quiet=True, **fields)
+    kymograph.run(study, seeds=[1, 2], arms=arms, out=tmp_path, quiet=True, engine="serial", **fields)
     figure = kymograph.figure(f"{study}-sweep", Store.open(tmp_path))
     assert len(figure.rows) > 20 and len(figure.legends) == 1, "one legend for all panels"  # type: ignore[attr-defined]
 

@@ -168,7 +168,7 @@ def test_every_figure_holds_in_every_look(
 @pytest.fixture(scope="module")
 def image_stores(tmp_path_factory: pytest.TempPathFactory) -> list[Store]:
     out = tmp_path_factory.mktemp("images")
-    small = {"epochs": 1, "width": 16, "depth": 2, "quiet": True, "out": out, "seeds": [42, 123]}
+    small = {"epochs": 1, "width": 16, "depth": 2, "quiet": True, "engine": "serial", "out": out, "seeds": [42, 123]}
     arms = ["resmlp/bp", "resmlp/dfa", "resmlp/*/no_out_ln", "vit/*"]
     return [kymograph.run("snapshot", arms=arms, **small), kymograph.run("calibration", draws=19, **small)]  # type: ignore[arg-type]
 

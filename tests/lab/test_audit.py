@@ -30,9 +30,17 @@ QUICK = {"epochs": 6, "width": 16, "depth": 3, "lr": 0.01, "log_every": 2}
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """BP, DFA and frozen blocks at one seed, small and short."""
     out = tmp_path_factory.mktemp("a")
-    kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/frozen"], out=out, quiet=True, **QUICK)
     kymograph.run(
-        "snapshot", seeds=[42], arms=["resmlp/dfa"], out=out, quiet=True, **{**QUICK, "lr": 0.3, "epochs": 12}
+        "snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/frozen"], out=out, quiet=True, engine="serial", **QUICK
+    )
+    kymograph.run(
+        "snapshot",
+        seeds=[42],
+        arms=["resmlp/dfa"],
+        out=out,
+        quiet=True,
+        engine="serial",
+        **{**QUICK, "lr": 0.3, "epochs": 12},
     )
     return Store.open(out)
 
@@ -106,7 +114,9 @@ def test_without_a_ladder_depth_cannot_be_told_and_strict_exits_with_one(store: 
 def test_a_rule_that_the_audit_does_not_know_is_not_compared_with_another_rules_ladder(tmp_path: Path) -> None:
     """Its networks used to be set against the ladder of backpropagation."""
     settings = {"epochs": 1, "width": 8, "depth": 2}
-    (run,) = kymograph.run("tests.studies.rules:Normalised", seeds=[42], out=tmp_path, quiet=True, **settings).runs
+    (run,) = kymograph.run(
+        "tests.studies.rules:Normalised", seeds=[42], out=tmp_path, quiet=True, engine="serial", **settings
+    ).runs
     found = audit(run.directory, quiet=True, images=50)
     assert found.passed is not True and len(kymograph.Store.open(tmp_path)) == 1, "no ladder was trained"
     for question in ("depth utility", "perturbation correlation", "descent"):
@@ -212,7 +222,7 @@ def test_feedback_that_had_no_part_in_training_passes_neither_functional_test_of
 
 def test_a_diverged_network_is_audited_and_has_no_right_answers(tmp_path: Path) -> None:
     options = {"arms": ["resmlp/dfa"], "epochs": 1, "lr": 1e30, "batch_size": 2000, "width": 8, "depth": 2}
-    (run,) = kymograph.run("snapshot", seeds=[42], out=tmp_path, quiet=True, **options).finished
+    (run,) = kymograph.run("snapshot", seeds=[42], out=tmp_path, quiet=True, engine="serial", **options).finished
     assert run.summary["test_accuracy"] is None
     found = kymograph.audit(run.directory, quiet=True)
     utility = next(answer for answer in found.answers if answer.question == "depth utility")

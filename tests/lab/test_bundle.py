@@ -36,7 +36,7 @@ def code() -> dict:
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of a user-defined study with its code."""
     root = tmp_path_factory.mktemp("bundle")
-    kymograph.run(REFERENCE, n_seeds=3, out=root / "runs", quiet=True)
+    kymograph.run(REFERENCE, n_seeds=3, out=root / "runs", quiet=True, engine="serial")
     write_bundle(root / "runs", root / "runs.zip", code())
     return root / "runs.zip"
 
@@ -232,7 +232,7 @@ def test_a_script_in_a_package_finds_what_lies_beside_it(tmp_path: Path, monkeyp
     for name, text in texts.items():
         (package / f"{name}.py").write_text(text)
     reference = str(package / "script.py")
-    kymograph.run(reference, seeds=[1], out=tmp_path / "runs", quiet=True)
+    kymograph.run(reference, seeds=[1], out=tmp_path / "runs", quiet=True, engine="serial")
     write_bundle(tmp_path / "runs", tmp_path / "x.zip", {"tossing": load_with_reference(reference)[1]})
     found = elsewhere(tmp_path / "elsewhere", "verify", str(tmp_path / "x.zip"), "--rerun", "1")
     assert found.returncode == 0 and "the same bits" in found.stdout, found.stdout + found.stderr

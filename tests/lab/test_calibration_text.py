@@ -25,7 +25,9 @@ SETTINGS = {"epochs": 1, "width": 8, "depth": 3, "draws": 39}
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Two small networks trained by DFA."""
     out = tmp_path_factory.mktemp("calibration")
-    return kymograph.run("calibration", seeds=[42], arms=["vanilla", "penalised"], out=out, quiet=True, **SETTINGS)
+    return kymograph.run(
+        "calibration", seeds=[42], arms=["vanilla", "penalised"], out=out, quiet=True, engine="serial", **SETTINGS
+    )
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.studies.tossing import REFERENCE, Tossing, claim
 
 
 def run(out: Path, seeds: int = 10, **fields: float) -> kymograph.Store:
-    return kymograph.run(REFERENCE, n_seeds=seeds, out=out, quiet=True, **fields)
+    return kymograph.run(REFERENCE, n_seeds=seeds, out=out, quiet=True, engine="serial", **fields)
 
 
 def verdict(out: Path) -> Verdict:
@@ -135,7 +135,7 @@ def test_adding_seeds_until_it_is_significant_changes_nothing(tmp_path: Path) ->
 
 
 def test_a_pilot_is_an_interim_look_and_not_a_new_design(tmp_path: Path) -> None:
-    kymograph.run(REFERENCE, seeds=[7, 8, 9], out=tmp_path, quiet=True)
+    kymograph.run(REFERENCE, seeds=[7, 8, 9], out=tmp_path, quiet=True, engine="serial")
     assert "interim: 3 of 10" in verdict(tmp_path).registration
     assert registered_seeds([7, 8, 9])[:5] == (7, 8, 9, 42, 123) and len(registered_seeds(range(20))) == 20
 
@@ -371,7 +371,7 @@ def test_giving_up_every_run_leaves_a_verdict(tmp_path: Path) -> None:
 def test_a_study_that_was_deleted_leaves_its_verdicts(tmp_path: Path) -> None:
     run(tmp_path, shift=3.0)
     shutil.rmtree(tmp_path / "tossing")
-    kymograph.run("depth", seeds=[1], arms=["plain"], steps=2, out=tmp_path, quiet=True)
+    kymograph.run("depth", seeds=[1], arms=["plain"], steps=2, out=tmp_path, quiet=True, engine="serial")
     found = {one.claim.study: one for one in kymograph.judge(tmp_path)}["tossing"]
     assert found.outcome == "INVALID" and "the declaration of tossing was changed" in found.reason
     assert {"planned runs", "the declaration of tossing"} <= set(wrong(tmp_path))
@@ -382,9 +382,9 @@ def test_touching_the_code_to_drop_seeds_is_interim_and_counted_even_if_deleted(
     study = tmp_path / "mine.py"
     study.write_text(source)
     out = tmp_path / "runs"
-    store = kymograph.run(f"{study}:Tossing", n_seeds=10, out=out, quiet=True)
+    store = kymograph.run(f"{study}:Tossing", n_seeds=10, out=out, quiet=True, engine="serial")
     study.write_text(source + "TOUCHED = True\n")
-    kymograph.run(f"{study}:Tossing", n_seeds=7, out=out, quiet=True)
+    kymograph.run(f"{study}:Tossing", n_seeds=7, out=out, quiet=True, engine="serial")
     for one in store:
         shutil.rmtree(one.directory)
     (found,) = kymograph.judge(out)

@@ -27,7 +27,7 @@ ALL = ["slow", "fast", "edge", "broken"]
 
 
 def run(out: Path, arms: list[str] | None = None, **options: Any) -> ky.Store:
-    return ky.run(REFERENCE, n_seeds=10, out=out, quiet=True, arms=arms, depth=1.0, **options)
+    return ky.run(REFERENCE, n_seeds=10, out=out, quiet=True, arms=arms, depth=1.0, **{"engine": "serial", **options})
 
 
 def verdicts(out: Path) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_it_goes_on_after_a_kill_at_any_point(tmp_path: Path, monkeypatch: pytes
 def test_more_arms_and_seeds_can_follow(tmp_path: Path) -> None:
     run(tmp_path, ["slow"])
     run(tmp_path, ["fast"])
-    ky.run(REFERENCE, n_seeds=12, out=tmp_path, quiet=True, depth=1.0)
+    ky.run(REFERENCE, n_seeds=12, out=tmp_path, quiet=True, engine="serial", depth=1.0)
     found = verdicts(tmp_path)["fast"]
     assert (found.outcome, found.n, found.registration) == ("SUPPORTED", 10, "registered") and wrong(tmp_path) == []
 
@@ -199,7 +199,7 @@ def _runs(out: Path, arm: str) -> tuple[Any, Any]:
 def test_tuning_on_the_seeds_of_the_evaluation_is_refused(tmp_path: Path) -> None:
     seed = RULE.tuning_seeds[0]
     with pytest.raises(KymographError, match=f"on seed {seed}, on which it is also evaluated"):
-        ky.run(REFERENCE, seeds=[1, seed], out=tmp_path, quiet=True)
+        ky.run(REFERENCE, seeds=[1, seed], out=tmp_path, quiet=True, engine="serial")
     with pytest.raises(KymographError, match="on which it is also evaluated"):
         register_claims(tmp_path, Bowl().claims(), seeds=[seed], studies=[Bowl()])
     assert not list(tmp_path.iterdir())
@@ -211,7 +211,7 @@ def test_setting_or_varying_what_is_tuned_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="rate is tuned in the arm 'slow'"):
         run(tmp_path, grid={"rate": [0.1, 0.3]})
     with pytest.raises(KymographError, match="drop --grid"):
-        ky.run(REFERENCE, out=tmp_path, quiet=True, grid={"depth": [0.0, 1.0]})
+        ky.run(REFERENCE, out=tmp_path, quiet=True, engine="serial", grid={"depth": [0.0, 1.0]})
 
 
 def test_tuning_before_registering_is_post_hoc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

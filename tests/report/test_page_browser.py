@@ -308,7 +308,9 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(browser: Any, add
         assert visit.page.locator("#theme").inner_text() == "Dark theme"
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+@pytest.mark.parametrize(
+    "width", [pytest.param(320, marks=pytest.mark.slow), 390, pytest.param(768, marks=pytest.mark.slow), 1280]
+)
 def test_nothing_is_wider_than_the_page(browser: Any, address: str, width: int) -> None:
     with Visit(browser, address, viewport={"width": width, "height": 900}) as visit:
         visit.page.click("#unfold")

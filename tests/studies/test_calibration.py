@@ -40,7 +40,9 @@ QUICK = {"epochs": 2, "width": 16, "depth": 3, "draws": 99}
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Two seeds of vanilla and penalised DFA, small and short."""
-    return kymograph.run("calibration", seeds=[42, 123], out=tmp_path_factory.mktemp("c"), quiet=True, **QUICK)
+    return kymograph.run(
+        "calibration", seeds=[42, 123], out=tmp_path_factory.mktemp("c"), quiet=True, engine="serial", **QUICK
+    )
 
 
 def test_a_run_holds_its_cosines_its_nulls_and_its_control(store: Store) -> None:
@@ -269,7 +271,15 @@ def test_a_broken_checkpoint_of_ours_gets_one_sentence(
         path.unlink()
     else:
         bp = kymograph.run(
-            "snapshot", seeds=[1], arms=["resmlp/bp"], out=tmp_path, quiet=True, epochs=1, width=8, depth=2
+            "snapshot",
+            seeds=[1],
+            arms=["resmlp/bp"],
+            out=tmp_path,
+            quiet=True,
+            engine="serial",
+            epochs=1,
+            width=8,
+            depth=2,
         )
         path.write_bytes((bp.runs[0].directory / CHECKPOINT).read_bytes())
     capsys.readouterr()

@@ -53,12 +53,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Two seeds of every network's plain arms, small and short."""
     out = tmp_path_factory.mktemp("snapshot")
     arms = ["resmlp/bp", "resmlp/dfa", "resmlp/*/no_out_ln", "vit/*"]
-    return kymograph.run("snapshot", seeds=[42, 123], arms=arms, out=out, quiet=True, **QUICK)
+    return kymograph.run("snapshot", seeds=[42, 123], arms=arms, out=out, quiet=True, engine="serial", **QUICK)
 
 
 @pytest.mark.slow
 def test_every_arm_runs_and_its_numbers_are_whole(tmp_path: Path) -> None:
-    runs = kymograph.run("snapshot", seeds=[1], arms=["*"], out=tmp_path, quiet=True, **QUICK)
+    runs = kymograph.run("snapshot", seeds=[1], arms=["*"], out=tmp_path, quiet=True, engine="serial", **QUICK)
     assert len(runs) == len(Snapshot().arms()) and not runs.failed.runs
     for run in runs:
         assert run.series["stream_norm"].value.shape == (3, 3) and run.series["stream_norm"].step.tolist() == [0, 1, 2]
@@ -163,7 +163,9 @@ def test_measuring_changes_no_bit_of_training(tmp_path: Path, model: str) -> Non
     weights = []
     for log_every in (1, 3):
         fields = {**QUICK, "epochs": 3, "log_every": log_every}
-        (run,) = kymograph.run("snapshot", seeds=[5], arms=[f"{model}/dfa"], out=tmp_path, quiet=True, **fields)
+        (run,) = kymograph.run(
+            "snapshot", seeds=[5], arms=[f"{model}/dfa"], out=tmp_path, quiet=True, engine="serial", **fields
+        )
         weights.append(checkpoint.unpack(run.directory / CHECKPOINT)[0])
     assert weights[0].keys() == weights[1].keys()
     for name, tensor in weights[0].items():
@@ -202,7 +204,9 @@ def test_a_state_that_cannot_be_trusted_is_not_used_and_the_run_starts_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
     (spec,) = Snapshot().specs([9], ["resmlp/bp"], QUICK)
-    plain = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "plain", quiet=True, **QUICK)[0]
+    plain = kymograph.run(
+        "snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "plain", quiet=True, engine="serial", **QUICK
+    )[0]
     path = tmp_path / "runs" / f"{spec.directory}.part" / RESUME
     path.parent.mkdir(parents=True)
     state = {"epoch": 1, "rows": [], "training": {"x": torch.zeros(1)}}
@@ -219,7 +223,9 @@ def test_a_state_that_cannot_be_trusted_is_not_used_and_the_run_starts_over(
         monkeypatch.undo()
     elif harm == "another run":
         write_state(path, state, {"run": "x"})
-    run = kymograph.run("snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "runs", quiet=True, **QUICK)[0]
+    run = kymograph.run(
+        "snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "runs", quiet=True, engine="serial", **QUICK
+    )[0]
     assert run.status == "finished" and any("started over" in note for note in run.notes)
     assert run.series_digest == plain.series_digest and run.summary == plain.summary
 
@@ -238,7 +244,7 @@ def test_the_checkpoint_holds_the_network_and_its_feedback(store: Store) -> None
 
 def test_frozen_and_shallow_leave_their_parts_where_they_were(tmp_path: Path) -> None:
     for arm, still in (("resmlp/frozen", ("blocks",)), ("resmlp/shallow", ("blocks", "embed"))):
-        (run,) = kymograph.run("snapshot", seeds=[3], arms=[arm], out=tmp_path, quiet=True, **QUICK)
+        (run,) = kymograph.run("snapshot", seeds=[3], arms=[arm], out=tmp_path, quiet=True, engine="serial", **QUICK)
         tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
         start = dict(make_network(SnapshotConfig(**run.config), digits(), 3).named_parameters())
         for name, parameter in start.items():
@@ -247,7 +253,9 @@ def test_frozen_and_shallow_leave_their_parts_where_they_were(tmp_path: Path) ->
 
 def test_one_step_of_bp_is_torchs_adamw(tmp_path: Path) -> None:
     fields = {**QUICK, "epochs": 1, "batch_size": 2000}
-    (run,) = kymograph.run("snapshot", seeds=[3], arms=["resmlp/bp"], out=tmp_path, quiet=True, **fields)
+    (run,) = kymograph.run(
+        "snapshot", seeds=[3], arms=["resmlp/bp"], out=tmp_path, quiet=True, engine="serial", **fields
+    )
     net = make_network(SnapshotConfig(**run.config), digits(), 3)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
     ((x, y),) = Batches(digits(), 2000).epoch(3, 0)
@@ -463,7 +471,9 @@ def test_runs_that_are_no_seeds_of_one_set_up_are_neither_exported_nor_averaged(
 ) -> None:
     arms = ["resmlp/bp", "resmlp/dfa"]
     for epochs, width in ((1, 8), (2, 4)):
-        kymograph.run("snapshot", seeds=[42], arms=arms, out=tmp_path, quiet=True, epochs=epochs, width=width)
+        kymograph.run(
+            "snapshot", seeds=[42], arms=arms, out=tmp_path, quiet=True, engine="serial", epochs=epochs, width=width
+        )
     output = tmp_path / "log.json"
     words = ("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output))
     assert call(*words, "--arms", *arms) == 1 and "differ in" in capsys.readouterr().err and not output.exists()
@@ -481,7 +491,16 @@ def test_runs_that_are_no_seeds_of_one_set_up_are_neither_exported_nor_averaged(
 
 
 def test_a_diverged_run_is_exported_with_its_gaps_and_drawn_from_them(tmp_path: Path) -> None:
-    kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, epochs=2, lr=1e30)
+    kymograph.run(
+        "snapshot",
+        seeds=[42],
+        arms=["resmlp/bp", "resmlp/dfa"],
+        out=tmp_path,
+        quiet=True,
+        engine="serial",
+        epochs=2,
+        lr=1e30,
+    )
     output = tmp_path / "log.json"
     assert call("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output)) == 0
     assert "null" in output.read_text()
@@ -491,13 +510,17 @@ def test_a_diverged_run_is_exported_with_its_gaps_and_drawn_from_them(tmp_path: 
 
 
 def test_a_network_of_one_block_has_no_gradient_at_h_2(tmp_path: Path) -> None:
-    store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp"], out=tmp_path, quiet=True, epochs=1, depth=1)
+    store = kymograph.run(
+        "snapshot", seeds=[42], arms=["resmlp/bp"], out=tmp_path, quiet=True, engine="serial", epochs=1, depth=1
+    )
     assert store.runs[0].summary["final_g_2"] is None and store.runs[0].summary["final_g_2_script"] is None
 
 
 @pytest.mark.slow
 def test_on_digits_dfa_grows_the_stream_a_thousandfold_and_bp_does_not(tmp_path: Path) -> None:
-    store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True)
+    store = kymograph.run(
+        "snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, engine="serial"
+    )
     norm = {run.arm: run.summary["final_h_L"] for run in store}
     assert norm["resmlp/bp"] < 50 and norm["resmlp/dfa"] > 1000 * norm["resmlp/bp"]
 
@@ -505,7 +528,9 @@ def test_on_digits_dfa_grows_the_stream_a_thousandfold_and_bp_does_not(tmp_path:
 @pytest.mark.cifar
 def test_one_epoch_of_real_cifar10_has_the_sizes_of_the_scripts(tmp_path: Path) -> None:
     fields = {"data": "cifar10", "epochs": 1}
-    store = kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, **fields)
+    store = kymograph.run(
+        "snapshot", seeds=[42], arms=["resmlp/bp", "resmlp/dfa"], out=tmp_path, quiet=True, engine="serial", **fields
+    )
     bp, dfa = (run.summary for run in store)
     # What the script itself gives at this seed on a CPU, from the same weights and matrices, images in another order.
     assert bp["acc_eval"] == pytest.approx(0.406, abs=0.04) and dfa["acc_eval"] == pytest.approx(0.308, abs=0.04)

@@ -39,6 +39,7 @@ def runs_of(client: Any, study: str) -> dict[str, Any]:
     return {run.data.tags["run"]: run for run in found}
 
 
+@pytest.mark.slow
 def test_mlflow_reads_what_the_store_holds(exported: tuple[Store, Path]) -> None:
     store, path = exported
     client = client_of(path)
@@ -61,6 +62,7 @@ def test_mlflow_reads_what_the_store_holds(exported: tuple[Store, Path]) -> None
     assert tags["kind"] == "k1", "a word of the summary"
 
 
+@pytest.mark.slow
 def test_exporting_again_adds_only_what_is_new(exported: tuple[Store, Path], tmp_path: Path) -> None:
     store, path = exported
     client = client_of(path)
@@ -82,6 +84,7 @@ def test_exporting_again_adds_only_what_is_new(exported: tuple[Store, Path], tmp
     assert not (path.parent / "mlruns").exists() and not Path("mlruns").exists()
 
 
+@pytest.mark.slow
 def test_a_deleted_database_is_written_anew(tmp_path: Path) -> None:
     """MLflow keeps connections by name, and used to fail to write to the file that was deleted."""
     write_record(tmp_path / "runs", spec("one", "a", 1), result(1), {}, 0.1)
