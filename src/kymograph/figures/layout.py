@@ -19,12 +19,13 @@ def wrap_labels(figure: Figure, leading: float) -> None:
     for axes in figure.axes:
         for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
             label.set_linespacing(leading)
+    letters = panel_letters(figure)
     for _ in range(2):  # more lines leave less room for the axes, whose labels may then need more lines
         figure.draw_without_rendering()
         for axes in figure.axes:
             if axes.get_visible():
                 width, height = axes.bbox.width, axes.bbox.height
-                _wrap(axes.title, width)
+                _wrap(axes.title, width / _ROOM if axes in letters else width)  # a letter stands left of the title
                 _wrap(axes.xaxis.label, width)
                 _wrap(axes.yaxis.label, height)
         title = getattr(figure, "_suptitle", None)
