@@ -51,6 +51,18 @@ def test_published_values_are_printed_with_their_own_source(tmp_path: Path, monk
     assert "Hao" not in text
 
 
+def test_a_published_value_that_some_seeds_lack_says_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = sweep("depth", [1, 2, 3], SweepOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
+    archive = Archive.open(tmp_path).checked()
+    first = archive.store.finished[0]
+    first.summary["initial_loss"] = None
+    value = PublishedValue(first.arm, "initial_loss", "loss at the start", "any", 0.0, 1e9)
+    monkeypatch.setattr(type(done.study), "published", {"A (2026)": (value,)})
+    ids = {one.id for one in archive.store.finished}
+    text = verdict_page(judge(archive), archive, [done.study], ids, "digits", "kymograph reproduce")
+    assert "| 2 of 3 | differs: not explained |" in text
+
+
 def test_a_copy_of_a_data_set_that_is_known_to_differ_is_pointed_out(tmp_path: Path) -> None:
     done = sweep("depth", [1], SweepOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
     archive = Archive.open(tmp_path).checked()

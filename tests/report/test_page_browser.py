@@ -396,12 +396,17 @@ def test_effects_and_words_stay_in_their_cells(browser: Any, tmp_path: Path, wid
         replace(one, effect=-0.03177, interval=(-0.07277, 0.009226)) if one.effect is not None else one
         for one in make_verdicts()
     ]
+    # Such a registration used to be one line, which pushed the effects beyond the page.
+    post_hoc = "post hoc: other settings than registered (epochs 3 instead of 30), interim: 3 of 10 registered seeds"
+    long[0] = replace(long[0], registration=post_hoc)
     assert any(one.effect is None for one in long)
     path = tmp_path / "report.html"
     path.write_text(build_page(Store.open(tmp_path / "runs"), Verdicts(tuple(long)), now="2030-01-02 03:04 UTC"))
     with Visit(browser, path.as_uri(), viewport={"width": width, "height": 900}) as visit:
         visit.page.emulate_media(media=media)
         assert visit.page.evaluate(SPILLED) == []
+        assert post_hoc in visit.page.inner_text("body")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_name_of_a_study_is_not_broken_on_a_phone(browser: Any, address: str) -> None:

@@ -75,7 +75,7 @@ def _published(source: str, compared: Sequence[PublishedComparison]) -> str:
             value.label,
             value.published,
             _mean(one.ours) + spread,
-            str(one.ours.n),
+            f"{one.ours.n} of {len(one.ours.values)}" if one.ours.missing else str(one.ours.n),
             "agrees" if one.agrees else f"differs: {value.remark or 'not explained'}",
         ])  # fmt: skip
     text = (
