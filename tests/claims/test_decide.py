@@ -191,6 +191,7 @@ def test_equivalence_in_a_family_of_eight_is_wrongly_found_at_most_with_alpha() 
     assert alone[Outcome.EQUIVALENT] <= 0.055 and alone[Outcome.SUPPORTED] <= 0.028
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "bound"), [(6, 0.22), (10, 0.21), (20, 0.18)])
 def test_the_error_of_equivalence_for_skewed_differences_has_a_known_bound(n: int, bound: float) -> None:
     """No test on a mean holds its level for differences this skewed; the bounds are what the documentation states."""

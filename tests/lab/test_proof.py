@@ -135,6 +135,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_rules_are_proved_on_a_network_of_the_users_own(file: Path, capsys: pytest.CaptureFixture) -> None:
     ends_with(0, f"{file}:alone")
     text = capsys.readouterr().out

@@ -223,6 +223,7 @@ def test_hovering_and_arrow_keys_read_curves_and_kymographs(browser: Any, addres
         assert visit.complaints == []
 
 
+@pytest.mark.slow
 def test_a_kymograph_can_be_shown_relative_to_its_start(browser: Any, address: str) -> None:
     with Visit(browser, address) as visit:
         visit.open_studies()
@@ -236,6 +237,7 @@ def test_a_kymograph_can_be_shown_relative_to_its_start(browser: Any, address: s
         assert signed.locator(".relative").count() == 0, "there is no ratio of signed numbers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chart", "rows"), [("#study-own-loss-curves", 3 * 6 * 12), ("#study-own-stream-kymograph", 3 * 12 * 4)]
 )
@@ -290,6 +292,7 @@ def test_numbers_are_written_as_python_writes_them(browser: Any, address: str) -
     assert found == [number_text(value, 4, typeset=True) for value in values]
 
 
+@pytest.mark.slow
 def test_no_arm_becomes_a_formula_in_a_spreadsheet(browser: Any, tmp_path: Path) -> None:
     store = make_runs(tmp_path / "runs", arms=("-1+cmd", "=SUM(1)", "-0.5"))
     (tmp_path / "report.html").write_text(build_page(store, make_verdicts(), now="2030-01-02 03:04 UTC"))
@@ -431,6 +434,7 @@ OVERPRINTED = """(() => {
 })()"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "axes"), [(390, True), (1280, False)])
 def test_every_strip_has_its_own_axis_where_there_is_no_column(
     browser: Any, address: str, width: int, axes: bool
@@ -450,6 +454,7 @@ def test_every_strip_has_its_own_axis_where_there_is_no_column(
             )
 
 
+@pytest.mark.slow
 def test_wide_tables_fit_or_show_that_they_scroll(browser: Any, tmp_path: Path) -> None:
     """At 1280 pixels, tables of six numbers with intervals used to be cut off without a sign."""
     numbers = {f"a_number_called_{name}": 3.19e8 for name in "abcdef"}

@@ -77,7 +77,9 @@ def two_learning_rates(root: Path) -> Store:
     return Store.open(root)
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv-summary", "json", "parquet", "tensorboard", "mlflow"])
+@pytest.mark.parametrize(
+    "kind", ["csv", "csv-summary", "json", "parquet", "tensorboard", pytest.param("mlflow", marks=pytest.mark.slow)]
+)
 def test_two_learning_rates_can_be_told_apart_in_every_export(tmp_path: Path, kind: str) -> None:
     import pandas
 

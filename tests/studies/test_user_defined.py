@@ -179,6 +179,7 @@ def test_pairing_is_checked_for_it_too(tmp_path: Path) -> None:
     assert verdict.outcome == "INVALID" and "the arms differ in steps" in verdict.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", ["decay_study.py", "local_helper.py"])
 def test_after_an_edit_its_runs_are_computed_again_and_the_old_ones_are_superseded(tmp_path: Path, edited: str) -> None:
     """`run` used to report "0 computed, 16 found" after `train` had been edited."""

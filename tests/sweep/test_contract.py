@@ -171,6 +171,7 @@ def test_a_killed_driver_loses_nothing_and_is_restarted(rig: Rig, study: Path, t
         assert len(trained()) == 4, "the jobs went on, and were not submitted twice"
 
 
+@pytest.mark.slow
 def test_an_output_directory_that_is_gone_is_noticed_before_training(rig: Rig, study: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     orders = orders_of(study, (1,), out)
@@ -197,6 +198,7 @@ def test_two_drivers_share_a_directory(rig: Rig, study: Path, tmp_path: Path, ex
     assert contents(tmp_path / "out") == expected
 
 
+@pytest.mark.slow
 def test_a_worker_with_another_version_says_so(rig: Rig, study: Path, tmp_path: Path) -> None:
     (order,) = orders_of(study, (1,), tmp_path / "out")
     other = replace(order, package={"version": "0.0.1", "code": "0123456789abcdef"})
@@ -207,6 +209,7 @@ def test_a_worker_with_another_version_says_so(rig: Rig, study: Path, tmp_path: 
     assert trained() == []
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_data_says_so(rig: Rig, study: Path, tmp_path: Path) -> None:
     if rig.engine == "serial":
         pytest.skip("the sweep itself has looked for the data")
