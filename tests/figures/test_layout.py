@@ -59,6 +59,15 @@ def test_an_entry_that_differs_between_panels_says_where() -> None:
     assert texts == ["a, at 1 (late) (a, c: n = 3; b: no value)", "b"]
 
 
+def test_curves_of_one_panel_keep_their_own_entries() -> None:
+    figure = LabFigure(figsize=(8, 2), layout="constrained")
+    axes = figure.subplots()
+    for note in ("n = 3", "n = 2"):
+        axes.plot([1, 2], label=f"a ({note})")
+    legends(figure, [axes])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a (n = 3)", "a (n = 2)"]
+
+
 def test_a_name_too_long_for_the_figure_is_broken() -> None:
     figure = LabFigure(figsize=(1.6, 2), layout="constrained")
     axes = figure.subplots()

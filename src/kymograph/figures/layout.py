@@ -88,7 +88,8 @@ def legends(figure: Figure, panels: Iterable[Axes]) -> None:
     found: dict[str, tuple[object, dict[str, list[str]]]] = {}
     for axes in (axes for axes in panels if axes.get_visible()):
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            name, _, note = label[:-1].rpartition(" (") if label.endswith(")") else (label, "", "")
+            noted = letters and label.endswith(")")  # a single panel has no letter to refer to
+            name, _, note = label[:-1].rpartition(" (") if noted else (label, "", "")
             _, where = found.setdefault(name, (handle, {}))
             where.setdefault(note, []).append(letters.get(axes, ""))
     labels = []
