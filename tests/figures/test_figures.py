@@ -146,3 +146,5 @@ def test_ticks_of_a_short_logarithmic_colour_bar_are_plain_numbers() -> None:
     axis = figure.axes[-1].yaxis
     texts = {label.get_text() for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))} - {""}
     assert len(texts) >= 2 and all(text.isdigit() for text in texts)
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert "1" in ticks and not any("." in tick for tick in ticks), "no half steps"

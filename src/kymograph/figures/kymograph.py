@@ -122,6 +122,7 @@ def kymograph(
             )
         axes.set_title(f"{literal((labels or {}).get(arm, arm))} (n = {count})")
         axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
         figure.note(
             columns_of_data,
             [
