@@ -56,7 +56,7 @@ notebooks: .venv/installed-test
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[studies]'
 	touch $@
 
 .venv/installed-test: .venv/installed

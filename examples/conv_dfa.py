@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 import kymograph as ky
-from kymograph import rules
-from kymograph.data import digits
-from kymograph.models.cut import cut
+from kymograph_studies import rules
+from kymograph_studies.data import images as digits
+from kymograph_studies.models.cut import cut
 
 
 @ky.study(
@@ -33,7 +33,7 @@ from kymograph.models.cut import cut
 )  # fmt: skip
 def conv_study(run: ky.ActiveRun, *, rule: str = "bp", lr: float = 0.003, width: int = 16, steps: int = 300) -> dict:
     """Trains a plain convolutional network on the digits under one rule."""
-    task = digits.load()
+    task = digits.load_digits()
     x, y = task.train.float() / 255 - 0.3, task.train_labels
     with run.seeded("init"):
         blocks = [nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU()) for _ in range(3)]

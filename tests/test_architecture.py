@@ -170,7 +170,7 @@ def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
 READS = {"open", "load", "loads", "read_bytes", "read_text", "fdopen", "memmap", "fromfile", "loadtxt", "genfromtxt",
          "scandir", "iterdir"}  # fmt: skip
 OUR_OWN = {
-    # module: what it reads without `kymograph.foreign`, and why that may be
+    # module: what it reads without `kymograph.io`, and why that may be
     "cli/exit_status.py": {"fdopen"},  # the traceback that is being written
     "lab/new_study.py": {
         "read_text",
@@ -196,7 +196,7 @@ OUR_OWN = {
 
 
 def reads_of(path: Path) -> set[str]:
-    """Returns the functions with which a file reads files or parses texts, other than those of `kymograph.foreign`."""
+    """Returns the functions with which a file reads files or parses texts, other than those of `kymograph.io`."""
     tree = parsed(path)
     guarded = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | {
         alias.asname or alias.name

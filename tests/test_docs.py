@@ -20,7 +20,7 @@ import pytest
 import kymograph
 from kymograph import registry
 from kymograph.cli.main import main
-from kymograph.report.sections import PANELS
+from kymograph.pictures.report.sections import PANELS
 from kymograph.studies.loading import built_in_studies
 from tests.data import archive
 
@@ -64,11 +64,11 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])  # as a program finds what lies beside it
     known = set(sys.modules)
     whole = functools.partial(quickly, kymograph.run)
-    monkeypatch.setattr("kymograph.lab.run.run", whole)
+    monkeypatch.setattr("kymograph.experiments.running.run", whole)
     drawn_not_written = lambda figure, directory, name, **_: []  # noqa: E731
-    monkeypatch.setattr("kymograph.figures.save.save_figure", drawn_not_written)
-    monkeypatch.setattr("kymograph.live.web.serve", lambda directory, port: 0)
-    monkeypatch.setattr("kymograph.data.cifar10_files.fetch", lambda directory: archive.make(Path(directory)))
+    monkeypatch.setattr("kymograph.pictures.saving.save_figure", drawn_not_written)
+    monkeypatch.setattr("kymograph.pictures.live.web.serve", lambda directory, port: 0)
+    monkeypatch.setattr("kymograph_studies.data.cifar10_files.fetch", lambda directory: archive.make(Path(directory)))
     registry._in_packages.cache_clear()
     yield tmp_path
     for name in set(sys.modules) - known:
@@ -267,7 +267,7 @@ def test_every_kind_of_part_has_a_page() -> None:
     for path in SOURCE.rglob("*.py"):
         found |= set(re.findall(r'Registry\(\s*"(kymograph[\w.]+)", ', path.read_text()))
     explained = "".join((HOWTO / name).read_text() for name in PARTS)
-    for group in found - {"kymograph.rules.fast"}:  # an accelerator is part of a rule
+    for group in found - {"kymograph_studies.rules.fast"}:  # an accelerator is part of a rule
         assert f'entry-points."{group}"' in explained, group
 
 

@@ -57,9 +57,9 @@ class Waiting(Study[WaitingConfig]):
 
 STUDY = Waiting
 '''),
-    "rule": ("kymograph.rules", "half-bp", '''
+    "rule": ("kymograph_studies.rules", "half-bp", '''
 """Backpropagation at half its length."""
-from kymograph.rules.backprop import Backprop
+from kymograph_studies.rules.backprop import Backprop
 
 PART = {"about": "half of backpropagation"}
 
@@ -79,12 +79,12 @@ def build(net, setup):
     """Returns the rule."""
     return HalfBackprop(net, setup.loss)
 '''),
-    "data set": ("kymograph.data", "stripes", '''
+    "data set": ("kymograph_studies.data", "stripes", '''
 """Stripes of seven kinds."""
 import torch
 
 from kymograph import generator
-from kymograph.data.images import ImageTask
+from kymograph_studies.data.images import ImageTask
 
 PART = {"about": "stripes", "training_images": 40, "epochs": 2}
 
@@ -96,11 +96,11 @@ def load(directory=None):
     labels = torch.randint(0, 7, (60,), generator=draw)
     return ImageTask("stripes", images[:40], labels[:40], images[40:], labels[40:], (0.5,), (0.3,), 7, augment=False)
 '''),
-    "model": ("kymograph.models", "tiny", '''
+    "model": ("kymograph_studies.models", "tiny", '''
 """A tiny network."""
 from torch import nn
 
-from kymograph.models.cut import cut
+from kymograph_studies.models.cut import cut
 
 PART = {"about": "a tiny network", "settings": ()}
 
@@ -132,9 +132,9 @@ def output_peak(output):
     """Returns the largest absolute entry."""
     return output.abs().max()
 '''),
-    "figure": ("kymograph.figures", "blank", '''
+    "figure": ("kymograph.pictures", "blank", '''
 """A blank figure."""
-from kymograph.figures.style import sheet, styled
+from kymograph.pictures.canvas import sheet, styled
 
 PART = {"about": "nothing, on purpose"}
 
@@ -172,7 +172,7 @@ def main(words):
     print("hello", *words)
     return 0
 '''),
-    "null": ("kymograph.analysis.nulls", "zeros", '''
+    "null": ("kymograph_studies.analysis", "zeros", '''
 """Nothing at all."""
 import torch
 
@@ -193,11 +193,11 @@ def write(store, path):
     """Writes how many runs there are."""
     path.write_text(str(len(store)))
 '''),
-    "panel": ("kymograph.report.panels", "sentence", '''
+    "panel": ("kymograph.pictures.report.sections", "sentence", '''
 """A sentence instead of a picture."""
 from markupsafe import Markup
 
-from kymograph.report.chart import Chart, Panel, table_data
+from kymograph.pictures.report.charts import Chart, Panel, table_data
 
 PART = {"about": "a sentence", "order": 99}
 
@@ -282,7 +282,7 @@ run = Store.open("images").select("calibration").runs[0]
 found["null"] = "null_zeros" in run.series
 import torch
 from kymograph import rules
-from kymograph.models import draw_model
+from kymograph_studies.models import draw_model
 from kymograph.probes.measures import MEASURES
 net = draw_model("tiny", 1, 4, 7, torch.Generator().manual_seed(0), depth=1, width=4)
 x, y = torch.randn(5, 1, 4, 4), torch.randint(0, 7, (5,))
@@ -292,7 +292,7 @@ rules.make("half-bp", net).backward(x, y, accumulate=False)
 found["rule"] = all(torch.allclose(2 * p.grad, g) for p, g in zip(net.parameters(), whole))
 found["measure"] = float(MEASURES.load("largest-entry")(torch.tensor([-3.0, 2.0]))) == 3.0
 net = torch.nn.Linear(1, 1)
-from kymograph.runs.probe import Probe
+from kymograph.probes.probe import Probe
 probe = Probe(net, level=["output_peak"], every=1)
 with probe, probe.step(0):
     net(torch.ones(2, 1)).sum().backward()

@@ -14,13 +14,13 @@ from kymograph.registry import Registry, declared, source_file
 
 REGISTRIES = {
     "kymograph.studies": "STUDY",
-    "kymograph.data": "load",
-    "kymograph.models": "build",
-    "kymograph.rules": "build",
-    "kymograph.figures": "draw",
+    "kymograph_studies.data": "load",
+    "kymograph_studies.models": "build",
+    "kymograph_studies.rules": "build",
+    "kymograph.pictures": "draw",
     "kymograph.sweep.engines": "Engine",
     "kymograph.cli.verbs": "main",
-    "kymograph.analysis.nulls": "draw",
+    "kymograph_studies.analysis": "draw",
     "kymograph.runs.formats": "write",
 }
 
@@ -59,7 +59,7 @@ def test_listing_imports_no_part() -> None:
 
 def test_an_unknown_part_is_one_sentence_with_the_nearest_name() -> None:
     with pytest.raises(KymographError, match="there is no data set 'digit'; did you mean 'digits'"):
-        Registry("kymograph.data", "load", noun="data set").part("digit")
+        Registry("kymograph_studies.data", "load", noun="data set").part("digit")
 
 
 def test_a_part_that_lacks_what_its_kind_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def offer(site: Path, package: str, entries: dict[str, str], group: str = "kymograph.data", **modules: str) -> None:
+def offer(
+    site: Path, package: str, entries: dict[str, str], group: str = "kymograph_studies.data", **modules: str
+) -> None:
     """Installs a package with these modules and entry points."""
     (site / package).mkdir()
     for module, text in {"__init__": "", **modules}.items():
@@ -103,7 +105,7 @@ def offer(site: Path, package: str, entries: dict[str, str], group: str = "kymog
     importlib.invalidate_caches()
 
 
-DATA = Registry("kymograph.data", "load", noun="data set")
+DATA = Registry("kymograph_studies.data", "load", noun="data set")
 
 
 def test_finding_a_file_imports_nothing(site: Path) -> None:
@@ -125,7 +127,7 @@ def test_a_package_that_cannot_be_imported_is_listed_and_is_one_sentence_when_lo
 
 def test_an_entry_point_does_not_replace_a_built_in_part(site: Path) -> None:
     offer(site, "sly", {"digits": "sly.part"}, part='PART = {"about": "not the digits"}\ndef load(d=None): ...\n')
-    assert DATA.parts()["digits"].module == "kymograph.data.digits" and DATA.is_built_in("digits")
+    assert DATA.parts()["digits"].module == "kymograph_studies.data.images" and DATA.is_built_in("digits")
     with pytest.raises(KymographError, match=r"'digits' cannot be used: kymograph\.data\.digits and sly\.part both"):
         DATA.load("digits")
 

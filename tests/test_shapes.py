@@ -16,17 +16,13 @@ import torch
 from torch import Tensor
 
 from kymograph import shapes
-from kymograph.probes.measures.cosine import cosine
-from kymograph.probes.measures.effective_dimension import effective_dimension
-from kymograph.probes.measures.gain import gain
-from kymograph.probes.measures.recall import recall
-from kymograph.probes.vectors import norms
-from kymograph.rules.losses import output_error
-from kymograph.rules.normalised import unit_rms
+from kymograph.probes.norms import cosine, norms
 from kymograph.statistics.effects import auc, superiority
 from kymograph.statistics.intervals import mean_interval, t_interval
-from kymograph.statistics.monte_carlo import monte_carlo_p
-from kymograph.statistics.sign_flips import max_t
+from kymograph.statistics.p_values import max_t, monte_carlo_p
+from kymograph_studies.analysis.measures import effective_dimension, gain, recall
+from kymograph_studies.rules.backprop import unit_rms
+from kymograph_studies.rules.losses import output_error
 from tests.shape_checks import CHECKED
 
 checked = pytest.mark.skipif(

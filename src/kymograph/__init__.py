@@ -17,42 +17,42 @@ if TYPE_CHECKING:
     from kymograph.claims.claim import Claim as Claim
     from kymograph.claims.claim import Measure as Measure
     from kymograph.claims.claim import Quantity as Quantity
-    from kymograph.claims.difference_map import difference_map as difference_map
+    from kymograph.claims.estimands import difference_map as difference_map
+    from kymograph.claims.judge import judge as judge
     from kymograph.claims.verdict import Verdicts as Verdicts
     from kymograph.errors import KymographError as KymographError
-    from kymograph.lab.audit import audit as audit
-    from kymograph.lab.figures import figure as figure
-    from kymograph.lab.function_study import study as study
-    from kymograph.lab.judge import judge as judge
-    from kymograph.lab.record import record as record
-    from kymograph.lab.run import run as run
-    from kymograph.runs.arrays import LabelledArray as LabelledArray
+    from kymograph.experiments.active_run import ActiveRun as ActiveRun
+    from kymograph.experiments.function_study import study as study
+    from kymograph.experiments.recorded_loop import record as record
+    from kymograph.experiments.running import run as run
+    from kymograph.pictures.figures import figure as figure
+    from kymograph.probes.probe import Probe as Probe
     from kymograph.runs.declaration import Arm as Arm
     from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
-    from kymograph.runs.export import export as export
-    from kymograph.runs.probe import Probe as Probe
+    from kymograph.runs.formats import export as export
     from kymograph.runs.record import RunResult as RunResult
     from kymograph.runs.record import RunSeries as RunSeries
     from kymograph.runs.spec import RunSpec as RunSpec
+    from kymograph.runs.store import LabelledArray as LabelledArray
     from kymograph.runs.store import Store as Store
     from kymograph.runs.stored import StoredRun as StoredRun
     from kymograph.runs.tuned import Tuned as Tuned
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
-    from kymograph.studies.active_run import ActiveRun as ActiveRun
-    from kymograph.studies.base import Study as Study
     from kymograph.studies.loading import list_studies as list_studies
     from kymograph.studies.loading import load_study as load_study
+    from kymograph.studies.study import Study as Study
+    from kymograph_studies.audit.checkpoint import audit as audit
 
 _HOMES = {
-    "ActiveRun": "kymograph.studies.active_run",
+    "ActiveRun": "kymograph.experiments.active_run",
     "Arm": "kymograph.runs.declaration",
     "Check": "kymograph.claims.claim",
     "Claim": "kymograph.claims.claim",
     "KymographError": "kymograph.errors",
-    "LabelledArray": "kymograph.runs.arrays",
+    "LabelledArray": "kymograph.runs.store",
     "Measure": "kymograph.claims.claim",
-    "Probe": "kymograph.runs.probe",
+    "Probe": "kymograph.probes.probe",
     "Quantity": "kymograph.claims.claim",
     "RunResult": "kymograph.runs.record",
     "RunSeries": "kymograph.runs.record",
@@ -60,21 +60,21 @@ _HOMES = {
     "SeriesDisplay": "kymograph.runs.declaration",
     "Store": "kymograph.runs.store",
     "StoredRun": "kymograph.runs.stored",
-    "Study": "kymograph.studies.base",
+    "Study": "kymograph.studies.study",
     "Tuned": "kymograph.runs.tuned",
     "Verdicts": "kymograph.claims.verdict",
-    "audit": "kymograph.lab.audit",
-    "difference_map": "kymograph.claims.difference_map",
-    "export": "kymograph.runs.export",
-    "figure": "kymograph.lab.figures",
+    "audit": "kymograph_studies.audit.checkpoint",
+    "difference_map": "kymograph.claims.estimands",
+    "export": "kymograph.runs.formats",
+    "figure": "kymograph.pictures.figures",
     "fixed_seeds": "kymograph.streams",
     "generator": "kymograph.streams",
-    "judge": "kymograph.lab.judge",
+    "judge": "kymograph.claims.judge",
     "list_studies": "kymograph.studies.loading",
     "load_study": "kymograph.studies.loading",
-    "record": "kymograph.lab.record",
-    "run": "kymograph.lab.run",
-    "study": "kymograph.lab.function_study",
+    "record": "kymograph.experiments.recorded_loop",
+    "run": "kymograph.experiments.running",
+    "study": "kymograph.experiments.function_study",
 }
 
 __all__ = [*sorted(_HOMES)]
@@ -83,7 +83,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name == "rules":  # a package, not a name: `ky.rules.make`
-        return importlib.import_module("kymograph.rules")
+        return importlib.import_module("kymograph_studies.rules")
     if name not in _HOMES:
         raise AttributeError(f"module 'kymograph' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,16 +1,21 @@
-"""Registries: the parts of one kind, found in this package and in users' packages without importing any of them.
+"""Registries: the parts of one kind, found in our own packages and in users' without importing any of them.
 
-A part is one module that assigns a dictionary literal ``PART`` at its top level:
+A module declares its parts at its top level, in a dictionary literal. One part per module:
 
     PART = {"about": "scikit-learn's handwritten digits", "training_images": 1437}
 
-Its name is the module's (``-`` for ``_``), or ``PART["name"]``. The literal is read from the source, so that listing
-the models or the verbs does not import torch or tyro; the module is imported when the part is loaded. A user's package
-adds parts through entry points in the group of the same name, e.g. ``kymograph.rules``. A broken part raises an error
-when it is used and does not affect the others.
+Its name is the module's (``-`` for ``_``), or ``PART["name"]``. Several, by name, each with the ``attribute`` of the
+module that holds it:
 
-    >>> sorted(Registry("kymograph.data", "load").names())
-    ['cifar10', 'digits', 'synthetic']
+    PARTS = {"mlp": {"attribute": "build_mlp", "about": ...}, "conv": {"attribute": "build_conv", "about": ...}}
+
+The literals are read from the source, so that listing the models or the verbs does not import torch or tyro; the module
+is imported when a part is loaded. A package adds parts through the entry points of a group, e.g. ``kymograph.rules``,
+which name a module, or a module and its attribute; `kymograph_studies` joins the tool in the same way. A broken part
+raises an error when it is used and does not affect the others.
+
+    >>> Registry("kymograph.engines", "kymograph.sweep.engines").names()
+    ['serial', 'processes', 'dask', 'slurm']
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,9 +36,21 @@ from types import ModuleType
 from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.foreign.files import MAX_SOURCE, read_text
+from kymograph.io.files import MAX_SOURCE, read_text
 
-MARK = "PART"
+MARK, MARKS = "PART", "PARTS"
+DISTRIBUTION = "kymograph"
+"""The distribution whose parts are built in: their identity is a version, not a hash of their source."""
+_FORMER_GROUPS = {
+    "kymograph.accelerators": "kymograph.rules.fast",
+    "kymograph.engines": "kymograph.sweep.engines",
+    "kymograph.formats": "kymograph.runs.formats",
+    "kymograph.nulls": "kymograph.analysis.nulls",
+    "kymograph.panels": "kymograph.report.panels",
+    "kymograph.quantities": "kymograph.probes.quantities",
+    "kymograph.verbs": "kymograph.cli.verbs",
+}
+"""The names of groups in version 0.1, which installed packages and stored bundles may still use."""
 _LAST = 1000
 _BEFORE_THE_PATH = (BuiltinImporter, FrozenImporter)
 
@@ -45,11 +63,13 @@ class Part:
     module: str
     facts: Mapping[str, Any]
     attribute: str = ""
-    """The attribute that the entry point names (``module:attribute``); empty: the registry's default."""
+    """The attribute of the module that holds the part; empty: the registry's default."""
     file: Path | None = None
     """The module's source file; None if it was not found."""
     problem: str = ""
     """Why the part cannot be used, e.g. because another one has its name."""
+    built_in: bool = False
+    """Whether this distribution itself ships the part."""
 
     @property
     def about(self) -> str:
@@ -67,14 +87,15 @@ class Registry:
     """The parts of one kind.
 
     Args:
-        package: the package whose modules are searched, which also names the group of entry points.
+        group: the group of entry points through which packages add parts, e.g. ``kymograph.rules``.
+        home: the package whose own modules declare parts; empty: all parts come through entry points.
         attribute: the name of a part's object in its module, e.g. ``load``; empty: the module's own name.
         noun: what to call a part in error messages.
     """
 
-    def __init__(self, package: str, attribute: str, noun: str = "") -> None:
-        self.package, self.attribute = package, attribute
-        self.noun = noun or package.rsplit(".", 1)[-1].removesuffix("s")
+    def __init__(self, group: str, home: str = "", attribute: str = "", noun: str = "") -> None:
+        self.group, self.home, self.attribute = group, home, attribute
+        self.noun = noun or group.rsplit(".", 1)[-1].removesuffix("s")
 
     def parts(self) -> dict[str, Part]:
         """Returns every part by name, in declared order (``PART["order"]``), then by name.
@@ -82,7 +103,7 @@ class Registry:
         Of two parts with one name the first is listed, built-in before users', with the clash as its ``problem``.
         """
         found: dict[str, Part] = {}
-        for part in (*_in_tree(self.package), *_in_packages(self.package)):
+        for part in (*_in_tree(self.home), *sorted(_in_packages(self.group), key=lambda part: not part.built_in)):
             first = found.setdefault(part.name, part)
             if (first.module, first.attribute) != (part.module, part.attribute):
                 clash = f"{first.module} and {part.module} both offer it; uninstall one, or rename it"
@@ -103,8 +124,9 @@ class Registry:
         return parts[name]
 
     def is_built_in(self, name: str) -> bool:
-        """Returns whether this package itself has a part called ``name``, which needs no user code."""
-        return any(part.name == name for part in _in_tree(self.package))
+        """Returns whether this distribution itself has a part called ``name``, which needs no user code."""
+        part = self.parts().get(name)
+        return part is not None and part.built_in
 
     def module(self, name: str) -> ModuleType:
         """Imports and returns the module of the part called ``name``."""
@@ -133,15 +155,17 @@ class Registry:
 
 @functools.cache
 def _in_tree(package: str) -> tuple[Part, ...]:
-    spec = importlib.util.find_spec(package)
+    spec = importlib.util.find_spec(package) if package else None
     found = []
     for directory in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
         for path in sorted([*directory.glob("*.py"), *directory.glob("*/__init__.py")]):
             stem = path.parent.name if path.name == "__init__.py" else path.stem
             module = f"{package}.{stem}"
-            facts, problem = _facts_in(path, module)
-            if (facts is not None or problem) and stem != "__init__":
-                found.append(_part(stem, module, facts or {}, file=path, problem=problem))
+            if stem == "__init__":
+                continue
+            for name, (facts, problem) in _declared_in(path, module).items():
+                if facts is not None or problem:
+                    found.append(_part(name or stem, module, facts or {}, file=path, problem=problem, built_in=True))
     return tuple(found)
 
 
@@ -149,15 +173,18 @@ def _in_tree(package: str) -> tuple[Part, ...]:
 def _in_packages(group: str) -> tuple[Part, ...]:
     """Returns the parts of installed packages; their declarations are read without importing them."""
     found = []
-    for entry in importlib.metadata.entry_points(group=group):
+    former = importlib.metadata.entry_points(group=_FORMER_GROUPS[group]) if group in _FORMER_GROUPS else ()
+    for entry in (*importlib.metadata.entry_points(group=group), *former):
         try:
             module, attribute = entry.module, entry.attr or ""
         except AttributeError:  # an entry point that names no module
             found.append(Part(entry.name, entry.value, {}, problem=f"invalid entry point {entry.value!r}"))
             continue
         file = source_file(module)
-        facts, problem = (None, "") if file is None else _facts_in(file, module)
-        found.append(_part(entry.name, module, facts or {}, attribute, file, problem))
+        declared_here = {} if file is None else _declared_in(file, module)
+        facts, problem = declared_here.get(entry.name) or declared_here.get("") or (None, "")
+        own = entry.dist is not None and entry.dist.name == DISTRIBUTION
+        found.append(_part(entry.name, module, facts or {}, attribute, file, problem, own))
     return tuple(found)
 
 
@@ -192,21 +219,42 @@ def _spec(name: str, path: Sequence[str], *, top: bool) -> ModuleSpec | None:
         return None
 
 
-def _facts_in(path: Path, module: str) -> tuple[dict[str, Any] | None, str]:
-    """Returns the ``PART`` of a file, None if it has none, and what is wrong with it, if anything."""
+def _declared_in(path: Path, module: str) -> dict[str, tuple[dict[str, Any] | None, str]]:
+    """Returns what a file declares about each of its parts, and what is wrong with that, if anything.
+
+    Parts in ``PARTS`` are keyed by their names, the one in ``PART`` by the empty string.
+    """
     try:
         source = read_text(path, MAX_SOURCE)
     except KymographError:
-        return None, ""  # importing it will raise the error
-    facts = declared(source)
-    if facts is None:
-        return None, f"{MARK} in {module} is not a dictionary literal" if _assigns(source) else ""
+        return {}  # importing it will raise the error
+    found: dict[str, tuple[dict[str, Any] | None, str]] = {}
+    for mark in (MARK, MARKS):
+        if not _assigns(source, mark):
+            continue
+        literal = declared(source, mark)
+        if literal is None:
+            found[""] = None, f"{mark} in {module} is not a dictionary literal"
+        elif mark == MARK:
+            found[""] = _checked(literal, f"{MARK}[", module)
+        else:
+            for name, facts in literal.items():
+                where = f"{MARKS}[{json.dumps(str(name))}]"
+                about = _checked(facts, f"{where}[", module) if isinstance(facts, dict) else None
+                found[str(name)] = about or (None, f"{where} in {module} is not a dictionary literal")
+    return found
+
+
+def _checked(facts: Mapping[str, Any], where: str, module: str) -> tuple[dict[str, Any], str]:
+    """Returns the declared facts without those of a wrong type, and the first of these in words."""
     order = facts.get("order", _LAST)
-    wrong = [key for key, value in facts.items() if key in ("name", "about") and not isinstance(value, str)]
+    wrong = [
+        key for key, value in facts.items() if key in ("name", "about", "attribute") and not isinstance(value, str)
+    ]
     if isinstance(order, bool) or not isinstance(order, int | float) or order != order:
         wrong.append("order")
     kind = {"order": "a number"}
-    problem = f'{MARK}["{wrong[0]}"] in {module} must be {kind.get(wrong[0], "a string")}' if wrong else ""
+    problem = f'{where}"{wrong[0]}"] in {module} must be {kind.get(wrong[0], "a string")}' if wrong else ""
     return {key: value for key, value in facts.items() if key not in wrong}, problem
 
 
@@ -217,13 +265,15 @@ def _part(
     attribute: str = "",
     file: Path | None = None,
     problem: str = "",
+    built_in: bool = False,
 ) -> Part:
-    return Part(str(facts.get("name", stem.replace("_", "-"))), module, facts, attribute, file, problem)
+    name = str(facts.get("name", stem.replace("_", "-")))
+    return Part(name, module, facts, attribute or str(facts.get("attribute", "")), file, problem, built_in)
 
 
-def declared(source: str) -> dict[str, Any] | None:
-    """Returns the literal that a module's source assigns to ``PART``; None if it assigns none."""
-    for value in _assigned(source):
+def declared(source: str, mark: str = MARK) -> dict[str, Any] | None:
+    """Returns the literal that a module's source assigns to ``mark``; None if it assigns none."""
+    for value in _assigned(source, mark):
         try:
             found = ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -232,14 +282,14 @@ def declared(source: str) -> dict[str, Any] | None:
     return None
 
 
-def _assigns(source: str) -> bool:
-    """Returns whether a module assigns anything to ``PART``."""
-    return any(True for _ in _assigned(source))
+def _assigns(source: str, mark: str) -> bool:
+    """Returns whether a module assigns anything to ``mark``."""
+    return any(True for _ in _assigned(source, mark))
 
 
-def _assigned(source: str) -> Iterable[ast.expr]:
-    """Yields the expressions that a module's source assigns to ``PART`` at its top level."""
-    if not re.search(rf"^{MARK}\b", source, re.MULTILINE):
+def _assigned(source: str, mark: str) -> Iterable[ast.expr]:
+    """Yields the expressions that a module's source assigns to ``mark`` at its top level."""
+    if not re.search(rf"^{mark}\b", source, re.MULTILINE):
         return
     try:
         tree = ast.parse(source)
@@ -247,5 +297,5 @@ def _assigned(source: str) -> Iterable[ast.expr]:
         return
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and getattr(targets[0], "id", None) == MARK:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and getattr(targets[0], "id", None) == mark:
             yield node.value

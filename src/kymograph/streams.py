@@ -23,6 +23,7 @@ from kymograph.errors import KymographError
 if TYPE_CHECKING:
     import torch
 
+
 MAX_SEED = 2**63 - 1
 MOST_SEEDS = 10_000
 """The length of the fixed lists of seeds."""

@@ -1,11 +1,13 @@
-"""Text for people: plurals, durations, lines that fit the terminal, and escaped control characters."""
+"""Text for people: plurals, durations, lines that fit the terminal, and tables in Markdown and HTML."""
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import textwrap
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 PIPE_WIDTH = 100
 """The width of lines written to a file or a pipe, unless COLUMNS says otherwise."""
@@ -81,3 +83,35 @@ def format_duration(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{seconds / 86400:.0f} days"
+
+
+_HTML = re.compile(r"<(?=[A-Za-z/!?])|&(?=#|[A-Za-z]\w*;)")  # what starts a tag, a comment or an entity; not "1 < 2"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""Returns a Markdown table; pipes and HTML are escaped, and a line break in a cell becomes a space.
+
+    Control characters are written as their codes.
+
+    >>> print(markdown_table(["a", "b"], [["1|2", "3\n4"]]), end="")
+    | a | b |
+    | --- | --- |
+    | 1\|2 | 3 4 |
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(map(_cell, line)) + " |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    line = visible(" ".join(text.splitlines())).replace("|", "\\|")
+    return _HTML.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", line)
+
+
+def html_table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
+    """Returns an HTML table with escaped cells."""
+    head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

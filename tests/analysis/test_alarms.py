@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.analysis.alarms import active_alarms, first_epochs, growth_per_block
+from kymograph_studies.analysis.alarms import active_alarms, first_epochs, growth_per_block
 
 
 def row(epoch: int, hidden: list[float], gradient: float, error: float) -> dict:

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.analysis.alignment import alignment, exact_gradients, fresh_alignments, part_gradients
-from kymograph.models import draw_model
-from kymograph.models.blocks import BlockNetwork
-from kymograph.rules import make
-from kymograph.rules.base import Rule
-from kymograph.rules.losses import output_error
+from kymograph_studies.analysis.alignment import alignment, exact_gradients, fresh_alignments, part_gradients
+from kymograph_studies.models import draw_model
+from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.rules import make
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.losses import output_error
 
 
 def network(name: str = "mlp", **settings: bool) -> BlockNetwork:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.analysis.credit import Pairs, closed_form_sd
+from kymograph_studies.analysis.credit import Pairs, closed_form_sd
 
 
 def data(seed: int, n: int = 60, d: int = 12, c: int = 5, common: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,11 +63,11 @@ def test_points_that_share_a_matrix_add_before_they_are_squared() -> None:
 @pytest.mark.parametrize("model", ["resmlp", "vit", "conv"])
 def test_the_closed_form_agrees_with_two_thousand_draws_on_three_networks(model: str) -> None:
     """Trained a little, so that errors and gradients have structure: without it any form would do."""
-    from kymograph.analysis.calibration import errors_and_gradients
-    from kymograph.data.batches import Batches
-    from kymograph.data.digits import load as digits
-    from kymograph.studies.image_training import make_network
-    from kymograph.studies.snapshot import SnapshotConfig
+    from kymograph_studies.analysis.calibration import errors_and_gradients
+    from kymograph_studies.data.images import Batches
+    from kymograph_studies.data.images import load_digits as digits
+    from kymograph_studies.snapshot import SnapshotConfig
+    from kymograph_studies.training.image_training import make_network
 
     config = SnapshotConfig(model=model, width=64 if model == "resmlp" else 16, depth=2, out_ln=model != "conv")
     net = make_network(config, digits(), 1)

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from kymograph.analysis.feedback_angle import angle, feedback_angles
-from kymograph.models import draw_model
-from kymograph.rules import make
+from kymograph_studies.analysis.alignment import angle, feedback_angles
+from kymograph_studies.models import draw_model
+from kymograph_studies.rules import make
 
 
 def test_small_angles_keep_their_digits() -> None:

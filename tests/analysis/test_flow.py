@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.analysis.flow import accuracy, correct_images, float64_cosines, flow
-from kymograph.models.blocks import BlockNetwork
-from kymograph.models.cut import cut
+from kymograph_studies.analysis.flow import accuracy, correct_images, float64_cosines, flow
+from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.models.cut import cut
 
 
 @pytest.fixture

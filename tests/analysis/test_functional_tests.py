@@ -5,16 +5,16 @@ import math
 import pytest
 import torch
 
-from kymograph.analysis.flow import flow
-from kymograph.analysis.functional_tests import descent, perturbation_correlation
-from kymograph.data.batches import Batches
-from kymograph.data.digits import load as digits
-from kymograph.models.blocks import BlockNetwork
-from kymograph.rules.backprop import Backprop
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.feedback import draw_feedback
-from kymograph.studies.image_training import make_network
-from kymograph.studies.snapshot import SnapshotConfig
+from kymograph_studies.analysis.flow import flow
+from kymograph_studies.audit.questions import descent, perturbation_correlation
+from kymograph_studies.data.images import Batches
+from kymograph_studies.data.images import load_digits as digits
+from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.rules.backprop import Backprop
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.feedback import draw_feedback
+from kymograph_studies.snapshot import SnapshotConfig
+from kymograph_studies.training.image_training import make_network
 
 
 def generator(seed: int = 0) -> torch.Generator:

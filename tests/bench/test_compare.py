@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks import compare, naive, probing, watching
+from benchmarks import epochs as snapshot
 
-from kymograph.bench import compare, naive, probing, watching
-from kymograph.bench import epochs as snapshot
 from kymograph.errors import KymographError
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from benchmarks import rule_steps
 
-from kymograph.bench import rule_steps
-from kymograph.rules import RULES
+from kymograph_studies.rules import RULES
 
 
 def test_every_rule_is_timed_and_one_that_takes_too_long_fails_the_command(

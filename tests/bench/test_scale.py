@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks import scale
+from benchmarks.scale import Measured, Shape
 
-from kymograph.bench import scale
-from kymograph.bench.scale import Measured, Shape
-from kymograph.lab.judge import judge
-from kymograph.lab.verify import all_hold, verify
+from kymograph.claims.judge import judge
 from kymograph.runs.store import Store
+from kymograph.sharing.verify import all_hold, verify
 
 FEW = Shape("few", 2, 7)
 

@@ -13,10 +13,10 @@ from tests.chaos import scenes
 WARM = (
     "torch._dynamo", "pandas", "pyarrow.parquet", "tensorboard.plugins.hparams.summary_v2", "mlflow", "alembic", "tyro",
     "scipy.stats", "matplotlib.backends.backend_pdf",
-    "kymograph.analysis.audit", "kymograph.lab.audit", "kymograph.lab.bundle", "kymograph.lab.calibrate",
-    "kymograph.lab.figures", "kymograph.lab.report", "kymograph.lab.reproduce", "kymograph.lab.run",
-    "kymograph.lab.trained_networks", "kymograph.lab.variance", "kymograph.lab.verify", "kymograph.report.page",
-    "kymograph.report.verdict_table",
+    "kymograph_studies.audit.questions", "kymograph_studies.audit.checkpoint", "kymograph.sharing.bundle", "kymograph_studies.calibration.checkpoint",
+    "kymograph.pictures.figures", "kymograph.pictures.report.page", "kymograph_studies.reproduce", "kymograph.experiments.running",
+    "kymograph_studies.training.trained_networks", "kymograph_studies.variance", "kymograph.sharing.verify", "kymograph.pictures.report.page",
+    "kymograph.pictures.verdict_table",
 )  # fmt: skip
 
 

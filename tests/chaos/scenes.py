@@ -70,7 +70,7 @@ class Scene:
 
 def downloaded() -> None:
     """Lets the official address of CIFAR-10 answer with the archive that lies here."""
-    from kymograph.data import cifar10_files
+    from kymograph_studies.data import cifar10_files
 
     content = Path("cifar.tar.gz").read_bytes()
     cifar10_files.MD5 = hashlib.md5(content).hexdigest()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.choices import FORMATS
+from kymograph.cli.arguments import FORMATS
 from kymograph.cli.main import VERBS
 from tests.chaos.points import forked
 from tests.chaos.scenes import NOT_PLAYED, PRINTING, SCENES, Scene, fingerprint, leftovers, set_out, whole

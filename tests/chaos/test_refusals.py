@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs import processes
+from kymograph.io import processes
 from kymograph.sweep.heartbeat import RUNNING
 from tests.chaos.points import FULL, NO_INODES, READ_ONLY, Ended, forked, little_memory, refuse
 from tests.chaos.scenes import SCENES, Scene, fingerprint, leftovers, set_out, whole

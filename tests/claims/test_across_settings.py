@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kymograph.claims.across_settings import across_settings, point_text
 from kymograph.claims.claim import Claim
-from kymograph.claims.grid import claims_on_grid
+from kymograph.claims.grid import across_settings, claims_on_grid, point_text
 from kymograph.claims.verdict import Outcome, Verdict
 from tests.studies.tossing import claim
 

@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from kymograph.claims import decide
+from kymograph.claims import decision as decide
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.hypotheses import bounds_of, p_values
+from kymograph.claims.decision import bounds_of, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.intervals import t_interval
-from kymograph.statistics.many_samples import ManySamples
-from kymograph.statistics.multiplicity import holm
-from kymograph.statistics.sign_flips import sign_flip_p
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics.p_values import holm, sign_flip_p, t_test
+from kymograph.statistics.power import ManySamples
 
 SIDE = Quantity("a", Measure("x"))
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.claims.difference_map import difference_map
+from kymograph.claims.estimands import difference_map
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics.p_values import t_test
 from tests.conftest import QUICK_DEPTH
 
 

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kymograph.claims.claim import REDUCTIONS, Check, Claim, Measure, Quantity
-from kymograph.claims.display_names import measure_name, with_labels
-from kymograph.claims.judge import decide_claims
-from kymograph.claims.world import World
+from kymograph.claims.claim import REDUCTIONS, Check, Claim, Measure, Quantity, measure_name, with_labels
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
 from tests.claims.test_judge import FakeRun, planned
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.effect_bounds import EVERYTHING, effect_bounds, measure_bounds
-from kymograph.claims.judge import decide_claims
+from kymograph.claims.estimands import EVERYTHING, effect_bounds, measure_bounds
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
 from kymograph.claims.verdict import Point, Verdict
-from kymograph.claims.world import World
 from kymograph.runs.declaration import Declaration
 from tests.claims.test_judge import FakeRun
 

@@ -7,8 +7,8 @@ import pytest
 
 from kymograph.claims.claim import Measure, Quantity
 from kymograph.claims.files import read_claims
+from kymograph.claims.judge_csv import read_csv_arm
 from kymograph.errors import KymographError
-from kymograph.runs.formats.csv_arms import read_csv_arm
 
 GOOD = """
 [[claim]]

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from kymograph.claims.hypotheses import PValues, decided
+from kymograph.claims.decision import PValues, decided
 
 ALPHA = 0.05
 GRID = (0.0, 0.01, ALPHA, 0.06, 1.0)

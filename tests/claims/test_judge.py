@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity
-from kymograph.claims.judge import decide_claims
+from kymograph.claims.evidence import World, has_planned_runs
+from kymograph.claims.family import decide_claims
 from kymograph.claims.verdict import Outcome, Verdict, setup_text
-from kymograph.claims.world import World, has_planned_runs
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
 from kymograph.runs.record import RunSeries

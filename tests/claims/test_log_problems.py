@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.claims.log_problems import log_problems
-from kymograph.claims.logged import REGISTRATION
+from kymograph.claims.registration import REGISTRATION, log_problems
 from kymograph.claims.tuning import CHOICE
 from kymograph.runs import log
 from kymograph.runs.history import SWEEP, History, abandon, log_replaced

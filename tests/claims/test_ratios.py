@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.design import Design
-from kymograph.claims.logged import log_registration
-from kymograph.claims.plan import Plan
-from kymograph.claims.ratios import compared_as_ratios, registered_claims
+from kymograph.claims.design import Design, Plan
+from kymograph.claims.registration import log_registration
+from kymograph_studies.variance import compared_as_ratios, registered_claims
 
 PLAN = Plan(tuple(range(10)), Design((10,)))
 

@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.decide import Decision, decide_family, weigh
-from kymograph.claims.reasons import margin_text, reason
+from kymograph.claims.decision import Decision, decide_family, margin_text, reason, weigh
 from kymograph.claims.verdict import Outcome, p_text
 from kymograph.statistics.intervals import t_interval
-from kymograph.statistics.sign_flips import sign_flip_p
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics.p_values import sign_flip_p, t_test
 
 SIDE = Quantity("a", Measure("x"))
 CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)

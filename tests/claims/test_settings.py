@@ -8,8 +8,8 @@ import pytest
 
 import kymograph
 from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Verdict
-from kymograph.lab.judge import judge
 from kymograph.studies.loading import list_studies, load_study
 from tests.conftest import QUICK_DEPTH
 
@@ -35,8 +35,7 @@ def test_a_script_claim_on_other_data_is_a_transfer(tmp_path: Path) -> None:
 
 
 def test_how_often_a_run_is_measured_does_not_change_whose_set_up_it_is() -> None:
-    from kymograph.claims.settings import setup_label
-    from kymograph.claims.world import World
+    from kymograph.claims.evidence import World, setup_label
 
     class Made:
         def __init__(self, arm: str, **settings: object) -> None:
@@ -72,8 +71,7 @@ def test_the_scripts_trained_on_cifar10() -> None:
 
 
 def test_several_values_of_a_setting_are_listed_as_numbers() -> None:
-    from kymograph.claims.settings import named_settings
-    from kymograph.claims.world import World
+    from kymograph.claims.evidence import World, named_settings
 
     class Made:
         def __init__(self, arm: str, width: int) -> None:

@@ -45,7 +45,7 @@ class Coin(Study[CoinConfig]):
 
 def draw(store):
     """Draws nothing at all."""
-    from kymograph.figures.style import sheet
+    from kymograph.pictures.canvas import sheet
 
     return sheet((2.0, 2.0), 1, 1)
 '''

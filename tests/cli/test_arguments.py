@@ -6,6 +6,7 @@ from typing import Annotated
 import pytest
 
 from kymograph.cli.arguments import (
+    Choices,
     at_least,
     choice,
     given,
@@ -16,7 +17,6 @@ from kymograph.cli.arguments import (
     settings_from,
     shown,
 )
-from kymograph.cli.choices import Choices
 from kymograph.errors import KymographError
 
 COLOURS = Choices("colour", lambda: ["red", "green"], also=("any",))

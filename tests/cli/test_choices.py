@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.cli import choices
+from kymograph.cli import arguments as choices
 from kymograph.errors import KymographError
 from kymograph.registry import Registry
 
 
 def test_the_names_are_those_of_the_registries() -> None:
-    assert choices.DATA_SETS.names() == Registry("kymograph.data", "load").names()
+    assert choices.DATA_SETS.names() == Registry("kymograph_studies.data", "load").names()
     assert choices.ENGINES.names() == [*Registry("kymograph.sweep.engines", "Engine").names(), "auto"]
     assert {"digits", "cifar10"} <= set(choices.DATA_SETS.names())
     assert {"serial", "processes"} <= set(choices.ENGINES.names())

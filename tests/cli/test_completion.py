@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from kymograph.cli.completion import SCRIPTS, vocabulary
 from kymograph.cli.main import VERBS
+from kymograph.cli.verbs.maintenance import SCRIPTS, vocabulary
 from tests.cli.command import call
 
 ASK = """

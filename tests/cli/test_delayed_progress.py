@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kymograph.cli import delayed_progress
+from kymograph.cli import output as delayed_progress
 
 
 class Terminal(io.StringIO):

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.cli.guarded_output import guarded_output, unguarded_output
 from kymograph.cli.main import main
+from kymograph.cli.output import guarded_output, unguarded_output
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.wording import visible

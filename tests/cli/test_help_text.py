@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kymograph.cli.help_text import columns, fit, fitting_output
+from kymograph.cli.output import columns, fit, fitting_output
 
 
 class Terminal(io.StringIO):

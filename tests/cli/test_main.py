@@ -219,7 +219,7 @@ def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def interrupted(words: list[str]) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kymograph.cli.verbs.list.main", interrupted)
+    monkeypatch.setattr("kymograph.cli.verbs.experiment.list_verb", interrupted)
     assert call("list") == 130
     assert capsys.readouterr().err == "kymograph: interrupted; run the same command again to resume\n"
 

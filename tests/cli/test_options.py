@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.options import NamedStudy, SelectOptions, named_study
+from kymograph.cli.arguments import NamedStudy, SelectOptions, named_study
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
 from tests.cli.command import write_coin
@@ -35,20 +35,21 @@ def test_selected_runs_are_of_the_study_arms_and_settings_asked_for(depth_store:
 
 
 def test_an_engine_brings_its_own_options(capsys: pytest.CaptureFixture) -> None:
-    from kymograph.cli.arguments import parse
-    from kymograph.cli.options import with_engine_options
-    from kymograph.cli.verbs.reproduce import Options
+    from kymograph.cli.arguments import parse, with_engine_options
+    from kymograph_studies.verbs import ReproduceOptions
 
     words = ["--engine", "slurm", "--partition", "gpu", "--sbatch", "mem=4G", "account=x", "--detach"]
-    options = parse(with_engine_options(Options, words), words, "kymograph reproduce")
+    options = parse(with_engine_options(ReproduceOptions, words), words, "kymograph reproduce")
     made = options.compute.sweep_options("runs", options)
     assert made.engine == "slurm" and made.engine_options["partition"] == "gpu" and made.engine_options["detach"]
     assert made.engine_options["sbatch"] == ("mem=4G", "account=x")
-    plain = parse(with_engine_options(Options, []), [], "kymograph reproduce")
+    plain = parse(with_engine_options(ReproduceOptions, []), [], "kymograph reproduce")
     assert plain.compute.sweep_options("runs", plain).engine_options == {}
     with pytest.raises(KymographError, match="no option '--partition'"):
-        parse(with_engine_options(Options, words[2:4]), words[2:4], "kymograph reproduce")
+        parse(with_engine_options(ReproduceOptions, words[2:4]), words[2:4], "kymograph reproduce")
     with pytest.raises(SystemExit):
-        parse(with_engine_options(Options, ["--engine=dask"]), ["--engine=dask", "--help"], "kymograph reproduce")
+        parse(
+            with_engine_options(ReproduceOptions, ["--engine=dask"]), ["--engine=dask", "--help"], "kymograph reproduce"
+        )
     shown = capsys.readouterr().out
     assert "dask options" in shown and "--scheduler ADDRESS" in shown

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.data import cifar10_files
-from kymograph.data.cifar10 import load as cifar10
 from kymograph.errors import KymographError
+from kymograph_studies.data import cifar10_files
+from kymograph_studies.data.images import load_cifar10 as cifar10
 from tests.data.archive import make, python2_pickle
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.data import DATA_SETS, copy_remarks
 from kymograph.registry import Part
+from kymograph_studies.data import DATA_SETS, copy_remarks
 
 
 def test_only_known_copies_are_remarked_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from kymograph import streams
-from kymograph.data.batches import PAD, Batches
-from kymograph.data.digits import load as digits
-from kymograph.data.images import ImageTask
-from kymograph.data.synthetic import load as synthetic
+from kymograph_studies.data.images import PAD, Batches, ImageTask
+from kymograph_studies.data.images import load_digits as digits
+from kymograph_studies.data.images import load_synthetic as synthetic
 
 
 @pytest.fixture(scope="module")

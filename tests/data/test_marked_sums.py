@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kymograph.data.marked_sums import marked_sums
+from kymograph_studies.data.generated import marked_sums
 
 
 def test_the_class_is_the_sum_of_the_two_marked_values() -> None:

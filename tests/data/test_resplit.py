@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 import torch
 
-from kymograph.data.digits import load as digits
-from kymograph.data.images import ImageTask
-from kymograph.data.synthetic import load as synthetic
+from kymograph_studies.data.images import ImageTask
+from kymograph_studies.data.images import load_digits as digits
+from kymograph_studies.data.images import load_synthetic as synthetic
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.data.tokens import (
+from kymograph_studies.data.generated import (
     RARE_CLASS,
     TokenTask,
     learnable_held_out,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from kymograph.data.vectors import batch_indices, random_orthogonal, vector_task
+from kymograph_studies.data.generated import batch_indices, random_orthogonal, vector_task
 
 
 def test_the_rotation_is_orthogonal_and_fixed_by_the_seed() -> None:

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from kymograph import streams
-from kymograph.data import digits, load_task
-from kymograph.data.images import ImageTask
+from kymograph_studies.data import images as digits
+from kymograph_studies.data import load_task
+from kymograph_studies.data.images import ImageTask
 
 CLASSES = 7
 

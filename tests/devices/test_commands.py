@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 import kymograph
 from kymograph.cli.main import VERBS
-from kymograph.lab import calibrate, proof, reproduce
-from kymograph.models import MODELS, draw_model
 from kymograph.runs.store import Store
-from kymograph.studies.snapshot import SnapshotConfig
+from kymograph_studies import reproduce
+from kymograph_studies import rule_proofs as proof
+from kymograph_studies.calibration import checkpoint as calibrate
+from kymograph_studies.models import MODELS, draw_model
+from kymograph_studies.snapshot import SnapshotConfig
 from tests.cli.command import QUICK, call
 from tests.devices.few_images import instead_of_digits
 from tests.devices.pretended import pretended_device

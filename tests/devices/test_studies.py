@@ -12,16 +12,17 @@ import torch
 
 import kymograph
 from kymograph import streams
-from kymograph.analysis.nulls import fresh, rows
-from kymograph.data.batches import Batches
 from kymograph.runs.record import ARRAYS, CHECKPOINT
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.studies import image_training
-from kymograph.studies.images import ImageSettings
 from kymograph.studies.loading import STUDIES
-from kymograph.studies.snapshot import Snapshot
 from kymograph.sweep.compute import Workplace
+from kymograph_studies.analysis import nulls as fresh
+from kymograph_studies.analysis import nulls as rows
+from kymograph_studies.data.images import Batches
+from kymograph_studies.snapshot import Snapshot
+from kymograph_studies.training import image_training
+from kymograph_studies.training.image_study import ImageSettings
 from tests.conftest import QUICK_DEPTH
 from tests.devices.few_images import CLASSES, few_images, instead_of_digits
 from tests.devices.pretended import pretended_device
@@ -161,7 +162,7 @@ def test_matrices_that_stay_on_the_cpu_are_noticed(monkeypatch: pytest.MonkeyPat
 
 def test_arrays_made_from_values_on_the_device_are_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Calibration once called `.numpy()` on values on the GPU."""
-    draw = rows.draw
+    draw = rows.draw_rows
     monkeypatch.setattr(rows, "draw", lambda *given: SimpleNamespace(cpu=lambda: draw(*given)))  # .cpu() does nothing
     reasons = reasons_of_failure(tmp_path)
     assert len(reasons) == 2 and all("to numpy" in reason for reason in reasons)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.figures.arm_looks import COLOURS, DASHES, arm_looks
+from kymograph.pictures.styles import COLOURS, DASHES, arm_looks
 from kymograph.runs.declaration import Arm, Declaration
 from kymograph.studies.loading import built_in_studies
 

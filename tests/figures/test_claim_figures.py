@@ -11,10 +11,13 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.figures import differences, grid, outcomes, profiles
-from kymograph.figures.arm_looks import COLOURS
-from kymograph.lab.figures import figure_names
-from kymograph.report.assets import template
+from kymograph.pictures import claim_figures as differences
+from kymograph.pictures import claim_figures as grid
+from kymograph.pictures import claim_figures as outcomes
+from kymograph.pictures import curves as profiles
+from kymograph.pictures.figures import figure_names
+from kymograph.pictures.report.page import template
+from kymograph.pictures.styles import COLOURS
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
 from tests.figures.test_inside_axes import points_outside
@@ -122,7 +125,7 @@ def test_an_outcome_has_the_same_colour_in_figures_and_in_the_report() -> None:
 
 def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -> None:
     store = make_runs(tmp_path, steps=11)
-    figure = profiles.draw(store, Declaration("own"), "stream")
+    figure = profiles.draw_profiles(store, Declaration("own"), "stream")
     assert [axes.get_title() for axes in figure.axes] == ["At the start", "In the middle", "At the end"]
     rows = {(panel, curve, seed, x): value for panel, curve, seed, x, _, value in figure.rows}
     stream = store.series("stream").sel(arm="wild").values  # (seed, step, site)
@@ -136,7 +139,7 @@ def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -
 
 def test_a_series_without_depth_has_no_profile(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="own has no series with several sites"):
-        profiles.draw(make_runs(tmp_path), Declaration("own"), "loss")
+        profiles.draw_profiles(make_runs(tmp_path), Declaration("own"), "loss")
 
 
 def test_figures_of_claims_hide_nothing_and_their_labels_fit_their_axes(tossed: Store) -> None:
@@ -145,7 +148,7 @@ def test_figures_of_claims_hide_nothing_and_their_labels_fit_their_axes(tossed: 
         figure = kymograph.figure(name, tossed)
         assert points_outside(figure) == []
     heading = Declaration("tossing", headlines={"x": "the share of tosses that show heads, of all of them"})
-    figure = grid.draw(tossed, heading, kymograph.judge(tossed.root, studies=[Tossing()]))  # type: ignore[arg-type]
+    figure = grid.draw_grid(tossed, heading, kymograph.judge(tossed.root, studies=[Tossing()]))  # type: ignore[arg-type]
     figure.draw_without_rendering()
     for axes in figure.axes:
         assert axes.yaxis.label.get_window_extent().height <= 1.1 * axes.bbox.height

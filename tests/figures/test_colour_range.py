@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kymograph.figures.colour_range import colour_values, relative_to_start
-from kymograph.figures.kymograph import kymograph
-from kymograph.runs.arrays import LabelledArray
+from kymograph.pictures.kymograph import kymograph
+from kymograph.pictures.scales import colour_values, relative_to_start
+from kymograph.runs.store import LabelledArray
 
 
 def test_the_first_step_does_not_consume_the_colours() -> None:

@@ -11,16 +11,16 @@ import pytest
 from matplotlib.text import Text
 
 from kymograph.errors import KymographError
-from kymograph.figures import curves, kymograph, profiles
-from kymograph.figures.save import save_figure
-from kymograph.figures.scales import is_log, is_log_colour
-from kymograph.figures.style import MAP, SIGNED_MAP
-from kymograph.lab import figures
+from kymograph.pictures import curves, figures, kymograph
+from kymograph.pictures import curves as profiles
+from kymograph.pictures.canvas import MAP, SIGNED_MAP
+from kymograph.pictures.saving import save_figure
+from kymograph.pictures.scales import is_log, is_log_colour
 from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.studies.drawing import Drawing
+from kymograph.studies.study import Drawing
 from tests.report.pages import PROVENANCE, make_runs
 
 
@@ -44,12 +44,12 @@ def test_curves_over_decades_have_a_log_axis_without_being_declared(tmp_path: Pa
     display = SeriesDisplay("stream", "The stream", "norm", site="h_0")
     for steps, scale in ((12, "linear"), (100, "log")):
         store = make_runs(tmp_path / scale, steps=steps)
-        assert curves.draw(store, Declaration("own", series=(display,))).axes[0].get_yscale() == scale
+        assert curves.draw_curves(store, Declaration("own", series=(display,))).axes[0].get_yscale() == scale
 
 
 def drawn_kymograph(tmp_path: Path, series: str, **facts: str) -> Any:
     display = SeriesDisplay(series, series, "unit", forms=OVER_DEPTH, facts=facts)
-    return kymograph.draw(make_runs(tmp_path), Declaration("own", series=(display,)))
+    return kymograph.draw_kymographs(make_runs(tmp_path), Declaration("own", series=(display,)))
 
 
 def test_a_signed_series_has_a_diverging_scale_around_zero(tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.figures.kymograph import kymograph as draw_kymograph
-from kymograph.figures.save import save_figure, save_stale
-from kymograph.figures.seed_curves import binned
-from kymograph.lab.figures import figure_names
-from kymograph.runs.arrays import LabelledArray
-from kymograph.runs.store import Store
+from kymograph.pictures.curves import binned
+from kymograph.pictures.figures import figure_names
+from kymograph.pictures.kymograph import kymograph as draw_kymograph
+from kymograph.pictures.saving import save_figure, save_stale
+from kymograph.runs.store import LabelledArray, Store
 from kymograph.studies.loading import load_study
 
 
@@ -114,7 +113,7 @@ def test_a_figure_whose_drawing_was_killed_is_not_taken_for_the_one_before(
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr("kymograph.figures.save.save_figure", killed)
+        patch.setattr("kymograph.pictures.saving.save_figure", killed)
         with pytest.raises(SystemExit):
             save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "code", ("png", "pdf"))
     assert save_stale(depth_store, draws, tmp_path, "code", ("png", "pdf"))[1] == 0

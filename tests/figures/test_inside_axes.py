@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kymograph.figures import curves, profiles
-from kymograph.figures.arm_looks import COLOURS
-from kymograph.lab.figures import figure, figure_names
-from kymograph.report.sections import section_of
+from kymograph.pictures import curves
+from kymograph.pictures import curves as profiles
+from kymograph.pictures.figures import figure, figure_names
+from kymograph.pictures.report.sections import section_of
+from kymograph.pictures.styles import COLOURS
 from kymograph.runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay, write_declaration
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
@@ -98,7 +99,7 @@ def test_figures_report_and_store_have_one_order_of_arms_and_so_one_colour_each(
     store = make_store(tmp_path)
     assert store.arms == ARMS
     declaration = store.declarations["own"]
-    for drawn in (curves.draw(store, declaration), profiles.draw(store, declaration)):
+    for drawn in (curves.draw_curves(store, declaration), profiles.draw_profiles(store, declaration)):
         named = {line.get_label().split(" (")[0]: line for line in drawn.axes[0].lines if "(n" in line.get_label()}
         assert list(named) == list(ARMS)
         assert [line.get_color() for line in named.values()] == list(COLOURS[:3])
@@ -116,13 +117,13 @@ def test_a_seed_with_a_zero_counts_in_the_mean_over_all_seeds(tmp_path: Path, lo
     series = store.series("dead_fraction").values  # (arm, seed, step, site)
     display = SeriesDisplay("dead_fraction", "dead", "share", log=log, forms=OVER_DEPTH)
     declaration = Declaration("own", series=(display,), arms=tuple(map(Arm, ARMS)))
-    from kymograph.figures import kymograph
+    from kymograph.pictures import kymograph
 
-    drawn = kymograph.draw(store, declaration)
+    drawn = kymograph.draw_kymographs(store, declaration)
     assert drawn.columns[-1] == "mean" and any("(mean over seeds)" in axes.get_ylabel() for axes in drawn.axes)
     (cell,) = [row[3] for row in drawn.rows if row[:3] == ("relu", 20, "fc.2")]
     assert cell == pytest.approx(series[0, :, 2, 1].mean())
-    drawn = profiles.draw(store, declaration)
+    drawn = profiles.draw_profiles(store, declaration)
     (cell,) = [row[5] for row in drawn.rows if row[:5] == ("in the middle", "relu", "mean", 1, "fc.2")]
     assert cell == pytest.approx(series[0, :, 2, 1].mean())
     (setting,) = section_of(store, declaration).settings
@@ -140,7 +141,7 @@ def test_fractions_are_never_on_a_log_scale(tmp_path: Path) -> None:
 def test_panels_have_letters_one_legend_and_a_name_for_their_bands(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     declaration = store.declarations["own"]
-    for drawn in (curves.draw(store, declaration), profiles.draw(store, declaration)):
+    for drawn in (curves.draw_curves(store, declaration), profiles.draw_profiles(store, declaration)):
         panels = [axes for axes in drawn.axes if axes.get_visible()]
         letters = [text.get_text() for axes in panels for text in axes.texts]
         assert letters == [chr(ord("a") + index) for index in range(len(panels))] or len(panels) == 1

@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.figures.layout import legends, wrapped
-from kymograph.figures.style import LabFigure
+from kymograph.pictures.canvas import LabFigure, legends, wrapped
 
 WORDS = st.lists(st.text("abc/_", min_size=1, max_size=12), min_size=1, max_size=8)
 

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.figures.kymograph import kymograph as draw_kymograph
-from kymograph.figures.looks import LOOKS, choose_look, current_look, drawing_in
-from kymograph.figures.save import save_figure
-from kymograph.lab.figures import figure_names, list_figures
+from kymograph.pictures.figures import figure_names, list_figures
+from kymograph.pictures.kymograph import kymograph as draw_kymograph
+from kymograph.pictures.saving import save_figure
+from kymograph.pictures.styles import LOOKS, choose_look, current_look, drawing_in
 from kymograph.runs.store import Store
-from kymograph.studies.drawing import Drawing, about
 from kymograph.studies.loading import list_studies
+from kymograph.studies.study import Drawing, about
 
 
 def test_a_venue_sets_width_and_font_sizes() -> None:
@@ -93,7 +93,7 @@ def test_bytes_depend_on_neither_process_nor_clock_nor_settings(depth_store: Sto
 import sys, matplotlib
 from pathlib import Path
 import kymograph
-from kymograph.figures.save import save_figure
+from kymograph.pictures.saving import save_figure
 matplotlib.rcParams.update({"font.size": float(sys.argv[3]), "axes.grid.which": "both"})
 store = kymograph.Store.open(sys.argv[1])
 save_figure(kymograph.figure("depth-loss", store, style="paper"), Path(sys.argv[2]), "x")
@@ -174,7 +174,7 @@ def image_stores(tmp_path_factory: pytest.TempPathFactory) -> list[Store]:
 
 
 def test_too_many_settings_for_a_page_are_told(clipping_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kymograph.studies.clipping import figures
+    from kymograph_studies.clipping import figures
 
     pairs = {f"s{index}": ("extreme/no_clip", "extreme/clip") for index in range(9)}
     monkeypatch.setattr(figures, "_pairs", lambda store: pairs)
@@ -191,7 +191,7 @@ def test_the_list_names_every_figure_with_its_study_without_loading_it() -> None
             assert isinstance(draw, Drawing)
             assert callable(draw._find(draw.function))
     code = (
-        "import sys; from kymograph.lab.figures import list_figures; list_figures(); "
+        "import sys; from kymograph.pictures.figures import list_figures; list_figures(); "
         "sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 
-from kymograph.figures.mathematics import html_mathematics, literal, mathtext, svg_mathematics
+from kymograph.pictures.styles import html_mathematics, literal, mathtext, svg_mathematics
 from kymograph.studies.loading import built_in_studies
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.figures.seed_curves import name_band, seed_curves
-from kymograph.figures.spreads import INTERVAL, SD, SPREADS, choose_spread
-from kymograph.figures.style import LabFigure
-from kymograph.lab.figures import figure, figure_from_logs
+from kymograph.pictures.canvas import LabFigure
+from kymograph.pictures.curves import name_band, seed_curves
+from kymograph.pictures.figures import figure, figure_from_logs
+from kymograph.pictures.scales import INTERVAL, SD, SPREADS, choose_spread
 from kymograph.runs.store import Store
 from kymograph.statistics.intervals import t_interval
 from tests.cli.command import call
@@ -117,7 +117,7 @@ def test_the_command_draws_what_is_asked_for(
     logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     drawn = []
-    monkeypatch.setattr("kymograph.figures.save.save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
+    monkeypatch.setattr("kymograph.pictures.saving.save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
     words = ("figure", "snapshot-resmlp", "--from", *map(str, logs), "--spread")
     assert call(*words, "sd") == 0
     assert named_bands(drawn[0])[3] == [SD.label(True)]

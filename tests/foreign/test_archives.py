@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from kymograph.foreign.archives import check_listing
+from kymograph.io.files import check_listing
 
 
 def archive(count: int) -> io.BytesIO:

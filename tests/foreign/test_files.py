@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import (
+from kymograph.io.files import (
     entries,
     file_digest,
     is_directory,

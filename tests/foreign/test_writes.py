@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.foreign import writes
-from kymograph.foreign.writes import check_inside, check_replaceable, is_inside
-from kymograph.lab.bundle import _written
-from kymograph.runs.files import make_directory, write_atomically
+from kymograph.io import files as writes
+from kymograph.io.files import check_inside, check_replaceable, is_inside
+from kymograph.io.writing import make_directory, write_atomically
+from kymograph.sharing.bundle import _written
 
 
 def _bundle(path: Path) -> None:

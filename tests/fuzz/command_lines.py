@@ -112,17 +112,17 @@ def _stopped(*arguments: Any, **options: Any) -> Any:
 def without_work() -> Iterator[None]:
     """Stops before what takes long and no option decides: training, simulations, timings, the network."""
     stopped = (
-        "kymograph.lab.stage.compute_missing",
-        "kymograph.lab.run.compute_missing",
-        "kymograph.lab.tune.compute_missing",
-        "kymograph.lab.selftest.selftest",
-        "kymograph.lab.proof.rules_text",
-        "kymograph.lab.power.power_tables",
-        "kymograph.lab.power.price_of_looks",
-        "kymograph.bench.compare.bench",
-        "kymograph.bench.engines.bench_engines",
-        "kymograph.bench.scale.bench_scale",
-        "kymograph.live.web.serve",
+        "kymograph.experiments.stages.compute_missing",
+        "kymograph.experiments.running.compute_missing",
+        "kymograph.experiments.stages.compute_missing",
+        "kymograph.selftest.whole_path.selftest",
+        "kymograph_studies.rule_proofs.rules_text",
+        "kymograph.claims.power.power_tables",
+        "kymograph.claims.power.price_of_looks",
+        "benchmarks.compare.bench",
+        "benchmarks.engines.bench_engines",
+        "benchmarks.scale.bench_scale",
+        "kymograph.pictures.live.web.serve",
         "urllib.request.urlopen",
     )
     with contextlib.ExitStack() as patches:

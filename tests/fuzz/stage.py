@@ -11,14 +11,15 @@ from unittest import mock
 
 import torch
 
-from kymograph.lab.run import SweepOptions, sweep
-from kymograph.models.initialise import initialise
-from kymograph.models.resmlp import ResidualMLP
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.compute import Workplace
 from kymograph.sweep.heartbeat import Heartbeat
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Stack
 from kymograph.sweep.progress import Progress
+from kymograph_studies.models.blocks import initialise
+from kymograph_studies.models.feedforward import ResidualMLP
 from tests.cli.command import call
 from tests.data import archive
 

@@ -17,18 +17,17 @@ from kymograph.errors import KymographError
 from kymograph.runs.record import is_finished
 from kymograph.runs.spec import slug
 from kymograph.studies.loading import load_study
-from kymograph.sweep import slurm_queue
-from kymograph.sweep.code_reference import CodeReference
+from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.engines import slurm
-from kymograph.sweep.orders import orders_for
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.engines import slurm as slurm_queue
+from kymograph.sweep.engines.slurm import SLURM, Batch
+from kymograph.sweep.orders import Stack, orders_for
 from kymograph.sweep.progress import Progress
-from kymograph.sweep.slurm_batch import SLURM, Batch
 from tests.fuzz.budget import EXAMPLES, SEED
 from tests.fuzz.mutations import BYTES, dump, replace_value
 
 ANSWER = {"outcomes": [{"run": "RUN", "status": "finished", "reason": None}, {"run": "b", "status": "failed"}]}
-CODE = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+CODE = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
 NAMES = ("job", "0.answers", "0.runs", "0.log", "followed")
 hostile = st.one_of(
     st.binary(max_size=60),

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.lab.arm_numbers import _sibling, arm_numbers
-from kymograph.lab.run import SweepOptions, sweep
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.rounding import estimate_text
 from kymograph.runs.store import Store
-from kymograph.studies.base import Study
+from kymograph.studies.study import Study
+from kymograph_studies.published import _sibling, arm_numbers
 from tests.studies.bowl import REFERENCE
 
 

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.analysis import audit as audit_module
-from kymograph.analysis.audit import depth_utility, reference, scale, step
-from kymograph.analysis.flow import float64_cosines
-from kymograph.data.batches import Batches
-from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
-from kymograph.lab.audit import Audited, audit
 from kymograph.runs.store import Store
-from kymograph.studies.audit import AuditConfig
-from kymograph.studies.image_training import make_network
 from kymograph.studies.loading import load_study
-from kymograph.studies.snapshot import SnapshotConfig
+from kymograph_studies.analysis.flow import float64_cosines
+from kymograph_studies.audit import AuditConfig
+from kymograph_studies.audit import questions as audit_module
+from kymograph_studies.audit.checkpoint import Audited, audit
+from kymograph_studies.audit.questions import depth_utility, reference, scale, step
+from kymograph_studies.data.images import Batches
+from kymograph_studies.data.images import load_digits as digits
+from kymograph_studies.snapshot import SnapshotConfig
+from kymograph_studies.training.image_training import make_network
 from tests.cli.command import call
 
 QUICK = {"epochs": 6, "width": 16, "depth": 3, "lr": 0.01, "log_every": 2}
@@ -83,7 +83,7 @@ def test_the_ladder_ends_at_the_run_itself_and_its_first_rung_is_frozen(store: S
 
 
 def test_blocks_that_do_not_learn_keep_their_first_values(store: Store, audits) -> None:
-    from kymograph.lab.trained_networks import load
+    from kymograph_studies.training.trained_networks import load
 
     rung = next(run for run in Store.open(store.root) if run.study == "audit" and run.arm == "dfa/last1")
     trained = load(rung.directory)
@@ -207,8 +207,8 @@ def test_depth_utility_is_the_paired_gain_with_its_interval() -> None:
 
 def test_feedback_that_had_no_part_in_training_passes_neither_functional_test_often() -> None:
     """On an untrained network every matrix is a fresh one, so each test passes about one time in twenty."""
-    from kymograph.analysis.audit import perturbation, step
-    from kymograph.rules.feedback import draw_feedback
+    from kymograph_studies.audit.questions import perturbation, step
+    from kymograph_studies.rules.feedback import draw_feedback
 
     net = make_network(SnapshotConfig(width=16, depth=2, w2_std=0.3), digits(), 1)
     x, y = Batches(digits(), 8).test(40)

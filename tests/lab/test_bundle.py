@@ -19,11 +19,12 @@ import kymograph
 from kymograph import registry
 from kymograph.cli.main import main
 from kymograph.errors import KymographError
-from kymograph.lab import bundle as bundling
-from kymograph.lab.bundle import MANIFEST, REPORT, unpacked, write_bundle
-from kymograph.lab.verify import all_hold, verify, verify_bundle
+from kymograph.sharing import bundle as bundling
+from kymograph.sharing.bundle import MANIFEST, REPORT, unpacked, write_bundle
+from kymograph.sharing.verify import all_hold, verify, verify_bundle
 from kymograph.studies.loading import load_with_reference
-from kymograph.sweep import code_reference, part_hash
+from kymograph.sweep import code_identity as code_reference
+from kymograph.sweep import code_identity as part_hash
 from tests.studies.tossing import REFERENCE
 
 
@@ -98,7 +99,7 @@ def test_nothing_in_it_is_run_unless_it_is_asked_for(bundle: Path, monkeypatch: 
     def refuse(*_: object) -> None:
         raise AssertionError("imported")
 
-    monkeypatch.setattr("kymograph.sweep.code_reference.CodeReference.load_module", refuse)
+    monkeypatch.setattr("kymograph.sweep.code_identity.CodeReference.load_module", refuse)
     assert all_hold(verify_bundle(bundle))
     with pytest.raises(AssertionError, match="imported"):
         verify_bundle(bundle, rerun=1)
@@ -247,7 +248,7 @@ def test_a_study_whose_code_is_not_named_is_noted(runs: Path, tmp_path: Path, ca
 
 IMAGES = """
 from installed_images.size import COUNT
-from kymograph.data import synthetic
+from kymograph_studies.data import synthetic
 PART = {"about": "few images", "training_images": 64}
 def load(directory=None):
     return synthetic.load(n_train=COUNT, n_test=32)
@@ -264,7 +265,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, text in {"__init__": "", "few": IMAGES, "size": "COUNT = 64\n"}.items():
         (package / f"{name}.py").write_text(text)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-images\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[kymograph.data]\nfew = installed_images.few\n")
+    (information / "entry_points.txt").write_text("[kymograph_studies.data]\nfew = installed_images.few\n")
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(part_hash, "_hashed", {})
     registry._in_packages.cache_clear()
@@ -305,7 +306,7 @@ def test_loading_a_bundles_parts_leaves_no_trace(images: Path, tmp_path: Path) -
     *_, last = verify_bundle(bundle, rerun=1)
     assert last.holds and last.detail == "the same bits"
     assert sys.path == path and not [name for name in {*sys.modules} - modules if "installed_images" in name]
-    assert "few" not in registry.Registry("kymograph.data", "load").names()
+    assert "few" not in registry.Registry("kymograph_studies.data", "load").names()
 
 
 @pytest.mark.slow

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.analysis.nulls import REFERENCE
 from kymograph.errors import KymographError
-from kymograph.lab.calibrate import calibrate_checkpoint, write_calibration
-from kymograph.lab.calibration_text import interpretation, table, to_json
 from kymograph.runs.stored import StoredRun
+from kymograph_studies.analysis import REFERENCE
+from kymograph_studies.calibration.checkpoint import (
+    calibrate_checkpoint,
+    interpretation,
+    table,
+    to_json,
+    write_calibration,
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.analysis.calibration import CreditCalibration
-from kymograph.analysis.nulls import REFERENCE
-from kymograph.lab.calibrate import calibrate_checkpoint
-from kymograph.lab.calibration_text import fresh_at_deep_points, over_all_points, table, to_json
-from kymograph.runs.formats.script import export_script
 from kymograph.runs.store import Store
-from kymograph.studies.calibration import Calibration
-from kymograph.studies.calibration.script import conclusion
+from kymograph_studies.analysis import REFERENCE
+from kymograph_studies.analysis.calibration import CreditCalibration
+from kymograph_studies.calibration import Calibration
+from kymograph_studies.calibration.checkpoint import (
+    calibrate_checkpoint,
+    fresh_at_deep_points,
+    over_all_points,
+    table,
+    to_json,
+)
+from kymograph_studies.scripts import conclusion, export_script
 from tests.cli.command import call
 
 SETTINGS = {"epochs": 1, "width": 8, "depth": 3, "draws": 39}

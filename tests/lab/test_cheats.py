@@ -14,13 +14,13 @@ import pytest
 import kymograph
 from kymograph.claims import registration
 from kymograph.claims.files import read_claims
+from kymograph.claims.registration import register_claims, registered_seeds
 from kymograph.claims.verdict import Verdict
+from kymograph.cli.verbs.judgement import abandon_runs
 from kymograph.errors import KymographError
-from kymograph.lab.abandon import abandon_runs
-from kymograph.lab.register import register_claims, registered_seeds
-from kymograph.lab.verify import all_hold, verify
 from kymograph.runs import log
 from kymograph.runs.log import DIRECTORY
+from kymograph.sharing.verify import all_hold, verify
 from tests.studies.tossing import REFERENCE, Tossing, claim
 
 

@@ -13,9 +13,8 @@ import torch
 import kymograph as ky
 from kymograph.claims.claim import Claim
 from kymograph.errors import KymographError
-from kymograph.lab.function_study import FunctionStudy, summary_of
-from kymograph.lab.option_names import reserved_names
-from kymograph.studies import active_run
+from kymograph.experiments import active_run
+from kymograph.experiments.function_study import FunctionStudy, reserved_names, summary_of
 from tests.cli.command import call
 from tests.studies import warmup_example
 from tests.studies.warmup_example import warmup_study

@@ -14,13 +14,13 @@ import pytest
 import kymograph
 from kymograph.claims import registration
 from kymograph.claims.files import read_claims
+from kymograph.claims.judge import judge
+from kymograph.claims.registration import register_claims
 from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.lab.judge import judge
-from kymograph.lab.register import register_claims
-from kymograph.runs import finding
+from kymograph.runs import locating as finding
 from kymograph.runs.store import Store
-from kymograph.studies.clipping import claims as clipping_claims
 from kymograph.studies.loading import list_studies
+from kymograph_studies.clipping import claims as clipping_claims
 from tests.cli.command import call
 from tests.conftest import QUICK_CLIPPING
 
@@ -231,7 +231,7 @@ def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = judge(runs)
-    monkeypatch.setattr("kymograph.lab.judge.registered_study", lambda name: None)
+    monkeypatch.setattr("kymograph.claims.judge.registered_study", lambda name: None)
     after = judge(runs)
     assert sorted(v.claim.hash for v in after) == sorted(v.claim.hash for v in before)
     assert {v.registration for v in after} == {"registered"}

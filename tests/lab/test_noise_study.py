@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kymograph.lab.noise_study import CLAIMS, REFERENCE
+from kymograph.selftest.whole_path import CLAIMS, REFERENCE
 from kymograph.studies.loading import STUDIES, load_study
 from kymograph.sweep.compute import Workplace
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.cli.arguments import _field_names
-from kymograph.cli.options import with_engine_options
-from kymograph.cli.verbs.run import Options
-from kymograph.lab.option_names import reserved_names
+from kymograph.cli.arguments import _field_names, with_engine_options
+from kymograph.cli.verbs.experiment import RunOptions
+from kymograph.experiments.function_study import reserved_names
 from kymograph.sweep.engines.base import ENGINES
 
 
 @pytest.mark.parametrize("engine", ["auto", *ENGINES.names()])
 def test_every_option_of_the_command_line_is_reserved(engine: str) -> None:
-    options = set(_field_names(with_engine_options(Options, ["--engine", engine])))
+    options = set(_field_names(with_engine_options(RunOptions, ["--engine", engine])))
     assert options <= set(reserved_names())
     assert {"seeds", "out", "grid", "config", "device"} <= options
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.hypotheses import Bounds, bounds_of
-from kymograph.claims.selftest.many_decisions import decide_alone
+from kymograph.claims.decision import Bounds, bounds_of
+from kymograph.claims.files import named_claims
+from kymograph.claims.power import OutcomeRates, family_sizes, outcome_rates, power_tables
 from kymograph.errors import KymographError
-from kymograph.lab.named_claims import named_claims
-from kymograph.lab.power import OutcomeRates, family_sizes, outcome_rates, power_tables
+from kymograph.selftest.worlds import decide_alone
 from kymograph.statistics.power import normal_samples, t_power, tost_power
 from tests.cli.command import call
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kymograph.cli.main import main
-from kymograph.lab import proof
-from kymograph.rules import RULES
-from kymograph.rules.backprop import Backprop
-from kymograph.rules.base import Credit
-from kymograph.rules.direct import DirectFeedback
-from kymograph.studies.image_training import make_rule
+from kymograph_studies import rule_proofs as proof
+from kymograph_studies.rules import RULES
+from kymograph_studies.rules.backprop import Backprop
+from kymograph_studies.rules.base import Credit
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.training.image_training import make_rule
 
 
 def ends_with(code: int, *words: str) -> None:

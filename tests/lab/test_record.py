@@ -13,11 +13,11 @@ import torch
 
 import kymograph as ky
 from kymograph.claims.files import read_claims
+from kymograph.claims.registration import register_claims
 from kymograph.errors import KymographError
-from kymograph.lab.record import flat_settings
-from kymograph.lab.register import register_claims
-from kymograph.lab.verify import verify
-from kymograph.live.reading import read_state
+from kymograph.experiments.recorded_loop import flat_settings
+from kymograph.pictures.live.reading import read_state
+from kymograph.sharing.verify import verify
 from tests.cli.command import call
 
 CLAIM = """
@@ -77,7 +77,7 @@ def test_a_run_that_is_abandoned_is_missing(tmp_path: Path) -> None:
 
 def test_a_recorded_loop_is_watched_step_by_step_with_its_numbers(tmp_path: Path, monkeypatch: Any) -> None:
     """It used to be shown as one step of one, and without any number, until it had ended."""
-    from kymograph.studies import active_run
+    from kymograph.experiments import active_run
 
     monkeypatch.setattr(active_run, "TICK_EVERY", -1.0)
     seen = []

@@ -11,13 +11,13 @@ import pytest
 
 import kymograph
 from kymograph.claims.claim import Check, Measure, Quantity
-from kymograph.claims.world import fits, quantities
-from kymograph.lab import reproduce as module
-from kymograph.lab.headline_table import headline_table
-from kymograph.lab.run import SweepOptions
+from kymograph.claims.evidence import fits, quantities
+from kymograph.experiments.running import headline_table
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.store import Store
-from kymograph.studies.base import Study
 from kymograph.studies.loading import load_study
+from kymograph.studies.study import Study
+from kymograph_studies import reproduce as module
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 QUICK = {"clipping": QUICK_CLIPPING, "depth": QUICK_DEPTH, "snapshot": {"epochs": 1, "width": 16, "depth": 2},

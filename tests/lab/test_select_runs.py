@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.lab.select_runs import read_archive, select
 from kymograph.runs.declaration import write_declaration
+from kymograph.runs.listing import read_archive, select
 from kymograph.runs.store import Store
-from kymograph.studies.clipping import Clipping
+from kymograph_studies.clipping import Clipping
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from kymograph.claims.selftest.rows import MOST_ROWS, RateBound, Row
-from kymograph.lab.selftest import selftest, worst_limit
+from kymograph.selftest.whole_path import selftest, worst_limit
+from kymograph.selftest.worlds import MOST_ROWS, RateBound, Row
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 

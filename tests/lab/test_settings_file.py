@@ -8,7 +8,7 @@ import pytest
 
 import kymograph as ky
 from kymograph.errors import KymographError
-from kymograph.lab.settings_file import SweepChoice, read_settings
+from kymograph.experiments.running import SweepChoice, read_settings
 from kymograph.studies.loading import load_study
 from tests.studies.warmup_example import warmup_study
 

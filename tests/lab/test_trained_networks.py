@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kymograph.errors import KymographError
-from kymograph.lab.trained_networks import Trained, load
-from kymograph.models import draw_model
+from kymograph_studies.models import draw_model
+from kymograph_studies.training.trained_networks import Trained, load
 from tests.devices.few_images import CLASSES, few_images
 from tests.fuzz import stage
 

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 import kymograph as ky
+from kymograph.claims.registration import register_claims
 from kymograph.claims.tuning import CHOICE, logged_choices
 from kymograph.errors import KymographError
-from kymograph.lab import tune
-from kymograph.lab.register import register_claims
-from kymograph.lab.run import SweepOptions, sweep
-from kymograph.lab.verify import verify
+from kymograph.experiments import stages as tune
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs import log
 from kymograph.runs.log import Log
+from kymograph.sharing.verify import verify
 from kymograph.sweep.heartbeat import RUNNING
 from tests.cli.command import call
 from tests.live.stage import beat, dead_process
@@ -165,7 +166,7 @@ def test_a_choice_that_is_logged_afterwards_does_not_replace_the_first(copy: Pat
 
 def test_runs_from_before_the_choice_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluating first and logging a choice that fits afterwards is not tuning on other seeds."""
-    from kymograph.lab import run as lab_run
+    from kymograph.experiments import running as lab_run
 
     def unlogged(*args: Any) -> Any:
         return tune.Tuning(tuple(tune.choose(arm, RULE, *_runs(tmp_path, arm)) for arm in ("slow", "fast")))

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.claims.logged import registrations
+from kymograph.claims.judge import judge
+from kymograph.claims.registration import register_study, registrations
 from kymograph.errors import KymographError
-from kymograph.lab.judge import judge
-from kymograph.lab.register import register_study
-from kymograph.lab.run import SweepOptions, sweep
-from kymograph.lab.variance import SourceSweeps, sources_of, vary_sources
-from kymograph.lab.variance_text import table
-from kymograph.report.variance_sources import ALL, SETTING
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.log import Log
 from kymograph.runs.store import Store
 from kymograph.streams import fixed_seeds
 from kymograph.studies.loading import load_study
+from kymograph_studies.variance import ALL, SETTING, SourceSweeps, sources_of, table, vary_sources
 from tests.studies.varying import REFERENCE, SD, Varying
 
 SOURCES = (ALL, "initialisation", "order", "feedback")
@@ -115,11 +113,11 @@ def test_what_makes_no_sense_is_said_before_anything_is_written(tmp_path: Path, 
 class Nameless(Varying):
     """A study that declares no number to show."""
 
-    headlines = {}  # noqa: RUF012
+    headlines = {}
 
 
 def test_a_study_without_headline_numbers_has_nothing_to_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kymograph.lab.variance.load_study", lambda reference: Nameless())
+    monkeypatch.setattr("kymograph_studies.variance.load_study", lambda reference: Nameless())
     with pytest.raises(KymographError, match="no headline numbers"):
         varied(tmp_path)
 

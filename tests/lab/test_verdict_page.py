@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.data import DATA_SETS
-from kymograph.lab.judge import judge
-from kymograph.lab.reproduce import reproduce
-from kymograph.lab.run import SweepOptions, sweep
-from kymograph.lab.verdict_page import verdict_page
+from kymograph.claims.judge import judge
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.archive import Archive
-from kymograph.studies.published import PublishedValue
+from kymograph_studies.data import DATA_SETS
+from kymograph_studies.published import PublishedValue, verdict_page
+from kymograph_studies.reproduce import reproduce
 from tests.studies.bowl import REFERENCE
 
 

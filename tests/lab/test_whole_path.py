@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from kymograph.claims.design import Design
-from kymograph.claims.selftest.many_decisions import decide_at_looks
-from kymograph.claims.selftest.worlds import Simulation
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.errors import KymographError
-from kymograph.lab import whole_path
-from kymograph.lab.noise_study import CLAIMS, REFERENCE
+from kymograph.selftest import whole_path
+from kymograph.selftest.whole_path import CLAIMS, REFERENCE
+from kymograph.selftest.worlds import Simulation, decide_at_looks
 from kymograph.streams import fixed_seeds
 from kymograph.studies.loading import load_study
 from kymograph.sweep.compute import Workplace

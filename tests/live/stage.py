@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kymograph.io.processes import Process, start_time
 from kymograph.runs.declaration import Declaration, write_declaration
 from kymograph.runs.history import log_sweep
-from kymograph.runs.processes import Process, start_time
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.heartbeat import RUNNING

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from kymograph.live.numbers import traced_names
-from kymograph.live.reading import read_state
-from kymograph.live.state import RunCounts
-from kymograph.live.terminal import watch
+from kymograph.pictures.live.reading import read_state
+from kymograph.pictures.live.state import RunCounts, traced_names
+from kymograph.pictures.live.terminal import watch
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.live.numbers import POINTS, headlines, remaining_seconds, thin
+from kymograph.pictures.live.state import POINTS, headlines, remaining_seconds, thin
 from kymograph.runs.declaration import Declaration
 from kymograph.sweep.heartbeat import Beat
 from kymograph.wording import format_duration

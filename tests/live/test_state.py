@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.live.reading import read_state
-from kymograph.live.state import LiveState, RunCounts, StudyState
+from kymograph.pictures.live.reading import read_state
+from kymograph.pictures.live.state import LiveState, RunCounts, StudyState
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Arm, Declaration, write_declaration
+from kymograph.runs.history import PLAN
+from kymograph.runs.listing import named_runs
 from kymograph.runs.log import DIRECTORY
-from kymograph.runs.names import named_runs
-from kymograph.runs.planned import PLAN
 from kymograph.runs.record import ARRAYS, STATUS, SUMMARY
 from kymograph.runs.store import Store
 from tests.live.stage import beat, dead_process, fail, finish, plan, specs

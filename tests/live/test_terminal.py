@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kymograph.cli.main import main
-from kymograph.live import terminal
-from kymograph.live.state import RunCounts
-from kymograph.live.terminal import BLOCKS, format_counts, spark, watch
-from kymograph.runs.planned import PLAN
+from kymograph.pictures.live import terminal
+from kymograph.pictures.live.state import RunCounts
+from kymograph.pictures.live.terminal import BLOCKS, format_counts, spark, watch
+from kymograph.runs.history import PLAN
 from kymograph.runs.spec import RunSpec
 from tests.live.stage import beat, dead_process, fail, finish, plan, specs
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.live import watcher as module
-from kymograph.live.watcher import Watcher
+from kymograph.pictures.live import reading as module
+from kymograph.pictures.live.reading import Watcher
 from tests.live.stage import beat, finish, plan, specs
 
 

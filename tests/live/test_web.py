@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.figures.arm_looks import COLOURS
-from kymograph.live import web
-from kymograph.live.reading import read_state
+from kymograph.pictures.live import web
+from kymograph.pictures.live.reading import read_state
+from kymograph.pictures.styles import COLOURS
 from tests.live.server import commanded, served
 from tests.live.stage import beat, fail, finish, plan, specs
 

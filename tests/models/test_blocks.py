@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.models.blocks import BlockNetwork, evaluation_mode, parameter_names
-from kymograph.models.conv import ConvNet
-from kymograph.models.resmlp import ResidualMLP
-from kymograph.models.stacks import LayerStack, Wiring
-from kymograph.models.vit import ViTMini
+from kymograph.probes.curvature import evaluation_mode
+from kymograph_studies.models.blocks import BlockNetwork, parameter_names
+from kymograph_studies.models.feedforward import ConvNet, ResidualMLP
+from kymograph_studies.models.replicas import LayerStack, Wiring
+from kymograph_studies.models.transformers import ViTMini
 
 IMAGE = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 

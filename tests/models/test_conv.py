@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from kymograph.models import draw_model
+from kymograph_studies.models import draw_model
 
 
 def drawn(**settings: bool) -> nn.Module:

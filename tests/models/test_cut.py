@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from kymograph.errors import KymographError
-from kymograph.models.cut import cut
-from kymograph.models.resmlp import ResidualMLP
+from kymograph_studies.models.cut import cut
+from kymograph_studies.models.feedforward import ResidualMLP
 
 IMAGE = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 

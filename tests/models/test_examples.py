@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kymograph.errors import KymographError
-from kymograph.models.examples import guess_example
+from kymograph_studies.models.cut import guess_example
 
 
 @pytest.mark.parametrize(

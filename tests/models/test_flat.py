@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.models.blocks import BlockNetwork, parameter_names
-from kymograph.models.flat import FlatNetwork, FlatParameters, stack_of_views, views_of
-from kymograph.models.resmlp import MlpBlock, ResidualMLP
-from kymograph.models.stacks import LayerStack, Wiring, initial_layers
+from kymograph_studies.models.blocks import BlockNetwork, parameter_names
+from kymograph_studies.models.feedforward import MlpBlock, ResidualMLP
+from kymograph_studies.models.flat import FlatNetwork, FlatParameters, stack_of_views, views_of
+from kymograph_studies.models.replicas import LayerStack, Wiring, initial_layers
 from tests.models.test_blocks import IMAGE, networks
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.models.initialise import initialise
-from kymograph.models.resmlp import ResidualMLP
+from kymograph_studies.models.blocks import initialise
+from kymograph_studies.models.feedforward import ResidualMLP
 
 
 def test_initial_weights_follow_their_laws_and_nothing_else_is_touched() -> None:

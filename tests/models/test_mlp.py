@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from kymograph.models import draw_model
-from kymograph.models.mlp import MLP
+from kymograph_studies.models import draw_model
+from kymograph_studies.models.feedforward import MLP
 
 
 def drawn(width: int = 64) -> MLP:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kymograph.errors import KymographError
-from kymograph.models import MODELS, draw_model
-from kymograph.models.blocks import BlockNetwork
+from kymograph_studies.models import MODELS, draw_model
+from kymograph_studies.models.blocks import BlockNetwork
 
 EVERY_SETTING = {"out_ln": False, "skip": False, "expansion": 2, "w2_std": 0.3}
 
@@ -61,8 +61,8 @@ def test_a_model_that_is_not_there_is_named() -> None:
 
 def test_what_is_known_of_models_and_rules_is_known_without_torch() -> None:
     code = (
-        "import sys; from kymograph.models import MODELS; from kymograph.rules import RULES; "
-        "from kymograph.rules.fast import ACCELERATORS; "
+        "import sys; from kymograph_studies.models import MODELS; from kymograph_studies.rules import RULES; "
+        "from kymograph_studies.rules.fast import ACCELERATORS; "
         "assert MODELS.names() and RULES.parts() and ACCELERATORS.parts(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.models.next_token import initial_weights
-from kymograph.models.stacks import LayerStack, Wiring, initial_layers
+from kymograph_studies.models.replicas import LayerStack, Wiring, initial_layers, initial_weights
 
 
 @pytest.mark.parametrize("residual", [False, True])

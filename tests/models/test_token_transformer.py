@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kymograph.models.initialise import initialise
-from kymograph.models.token_transformer import TokenTransformer
-from kymograph.rules import make
+from kymograph_studies.models.blocks import initialise
+from kymograph_studies.models.transformers import TokenTransformer
+from kymograph_studies.rules import make
 
 
 @pytest.fixture

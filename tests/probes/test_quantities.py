@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 import kymograph as ky
 from kymograph.errors import KymographError
-from kymograph.probes.curvature import largest_eigenpair
-from kymograph.probes.fixed_batch import FixedBatch
-from kymograph.probes.measures.effective_rank import effective_rank
-from kymograph.probes.measures.noise_scale import noise_scale
+from kymograph.probes.curvature import FixedBatch, largest_eigenpair
 from kymograph.probes.quantities import load
+from kymograph.probes.quantities.activations import effective_rank_of
+from kymograph.probes.quantities.curvature import noise_scale
 from tests.probes.awkward import X, Y, loss_of, made
 
 
@@ -163,14 +162,14 @@ def test_effective_rank_is_exp_of_the_entropy_of_the_singular_values(values: lis
     share = singular / singular.sum()
     expected = math.exp(-float((share * share.log()).sum()))
     matrix = left @ torch.diag(singular * 10.0**exponent) @ right
-    assert float(effective_rank(matrix)) == pytest.approx(expected, rel=1e-6)
+    assert float(effective_rank_of(matrix)) == pytest.approx(expected, rel=1e-6)
     assert 1 - 1e-9 <= expected <= size + 1e-9
 
 
 def test_effective_rank_where_it_is_not_defined_and_beside_the_squared_one() -> None:
-    assert math.isnan(float(effective_rank(torch.zeros(3, 2))))
-    assert math.isnan(float(effective_rank(torch.tensor([[1.0, math.nan], [0.0, 1.0]]))))
-    assert effective_rank(torch.stack([torch.eye(3), torch.ones(3, 3)])).tolist() == pytest.approx([3.0, 1.0])
+    assert math.isnan(float(effective_rank_of(torch.zeros(3, 2))))
+    assert math.isnan(float(effective_rank_of(torch.tensor([[1.0, math.nan], [0.0, 1.0]]))))
+    assert effective_rank_of(torch.stack([torch.eye(3), torch.ones(3, 3)])).tolist() == pytest.approx([3.0, 1.0])
 
 
 def test_effective_rank_of_a_layer_is_that_of_its_samples_by_units() -> None:
@@ -179,7 +178,7 @@ def test_effective_rank_of_a_layer_is_that_of_its_samples_by_units() -> None:
         images = net[1](net[0](X))
         net(X)
     probe_values = probe.rows()[0].values["effective_rank"]
-    assert probe_values["1"] == pytest.approx(float(effective_rank(images.movedim(1, -1).reshape(-1, 4))), rel=1e-6)
+    assert probe_values["1"] == pytest.approx(float(effective_rank_of(images.movedim(1, -1).reshape(-1, 4))), rel=1e-6)
 
 
 @given(

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.probes.reductions import inner_product, norm, norms_of
+from kymograph.probes.norms import inner_product, norm, norms_of
 
 
 @given(exponent=st.integers(-37, 37), seed=st.integers(0, 99), size=st.integers(1, 300))

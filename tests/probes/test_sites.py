@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from kymograph.errors import KymographError
-from kymograph.probes.sites import untouched, watching
-from kymograph.probes.trace import WeightTrace
+from kymograph_studies.analysis.flow import untouched, watching
+from kymograph_studies.analysis.measures import WeightTrace
 
 
 def test_readings_are_the_activations_and_their_gradients_keyed_by_name() -> None:

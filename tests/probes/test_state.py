@@ -11,8 +11,8 @@ from torch import nn
 
 import kymograph as ky
 from kymograph.errors import KymographError
-from kymograph.probes.schedule import Schedule
-from kymograph.training.state_tree import flatten, unflatten
+from kymograph.probes.probe import Schedule
+from kymograph.runs.resume import flatten, unflatten
 from tests.probes.awkward import X, Y, loss_of, made
 
 

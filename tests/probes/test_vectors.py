@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kymograph.probes.vectors import as_float64, directions, norms
+from kymograph.probes.norms import as_float64, directions, norms
 
 
 def test_norms_and_directions_are_those_of_float64() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.report.claim_order import ordered
+from kymograph.pictures.report.verdicts import ordered
 from tests.report.pages import claim
 
 

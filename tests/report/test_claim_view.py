@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from kymograph.claims.claim import Measure, Quantity
-from kymograph.report.claim_view import claim_view, comparison_text
-from kymograph.report.dot_plot import claimed_range, dot_plot
+from kymograph.pictures.report.verdicts import claim_view, claimed_range, comparison_text, dot_plot
 from kymograph.runs.declaration import Arm, Declaration
 from tests.report.pages import claim, make_verdicts
 

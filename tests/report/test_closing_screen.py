@@ -9,7 +9,7 @@ import pytest
 
 from kymograph.claims.claim import MANIPULATION_CHECK
 from kymograph.claims.verdict import Outcome, Verdict, Verdicts
-from kymograph.report.closing_screen import closing_lines, next_commands, verdicts_to_show
+from kymograph_studies.reproduce import closing_lines, next_commands, verdicts_to_show
 from tests.report.pages import make_verdicts
 
 

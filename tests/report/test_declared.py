@@ -12,7 +12,7 @@ import pytest
 
 import kymograph
 from kymograph.claims.verdict import Verdicts
-from kymograph.report.page import build_page
+from kymograph.pictures.report.page import build_page
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import FILE, Arm, Declaration, SeriesDisplay, read_declaration, write_declaration
 from kymograph.studies.loading import STUDIES
@@ -108,8 +108,8 @@ def test_the_report_of_a_user_defined_study_needs_neither_its_code_nor_torch(tmp
     code = f"""
 import sys
 sys.modules["torch"] = None  # importing torch now raises ImportError
-from kymograph.lab.judge import judge
-from kymograph.report.page import build_page
+from kymograph.claims.judge import judge
+from kymograph.pictures.report.page import build_page
 from kymograph.runs.archive import Archive
 archive = Archive.open({str(tmp_path)!r}).checked()
 page = build_page(archive.store, judge(archive.store), declarations=archive.declarations, now="now")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kymograph.claims.verdict import Outcome
-from kymograph.report.forest import FARTHEST, WIDTH, forest_axis, forest_row, in_margins, position
+from kymograph.pictures.report.forest import FARTHEST, WIDTH, forest_axis, forest_row, in_margins, position
 from tests.report.pages import claim, make_verdicts
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from kymograph.claims.claim import Measure, Quantity
-from kymograph.report.claim_view import claim_view
-from kymograph.report.links import link_claims, series_of
-from kymograph.report.sections import section_of
+from kymograph.pictures.report.page import link_claims, series_of
+from kymograph.pictures.report.sections import section_of
+from kymograph.pictures.report.verdicts import claim_view
 from kymograph.runs.declaration import Declaration, SeriesDisplay
 from tests.report.pages import make_runs, make_verdicts
 

@@ -6,8 +6,8 @@ import pytest
 
 from kymograph.claims.verdict import Verdicts
 from kymograph.cli.main import main
-from kymograph.report.methods import methods, missing
-from kymograph.report.page import build_page
+from kymograph.pictures.report.methods import methods, missing
+from kymograph.pictures.report.page import build_page
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.spec import RunSpec

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.analysis.alarms import GRADIENT, GROWTH
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
-from kymograph.report.page import build_page, data_block, write_page
+from kymograph.pictures.report.page import build_page, data_block, write_page
 from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from kymograph_studies.analysis.alarms import GRADIENT, GROWTH
 from tests.report.pages import (
     HOSTILE_ARM,
     HOSTILE_CLAIM,
@@ -112,7 +112,7 @@ def test_data_blocks_hold_any_text_and_never_end_their_element(value: object) ->
 def test_two_pages_differ_in_the_time_stamp_alone(tmp_path: Path) -> None:
     store = make_runs(tmp_path)
     code = (
-        "import sys; from kymograph.runs.store import Store; from kymograph.report.page import build_page;"
+        "import sys; from kymograph.runs.store import Store; from kymograph.pictures.report.page import build_page;"
         "from tests.report.pages import make_verdicts;"
         f"sys.stdout.write(build_page(Store.open({str(tmp_path)!r}), make_verdicts(), now='another time'))"
     )
@@ -177,8 +177,8 @@ def test_the_page_is_built_without_torch(depth_store: Store) -> None:
 import sys
 sys.modules["torch"] = None
 from kymograph.runs.store import Store
-from kymograph.lab.judge import judge
-from kymograph.report.page import build_page
+from kymograph.claims.judge import judge
+from kymograph.pictures.report.page import build_page
 store = Store.open({str(depth_store.root)!r})
 assert len(build_page(store, judge(store), now="now")) > 10_000
 """

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.report.assets import template
-from kymograph.report.page import build_page
+from kymograph.pictures.report.page import build_page, template
 from kymograph.rounding import number_text
 from kymograph.runs.store import Store
 from tests.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts

@@ -10,9 +10,9 @@ import pytest
 
 from kymograph import registry
 from kymograph.claims.verdict import Verdicts
-from kymograph.report.chart import Chart, ChartRequest
-from kymograph.report.page import build_page
-from kymograph.report.sections import PANELS
+from kymograph.pictures.report.charts import Chart, ChartRequest
+from kymograph.pictures.report.page import build_page
+from kymograph.pictures.report.sections import PANELS
 from kymograph.runs.declaration import Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
@@ -133,8 +133,8 @@ def test_nothing_observed_is_nothing_drawn(tmp_path: Path) -> None:
 
 STRIP = '''
 """Every seed's last value as a dot."""
-from kymograph.report.chart import Chart, Key, Panel, table_data
-from kymograph.report.svg import Frame, element, picture
+from kymograph.pictures.report.charts import Chart, Key, Panel, table_data
+from kymograph.pictures.report.svg import Frame, element, picture
 
 PART = {"about": "every seed's last value as a dot", "order": 15}
 
@@ -155,7 +155,7 @@ def test_a_panel_of_another_package_is_one_file(tmp_path: Path, monkeypatch: pyt
     (site / "my_lab_strip.py").write_text(STRIP)
     (site / "my_lab_panels-1.0.dist-info" / "METADATA").write_text("Name: my-lab-panels\nVersion: 1.0\n")
     (site / "my_lab_panels-1.0.dist-info" / "entry_points.txt").write_text(
-        "[kymograph.report.panels]\nstrip = my_lab_strip\n"
+        "[kymograph.pictures.report.sections]\nstrip = my_lab_strip\n"
     )
     monkeypatch.syspath_prepend(str(site))
     registry._in_packages.cache_clear()

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.report.page import build_page
-from kymograph.report.sections import section_of
-from kymograph.report.tables import Cell, declared_tables, headline_table, number_cell
+from kymograph.pictures.report.page import build_page
+from kymograph.pictures.report.sections import Cell, declared_tables, headline_table, number_cell, section_of
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
 from tests.report.pages import NOW, make_runs, store_of
 

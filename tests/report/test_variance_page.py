@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.lab.run import SweepOptions
-from kymograph.lab.variance import vary_sources
-from kymograph.report.page import build_page
-from kymograph.report.sections import section_of
+from kymograph.experiments.stages import SweepOptions
+from kymograph.pictures.report.page import build_page
+from kymograph.pictures.report.sections import section_of
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.record import RunResult, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.streams import fixed_seeds
+from kymograph_studies.variance import vary_sources
 from tests.report.pages import NOW, Outline, make_runs
 from tests.report.test_variance_sources import normal, write
 from tests.studies.varying import REFERENCE

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kymograph.lab.run import SweepOptions
-from kymograph.lab.variance import vary_sources
-from kymograph.report.chart import Chart, ChartRequest
-from kymograph.report.sections import PANELS
-from kymograph.report.svg import Frame
+from kymograph.experiments.stages import SweepOptions
+from kymograph.pictures.report.charts import Chart, ChartRequest
+from kymograph.pictures.report.sections import PANELS
+from kymograph.pictures.report.svg import Frame
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.runs.store import Store
 from kymograph.streams import fixed_seeds
+from kymograph_studies.variance import vary_sources
 from tests.report.pages import HOSTILE_ARM
 from tests.report.test_variance_sources import normal, write
 from tests.studies.varying import REFERENCE

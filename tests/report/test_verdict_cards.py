@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kymograph.claims.verdict import Verdicts, effect_text, why_text
-from kymograph.lab.headline_table import headline_table
-from kymograph.report.verdict_table import TABLE_WIDTH, print_verdicts
+from kymograph.experiments.running import headline_table
+from kymograph.pictures.verdict_table import TABLE_WIDTH, print_verdicts
 from kymograph.wording import PIPE_WIDTH, folded
 from tests.report.pages import make_verdicts
 

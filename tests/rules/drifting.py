@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from kymograph.rules.base import Setup
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.feedback import feedback_for
+from kymograph_studies.rules.base import Setup
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.feedback import feedback_for
 
 PART = {"name": "drifting", "about": "DFA whose matrices rotate their columns after every update"}
 

@@ -8,16 +8,22 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph.models import draw_model
-from kymograph.models.blocks import BlockNetwork
-from kymograph.models.cut import cut
-from kymograph.models.flat import FlatNetwork
-from kymograph.models.initialise import initialise
-from kymograph.models.next_token import NextToken, TokenBatch, TokenTargets, initial_weights
-from kymograph.models.stacks import LayerStack, Wiring, initial_layers
-from kymograph.rules import make
-from kymograph.rules.base import Rule, Setup
-from kymograph.rules.losses import Loss, replica_cross_entropy, replica_squared_error
+from kymograph_studies.models import draw_model
+from kymograph_studies.models.blocks import BlockNetwork, initialise
+from kymograph_studies.models.cut import cut
+from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.models.replicas import (
+    LayerStack,
+    NextToken,
+    TokenBatch,
+    TokenTargets,
+    Wiring,
+    initial_layers,
+    initial_weights,
+)
+from kymograph_studies.rules import make
+from kymograph_studies.rules.base import Rule, Setup
+from kymograph_studies.rules.losses import Loss, replica_cross_entropy, replica_squared_error
 from tests.rules import drifting
 
 CLASSES, SIZE = 5, 6

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from kymograph.errors import KymographError
-from kymograph.rules import RULES
-from kymograph.rules.normalised import unit_rms
+from kymograph_studies.rules import RULES
+from kymograph_studies.rules.backprop import unit_rms
 from tests.rules.networks import CASES, blocks_of, generator
 
 PARTS = ["embed", "blocks.0", "blocks.1", "blocks.2", "readout"]

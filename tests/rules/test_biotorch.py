@@ -17,9 +17,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.data import load_task
-from kymograph.rules import make
-from kymograph.rules.base import Rule
+from kymograph_studies.data import load_task
+from kymograph_studies.rules import make
+from kymograph_studies.rules.base import Rule
 
 F = nn.functional
 SEEDS, EPOCHS, BATCH, RATE = (42, 123, 456), 30, 64, 0.05

@@ -12,15 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.models.blocks import BlockNetwork
-from kymograph.models.flat import FlatNetwork, ReplicaNetwork
-from kymograph.rules import RULES
-from kymograph.rules.base import Rule
-from kymograph.rules.fast import ACCELERATORS
-from kymograph.rules.proof import prove
-from kymograph.training.loop import train
-from kymograph.training.optimizers import AdamW, Sgd, SgdPerReplica
-from kymograph.training.update import Update
+from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.models.flat import FlatNetwork, ReplicaNetwork
+from kymograph_studies.rules import RULES
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.fast import ACCELERATORS
+from kymograph_studies.rules.proof import prove
+from kymograph_studies.training.loop import Update, train
+from kymograph_studies.training.optimizers import AdamW, Sgd, SgdPerReplica
 from tests.rules import drifting
 from tests.rules.networks import CASES, Case
 

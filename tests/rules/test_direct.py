@@ -7,13 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.models import draw_model
-from kymograph.models.blocks import BlockNetwork
-from kymograph.models.cut import CutModule
-from kymograph.models.initialise import initialise
-from kymograph.rules.base import Rule
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.feedback import draw_feedback
+from kymograph_studies.models import draw_model
+from kymograph_studies.models.blocks import BlockNetwork, initialise
+from kymograph_studies.models.cut import CutModule
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.feedback import draw_feedback
 from tests.rules.networks import CASES, blocks_of, generator
 
 X = torch.randn(6, 1, 8, 8, generator=generator(0))

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.rules import make
-from kymograph.rules.proof import prove
+from kymograph_studies.rules import make
+from kymograph_studies.rules.proof import prove
 from tests.rules.networks import generator
 
 F = nn.functional

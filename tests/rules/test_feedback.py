@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from kymograph.errors import KymographError
-from kymograph.rules import make
-from kymograph.rules.feedback import Matrices, draw_feedback, feedback_hash
+from kymograph_studies.rules import make
+from kymograph_studies.rules.feedback import Matrices, draw_feedback, feedback_hash
 from tests.rules.networks import CASES, blocks_of, generator
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.rules import RULES
-from kymograph.rules.proof import identities, prove
+from kymograph_studies.rules import RULES
+from kymograph_studies.rules.proof import identities, prove
 from tests.rules.layer_kinds import KINDS
 
 ALWAYS = ("fa", "kp", "dfa")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from kymograph.errors import KymographError
-from kymograph.rules import make
-from kymograph.rules.base import Rule
+from kymograph_studies.rules import make
+from kymograph_studies.rules.base import Rule
 from tests.rules.networks import generator
 
 F = nn.functional

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kymograph.errors import KymographError
-from kymograph.rules.losses import (
+from kymograph_studies.rules.losses import (
     cross_entropy,
     error_of,
     output_error,

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from kymograph.rules import RULES
-from kymograph.rules import proof as module
-from kymograph.rules.backprop import Backprop
-from kymograph.rules.base import Credit, PlanLine, Rule
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.normalised import NormalisedBackprop
-from kymograph.rules.proof import APART, linear_network, prove, with_true_chain
-from kymograph.rules.shallow import Shallow
+from kymograph_studies.rules import RULES
+from kymograph_studies.rules import proof as module
+from kymograph_studies.rules.backprop import Backprop, NormalisedBackprop
+from kymograph_studies.rules.base import Credit, PlanLine, Rule
+from kymograph_studies.rules.baselines import Shallow
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.proof import APART, linear_network, prove, with_true_chain
 from tests.rules.networks import CASES, generator
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.lab.judge import judge
-from kymograph.lab.report import write_report
+from kymograph.claims.judge import judge
+from kymograph.pictures.report.page import write_report
 from kymograph.runs.archive import Archive
 from kymograph.runs.store import Store
 from tests.conftest import QUICK_DEPTH

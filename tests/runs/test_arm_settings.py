@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.runs.arm_settings import ArmSettings
+from kymograph.runs.declaration import ArmSettings
 
 values = st.one_of(st.integers(-3, 3), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=3), st.none())
 configs = st.fixed_dictionaries({"lr": values, "task": values, "depth": values})

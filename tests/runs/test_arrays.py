@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs.arrays import LabelledArray
+from kymograph.runs.store import LabelledArray
 
 LABELS = {"arm": ("a", "b"), "seed": (1, 2, 3), "step": (0, 10)}
 ARRAY = LabelledArray("loss", np.arange(12.0).reshape(2, 3, 2), tuple(LABELS), LABELS)

@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kymograph.runs.bounds import NOT_NEGATIVE, bounds_of
-from kymograph.runs.declaration import Declaration
-from kymograph.runs.headlines import arm_headlines, headline_number
+from kymograph.runs.declaration import NOT_NEGATIVE, Declaration, bounds_of
+from kymograph.runs.tables import arm_headlines, headline_number
 from kymograph.statistics.intervals import mean_interval
 from kymograph.studies.loading import load_study
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs.export import export
+from kymograph.runs.formats import export
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

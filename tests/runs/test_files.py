@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs import files, processes
-from kymograph.runs.files import make_directory, one_at_a_time, write_atomically
-from kymograph.runs.processes import temporary_name
+from kymograph.io import processes
+from kymograph.io import writing as files
+from kymograph.io.processes import temporary_name
+from kymograph.io.writing import make_directory, one_at_a_time, write_atomically
 
 
 def test_what_a_kill_left_is_swept_up_at_the_next_start_and_nothing_else_is(tmp_path: Path) -> None:
-    code = "from kymograph.runs.processes import temporary_name as t; from pathlib import Path; import sys; "
+    code = "from kymograph.io.processes import temporary_name as t; from pathlib import Path; import sys; "
     code += "t(Path(sys.argv[1]), 'x.json', '0').touch()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     (left,) = tmp_path.iterdir()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.lab.select_runs import read_archive
-from kymograph.live.reading import read_state
-from kymograph.runs import finding
+from kymograph.pictures.live.reading import read_state
+from kymograph.runs import locating as finding
 from kymograph.runs.archive import Archive
-from kymograph.runs.finding import find_runs
+from kymograph.runs.listing import read_archive
+from kymograph.runs.locating import find_runs
 from tests.runs.test_typed_record import make
 
 

@@ -9,7 +9,7 @@ import pytest
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Archive
 from kymograph.runs.history import log_sweep
-from kymograph.runs.names import NamedRun, match, named_runs
+from kymograph.runs.listing import NamedRun, match, named_runs
 from kymograph.runs.record import RunResult, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab.verify import all_hold, verify
-from kymograph.runs.planned import PLAN, read_plan
+from kymograph.runs.history import PLAN, read_plan
 from kymograph.runs.spec import RunSpec, slug
+from kymograph.sharing.verify import all_hold, verify
 from tests.conftest import QUICK_CLIPPING
 from tests.live.stage import plan
 from tests.studies.tossing import REFERENCE
@@ -70,7 +70,7 @@ def refuse(*arguments): raise OSError(95, "Operation not supported")
 fcntl.flock = fcntl.lockf = refuse
 import kymograph
 from kymograph.runs import declaration
-from kymograph.runs.files import one_at_a_time
+from kymograph.io.writing import one_at_a_time
 root, name = Path(sys.argv[1]), sys.argv[2]
 """
 

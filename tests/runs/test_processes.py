@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs import processes
-from kymograph.runs.files import one_at_a_time, write_atomically
+from kymograph.io import processes
+from kymograph.io.processes import ABANDONED, Process, owner, remove_abandoned_files, temporary_name
+from kymograph.io.writing import one_at_a_time, write_atomically
 from kymograph.runs.log import Log
-from kymograph.runs.processes import ABANDONED, Process, owner, remove_abandoned_files, temporary_name
 from kymograph.runs.record import is_finished
 from kymograph.sweep.heartbeat import RUNNING, read_beats
 from tests.live.stage import finish, specs
@@ -117,7 +117,7 @@ import os, sys, time
 from pathlib import Path
 from kymograph.runs.log import append
 from kymograph.sweep.heartbeat import Heartbeat
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Stack
 from tests.live.stage import finish, specs
 root, name = Path(sys.argv[1]), sys.argv[2]
 class Nobody:
@@ -131,7 +131,7 @@ def slowly(source, target):
     rename(source, target)
 os.rename = slowly
 append(root, "note", {"writer": name})
-from kymograph.runs.processes import remove_abandoned_files
+from kymograph.io.processes import remove_abandoned_files
 remove_abandoned_files(root / "warmup")
 with Heartbeat(root, Stack(tuple(specs(1)), (True,), 50), Nobody()):
     finish(root, specs(1)[0])

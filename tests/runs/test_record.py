@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from kymograph.errors import KymographError
-from kymograph.runs import files, record, typed_record
+from kymograph.io import writing as files
+from kymograph.runs import record
+from kymograph.runs import record as typed_record
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec, canonical_json, digest, slug
 from kymograph.runs.store import Store

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kymograph.runs.record import RunResult, write_failure, write_record
-from kymograph.runs.run_table import differing_settings, setting_columns, summary_rows
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from kymograph.runs.tables import differing_settings, setting_columns, summary_rows
 
 
 def stored(root: Path, *configs: dict[str, Any]) -> Store:

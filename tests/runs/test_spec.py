@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kymograph.runs.spec import ADDED_LATER, RunSpec, settings_of
-from kymograph.studies.snapshot import Snapshot, SnapshotConfig
+from kymograph_studies.snapshot import Snapshot, SnapshotConfig
 
 
 @dataclass(frozen=True)

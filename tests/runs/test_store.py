@@ -8,12 +8,12 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab.select_runs import select
-from kymograph.runs.export import export
+from kymograph.runs.formats import export
+from kymograph.runs.listing import select
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.studies.clipping import Clipping
+from kymograph_studies.clipping import Clipping
 from tests.conftest import QUICK_CLIPPING
 
 

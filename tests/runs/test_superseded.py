@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kymograph.runs.declaration import Declaration
+from kymograph.runs.history import code_text, current_code
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.superseded import code_text, current_code
 
 
 def spec(version: int, source: str | None = None) -> RunSpec:

@@ -13,19 +13,27 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from kymograph.claims.judge import judge
 from kymograph.errors import KymographError
-from kymograph.lab.judge import judge
-from kymograph.lab.report import write_report
-from kymograph.lab.run_list import run_table
-from kymograph.lab.select_runs import read_archive, select
-from kymograph.live.reading import read_state
+from kymograph.pictures.live.reading import read_state
+from kymograph.pictures.report.page import write_report
 from kymograph.runs.archive import Archive
-from kymograph.runs.export import export
-from kymograph.runs.names import named_runs
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.formats import export
+from kymograph.runs.listing import named_runs, read_archive, run_table, select
+from kymograph.runs.record import (
+    ARRAYS,
+    CHECKPOINT,
+    CONFIG,
+    STATUS,
+    SUMMARY,
+    RunResult,
+    RunSeries,
+    check_sizes,
+    read_status,
+    write_record,
+)
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.typed_record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY, check_sizes, read_status
 
 
 def spec(seed: int) -> RunSpec:

@@ -18,7 +18,7 @@ from kymograph.statistics.intervals import (
     welch_interval,
     wilson_interval,
 )
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics.p_values import t_test
 from tests.statistics.drawn import exact_values, sample
 
 

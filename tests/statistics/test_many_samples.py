@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kymograph.statistics import sign_flips
-from kymograph.statistics.many_samples import EXACT_UP_TO, ManySamples, holm_many
-from kymograph.statistics.multiplicity import holm
-from kymograph.statistics.sign_flips import sign_flip_p
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics import p_values as sign_flips
+from kymograph.statistics.p_values import holm, sign_flip_p, t_test
+from kymograph.statistics.power import EXACT_UP_TO, ManySamples, holm_many
 
 tables = st.tuples(st.integers(1, 3), st.integers(2, 8)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.integers(-20, 20).map(lambda k: k / 8))

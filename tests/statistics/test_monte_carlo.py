@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.monte_carlo import drawn_p, monte_carlo_p
+from kymograph.statistics.p_values import drawn_p, monte_carlo_p
 
 
 def test_p_values_are_never_zero_and_missing_stays_missing() -> None:

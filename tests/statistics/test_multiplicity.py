@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.statistics.multiplicity import holm
+from kymograph.statistics.p_values import holm
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 
 from kymograph.statistics.effects import hedges_g, iqm, probability_of_improvement, superiority
-from kymograph.statistics.intervals import bca_interval, t_interval
-from kymograph.statistics.samples import finite, moments, vector_of
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics.intervals import bca_interval, finite, moments, t_interval, vector_of
+from kymograph.statistics.p_values import t_test
 from tests.statistics.drawn import exact_values, sample
 
 

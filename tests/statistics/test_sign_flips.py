@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics import sign_flips
-from kymograph.statistics.alternatives import ALTERNATIVES, Alternative
-from kymograph.statistics.sign_flips import max_t, sign_flip_p, smallest_p
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics import p_values as sign_flips
+from kymograph.statistics.p_values import ALTERNATIVES, Alternative, max_t, sign_flip_p, smallest_p, t_test
 
 few_values = st.lists(st.integers(-8, 8).map(lambda k: k / 10), min_size=1, max_size=8)  # many ties, none exact
 maps = st.integers(2, 7).flatmap(

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.alternatives import ALTERNATIVES, Alternative, check_alternative
-from kymograph.statistics.t_tests import t_test
+from kymograph.statistics.p_values import ALTERNATIVES, Alternative, check_alternative, t_test
 from tests.statistics.drawn import exact_values, sample
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kymograph import Arm, RunResult, RunSpec
-from kymograph.studies.images import ImageSettings, ImageStudy
 from kymograph.sweep.compute import Workplace
+from kymograph_studies.training.image_study import ImageSettings, ImageStudy
 
 
 class Normalised(ImageStudy[ImageSettings]):
@@ -22,6 +22,6 @@ class Normalised(ImageStudy[ImageSettings]):
 
     def train(self, specs: Sequence[RunSpec[ImageSettings]], work: Workplace) -> list[RunResult]:
         """Trains the runs one after the other."""
-        from kymograph.studies.image_training import fit, result
+        from kymograph_studies.training.image_training import fit, result
 
         return [result(spec, fit(spec, spec.config, work)) for spec in specs]

@@ -13,25 +13,25 @@ import torch
 from matplotlib.text import Text
 
 import kymograph
-from kymograph.analysis.calibration import calibrate
-from kymograph.analysis.nulls import NULLS, REFERENCE, null_label
 from kymograph.claims.estimands import reduce
-from kymograph.claims.judge import decide_claims
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
 from kymograph.claims.verdict import Outcome
-from kymograph.claims.world import World
-from kymograph.data.batches import Batches
-from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
-from kymograph.lab.trained_networks import load
-from kymograph.models.initialise import initialise
-from kymograph.models.resmlp import ResidualMLP
 from kymograph.runs.record import CHECKPOINT, RunSeries
 from kymograph.runs.store import Store
-from kymograph.statistics.multiplicity import holm
-from kymograph.studies.calibration import Calibration
-from kymograph.studies.image_training import make_network
-from kymograph.studies.snapshot import SnapshotConfig
-from kymograph.training import checkpoint
+from kymograph.statistics.p_values import holm
+from kymograph_studies.analysis import NULLS, REFERENCE, null_label
+from kymograph_studies.analysis.calibration import calibrate
+from kymograph_studies.calibration import Calibration
+from kymograph_studies.data.images import Batches
+from kymograph_studies.data.images import load_digits as digits
+from kymograph_studies.models.blocks import initialise
+from kymograph_studies.models.feedforward import ResidualMLP
+from kymograph_studies.snapshot import SnapshotConfig
+from kymograph_studies.training import checkpoints as checkpoint
+from kymograph_studies.training.image_training import make_network
+from kymograph_studies.training.trained_networks import load
 from tests.cli.command import call
 
 QUICK = {"epochs": 2, "width": 16, "depth": 3, "draws": 99}
@@ -221,10 +221,10 @@ def test_a_run_of_an_older_version_started_from_weights_that_nobody_knows(store:
     assert now.untrained is not None and now.seed is not None and now.config is not None
     start = make_network(now.config, digits(), now.seed)
     assert all(torch.equal(a, b) for a, b in zip(now.untrained.parameters(), start.parameters(), strict=True))
-    tensors, facts = checkpoint.unpack(path)
+    tensors, facts = checkpoint.unpack_network(path)
     facts["identity"]["version"] = 1
     old = tmp_path / "old.safetensors"
-    old.write_bytes(checkpoint.pack(tensors, facts))
+    old.write_bytes(checkpoint.pack_network(tensors, facts))
     assert load(old).untrained is None
     depth = kymograph.audit(old, images=64).answers[2]
     assert depth.passed is None and "made by this version" in depth.why
@@ -250,9 +250,9 @@ def test_the_network_of_a_run_is_checked_before_it_is_used(
         with pytest.raises(KymographError, match=CHECKPOINT):
             kymograph.audit(path, images=8)
     with pytest.raises(KymographError, match="not the network of a run"):
-        tensors, facts = checkpoint.unpack(store.runs[0].directory / CHECKPOINT)
+        tensors, facts = checkpoint.unpack_network(store.runs[0].directory / CHECKPOINT)
         (tmp_path / "x.safetensors").write_bytes(
-            checkpoint.pack(tensors, {**facts, "network": {**facts["network"], "width": 10**6, "depth": 10**6}})
+            checkpoint.pack_network(tensors, {**facts, "network": {**facts["network"], "width": 10**6, "depth": 10**6}})
         )
         load(tmp_path / "x.safetensors")
 

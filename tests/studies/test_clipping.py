@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import naive
 
 import kymograph
-from kymograph.bench import naive
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
-from kymograph.studies.clipping import Clipping
-from kymograph.studies.clipping.spikes import spike_analysis
+from kymograph_studies.clipping import Clipping
+from kymograph_studies.clipping.training import spike_analysis
 from tests.conftest import QUICK_CLIPPING
 
 SCRIPT_NAMES = {"no_clip": "no_clip", "clip": "with_clip"}

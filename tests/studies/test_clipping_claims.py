@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.claims.decide import can_decide
-from kymograph.claims.judge import decide_claims
+from kymograph.claims.decision import can_decide
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
+from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.claims.world import World
-from kymograph.lab.judge import judge
-from kymograph.models.next_token import initial_weights
-from kymograph.probes.measures.effective_dimension import effective_dimension
-from kymograph.runs.formats.script import export_script
 from kymograph.runs.store import Store
-from kymograph.studies.clipping import Clipping
-from kymograph.studies.clipping.claims import DIMENSIONS, RARE_SAMPLE_EVERY, TWICE_AS_LIKELY, claims
+from kymograph_studies.analysis.measures import effective_dimension
+from kymograph_studies.clipping import Clipping
+from kymograph_studies.clipping.claims import DIMENSIONS, RARE_SAMPLE_EVERY, TWICE_AS_LIKELY, claims
+from kymograph_studies.models.replicas import initial_weights
+from kymograph_studies.scripts import export_script
 
 CHECK = "manipulation check"
 SCRIPT = Path(__file__).parents[3] / "shared" / "seeds"

@@ -8,22 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from benchmarks.naive import NaiveNextToken
 
 import kymograph
-from kymograph.bench.naive import NaiveNextToken
-from kymograph.models.next_token import initial_weights
-from kymograph.probes.measures.roughness import roughness
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.studies.clipping import Clipping
-from kymograph.studies.clipping import train as training
-from kymograph.studies.clipping.learning import (
+from kymograph_studies.analysis.measures import roughness
+from kymograph_studies.clipping import Clipping, training
+from kymograph_studies.clipping.training import (
     EARLY_RARE_SAMPLES,
     LEARNED,
     excess_loss,
     learning_analysis,
     steps_to_reach,
 )
+from kymograph_studies.models.replicas import initial_weights
 
 FIELDS = {"n_samples": 120, "n_rare": 12, "epochs": 2, "probe_every": 20}
 READ_EVERY = 2

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.data.vectors import batch_indices, vector_task
-from kymograph.models.stacks import initial_layers
-from kymograph.runs.formats.script import export_script
 from kymograph.runs.store import Store
-from kymograph.studies.depth import Depth, DepthConfig
-from kymograph.studies.depth.train import diagnose, make_net
+from kymograph_studies.data.generated import batch_indices, vector_task
+from kymograph_studies.depth import Depth, DepthConfig
+from kymograph_studies.depth.training import diagnose, make_net
+from kymograph_studies.models.replicas import initial_layers
+from kymograph_studies.scripts import export_script
 from tests.conftest import QUICK_DEPTH
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from kymograph.claims.decide import can_decide
-from kymograph.claims.judge import decide_claims
+from kymograph.claims.decision import can_decide
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
 from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.claims.world import World
-from kymograph.studies.depth import WIRINGS
-from kymograph.studies.depth.claims import LEVEL_MARGIN, claims
+from kymograph_studies.depth import WIRINGS
+from kymograph_studies.depth.claims import LEVEL_MARGIN, claims
 
 NULL = 1 / 3
 TASKS = ("identity", "orthogonal")

@@ -7,13 +7,11 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.data.vectors import vector_task
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.studies.depth import WIRINGS, DepthConfig
-from kymograph.studies.depth import train as training
-from kymograph.studies.depth.null_predictor import FRESH_SAMPLES, against_null, fresh_batch
-from kymograph.studies.depth.train import make_net
+from kymograph_studies.data.generated import vector_task
+from kymograph_studies.depth import WIRINGS, DepthConfig, training
+from kymograph_studies.depth.training import FRESH_SAMPLES, against_null, fresh_batch, make_net
 from tests.conftest import QUICK_DEPTH
 from tests.studies.test_depth import slowly
 

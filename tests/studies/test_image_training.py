@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.rules.base import Rule
-from kymograph.rules.direct import DirectFeedback
 from kymograph.runs.record import CHECKPOINT, RunResult
-from kymograph.studies import image_training
-from kymograph.studies.image_training import fit, result
-from kymograph.studies.snapshot import Snapshot
 from kymograph.sweep.compute import Workplace
 from kymograph.sweep.progress import Progress
-from kymograph.training import checkpoint
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.snapshot import Snapshot
+from kymograph_studies.training import checkpoints as checkpoint
+from kymograph_studies.training import image_training
+from kymograph_studies.training.image_training import fit, result
 
 QUICK = {"epochs": 1, "width": 8, "depth": 2, "batch_size": 512, "checkpoint_every": 0}
 
@@ -40,7 +40,7 @@ def trained_by(rule: type[Rule], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = result(spec, fit(spec, spec.config, Workplace("cpu", Progress("", 1, 1, quiet=True), tmp_path)))
     assert found.checkpoint is not None
     (tmp_path / CHECKPOINT).write_bytes(found.checkpoint)
-    return found, checkpoint.unpack(tmp_path / CHECKPOINT)[0]
+    return found, checkpoint.unpack_network(tmp_path / CHECKPOINT)[0]
 
 
 def test_the_record_says_of_feedback_what_the_rule_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,11 @@ import pytest
 import kymograph
 from kymograph import registry
 from kymograph.errors import KymographError
-from kymograph.lab.figures import figure
+from kymograph.pictures.figures import figure
 from kymograph.runs.store import Store
 from kymograph.studies.loading import list_studies, load_study, load_with_reference, registered_study
-from kymograph.sweep import code_reference, part_hash
+from kymograph.sweep import code_identity as code_reference
+from kymograph.sweep import code_identity as part_hash
 
 STUDY = """
 from dataclasses import dataclass
@@ -173,7 +174,7 @@ def test_an_entry_point_may_name_the_class(workspace: Path) -> None:
 def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(workspace: Path) -> None:
     """It failed with "No module named 'mydepth.train'"."""
     (workspace / "mydepth.py").write_text(
-        "from kymograph.studies.depth import Depth\n"
+        "from kymograph_studies.depth import Depth\n"
         "class MyDepth(Depth):\n    name = 'mydepth'\n    question = 'Deeper?'\n"
     )
     store = kymograph.run("mydepth.py", seeds=[1], arms=["plain"], out="runs", quiet=True, steps=2)
@@ -184,7 +185,7 @@ def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(work
 
 def test_a_study_in_one_file_draws_with_its_own_functions(workspace: Path) -> None:
     drawing = (
-        "\nfrom kymograph.studies.drawing import Drawing\n"
+        "\nfrom kymograph.studies.study import Drawing\n"
         "Mom.drawings = {'mom-own': Drawing('own', 'mine'), 'mom-absent': Drawing('absent', 'none')}\n"
         "def own(store):\n    from matplotlib.figure import Figure\n    return Figure()\n"
     )
@@ -211,7 +212,7 @@ NULL = (
     "    return torch.zeros(len(pairs), draws)\n"
 )
 RULE = (
-    "from kymograph.rules.backprop import Backprop\nfrom installed_lab.amount import FACTOR\n"
+    "from kymograph_studies.rules.backprop import Backprop\nfrom installed_lab.amount import FACTOR\n"
     'PART = {"about": "scaled"}\n'
     "class Scaled(Backprop):\n    def backward(self, x, y, *, accumulate=True):\n"
     "        credit = super().backward(x, y, accumulate=False)\n"
@@ -222,10 +223,12 @@ RULE = (
 
 def test_a_users_rule_is_part_of_what_a_run_is(workspace: Path, capsys: pytest.CaptureFixture) -> None:
     """After an edit of the rule the runs of the old rule used to be found."""
-    package = install(workspace, "kymograph.rules", "scaled = installed_lab.rule", rule=RULE, amount="FACTOR = 0.0\n")
+    package = install(
+        workspace, "kymograph_studies.rules", "scaled = installed_lab.rule", rule=RULE, amount="FACTOR = 0.0\n"
+    )
     (workspace / "own.py").write_text(
-        "from kymograph import Arm\nfrom kymograph.studies.images import ImageSettings, ImageStudy\n"
-        "from kymograph.studies.image_training import fit, result\n"
+        "from kymograph import Arm\nfrom kymograph_studies.training.image_study import ImageSettings, ImageStudy\n"
+        "from kymograph_studies.training.image_training import fit, result\n"
         "class Own(ImageStudy[ImageSettings]):\n"
         "    name = 'own'\n    question = 'Which?'\n    config_type = ImageSettings\n"
         "    def arms(self):\n"
@@ -259,7 +262,7 @@ def test_a_users_rule_is_part_of_what_a_run_is(workspace: Path, capsys: pytest.C
 def test_users_data_sets_models_and_nulls_are_too_and_built_in_parts_are_not(workspace: Path) -> None:
     calibration, snapshot = load_study("calibration"), load_study("snapshot")
     assert {spec.source for study in (calibration, snapshot) for spec in study.specs([1])} == {None}
-    install(workspace, "kymograph.analysis.nulls", "zeros = installed_lab.null", null=NULL)
+    install(workspace, "kymograph_studies.analysis", "zeros = installed_lab.null", null=NULL)
     assert len({spec.source for spec in calibration.specs([1])} - {None}) == 1
     assert {spec.source for spec in snapshot.specs([1])} == {None}
     (spec, *_) = calibration.specs([1])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kymograph.studies.calibration import STUDY as CALIBRATION
-from kymograph.studies.published import PublishedValue, compare
-from kymograph.studies.snapshot import STUDY as SNAPSHOT
+from kymograph_studies.calibration import STUDY as CALIBRATION
+from kymograph_studies.published import PublishedValue, compare
+from kymograph_studies.snapshot import STUDY as SNAPSHOT
 
 VALUE = PublishedValue("dfa", "accuracy", "accuracy", ".30 to .31", 0.30, 0.31, {"epochs": 30})
 

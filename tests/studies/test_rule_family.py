@@ -13,12 +13,11 @@ from kymograph.errors import KymographError
 from kymograph.runs.store import Store
 from kymograph.runs.tuned import Tuned
 from kymograph.studies.loading import load_study
-from kymograph.studies.rule_family import RuleFamily, RuleFamilyConfig
-from kymograph.studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS, RULES
-from kymograph.studies.rule_family.networks import family_network
-from kymograph.studies.rule_family.tasks import family_task
-from kymograph.studies.rule_family.theory import steps_to_angle
 from kymograph.sweep.compute import Workplace
+from kymograph_studies.rule_family import RuleFamily, RuleFamilyConfig
+from kymograph_studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS, RULES
+from kymograph_studies.rule_family.claims import steps_to_angle
+from kymograph_studies.rule_family.tasks import family_network, family_task
 from tests.data import archive
 
 TINY = {"epochs": 1, "training_samples": 64, "validation_samples": 32, "measurements": 3, "draws": 3}

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from kymograph.claims.decide import can_decide
-from kymograph.claims.judge import decide_claims
+from kymograph.claims.decision import can_decide
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
 from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.claims.world import World
 from kymograph.runs.record import RunSeries
-from kymograph.studies.rule_family import RuleFamily
-from kymograph.studies.rule_family.arms import NETWORKS
-from kymograph.studies.rule_family.claims import claims
+from kymograph_studies.rule_family import RuleFamily
+from kymograph_studies.rule_family.arms import NETWORKS
+from kymograph_studies.rule_family.claims import claims
 
 PARTS = ("embed", "blocks.0", "blocks.1")
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from kymograph.studies.rule_family.observer import measured_steps, phases
+from kymograph_studies.rule_family.training import measured_steps, phases
 
 
 def test_steps_are_measured_at_equal_ratios_from_before_training_to_the_end() -> None:

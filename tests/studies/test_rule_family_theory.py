@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from kymograph.analysis.feedback_angle import angle
-from kymograph.studies.rule_family.theory import DEGREES, steps_to_angle
+from kymograph_studies.analysis.alignment import angle
+from kymograph_studies.rule_family.claims import DEGREES, steps_to_angle
 
 
 def test_weights_that_keep_their_length_are_within_the_angle_at_that_time_and_not_long_before() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 
 from kymograph.studies.loading import built_in_studies
-from kymograph.studies.setting_docs import SettingDoc, setting_docs
+from kymograph.studies.settings import SettingDoc, setting_docs
 
 
 @dataclass(frozen=True)

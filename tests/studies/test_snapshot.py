@@ -12,27 +12,26 @@ from torch import nn
 
 import kymograph
 from kymograph import streams
-from kymograph.analysis.flow import accuracy, diagnose
-from kymograph.data.batches import Batches
-from kymograph.data.digits import load as digits
 from kymograph.errors import KymographError
-from kymograph.figures.style import LabFigure
-from kymograph.lab.figures import figure_from_logs
-from kymograph.lab.trained_networks import load
-from kymograph.models.flat import FlatNetwork
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.fast.resmlp_backprop import FastBackprop
-from kymograph.rules.fast.resmlp_direct import StackedDirectFeedback
-from kymograph.rules.feedback import draw_feedback
+from kymograph.pictures.canvas import LabFigure
+from kymograph.pictures.figures import figure_from_logs
 from kymograph.runs import resume
-from kymograph.runs.formats.script_logs import read_logs
 from kymograph.runs.record import CHECKPOINT
 from kymograph.runs.resume import write_state
 from kymograph.runs.store import Store
-from kymograph.studies.image_training import RESUME, draw_network, make_network, make_rule
-from kymograph.studies.snapshot import Snapshot, SnapshotConfig
 from kymograph.sweep.compute import Workplace
-from kymograph.training import checkpoint
+from kymograph_studies.analysis.flow import accuracy, diagnose
+from kymograph_studies.data.images import Batches
+from kymograph_studies.data.images import load_digits as digits
+from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.fast.resmlp import FastBackprop, StackedDirectFeedback
+from kymograph_studies.rules.feedback import draw_feedback
+from kymograph_studies.scripts import read_logs
+from kymograph_studies.snapshot import Snapshot, SnapshotConfig
+from kymograph_studies.training import checkpoints as checkpoint
+from kymograph_studies.training.image_training import RESUME, draw_network, make_network, make_rule
+from kymograph_studies.training.trained_networks import load
 from tests.cli.command import call
 
 QUICK = {"epochs": 2, "width": 16, "depth": 2, "batch_size": 256}
@@ -110,7 +109,7 @@ def test_a_run_keeps_the_matrices_drawn_after_its_network(store: Store) -> None:
     flat = FlatNetwork(draw_network(config, digits(), draw))  # as training lays it out
     rule = make_rule(config, flat.net, batches, draw)
     expected = rule.matrices()
-    tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
+    tensors, _ = checkpoint.unpack_network(run.directory / CHECKPOINT)
     for number, matrix in enumerate(expected):
         assert torch.equal(tensors[f"feedback.{number}"], matrix)
     assert isinstance(rule, StackedDirectFeedback)
@@ -166,7 +165,7 @@ def test_measuring_changes_no_bit_of_training(tmp_path: Path, model: str) -> Non
         (run,) = kymograph.run(
             "snapshot", seeds=[5], arms=[f"{model}/dfa"], out=tmp_path, quiet=True, engine="serial", **fields
         )
-        weights.append(checkpoint.unpack(run.directory / CHECKPOINT)[0])
+        weights.append(checkpoint.unpack_network(run.directory / CHECKPOINT)[0])
     assert weights[0].keys() == weights[1].keys()
     for name, tensor in weights[0].items():
         assert torch.equal(tensor, weights[1][name]), name
@@ -232,7 +231,7 @@ def test_a_state_that_cannot_be_trusted_is_not_used_and_the_run_starts_over(
 
 def test_the_checkpoint_holds_the_network_and_its_feedback(store: Store) -> None:
     run = next(run for run in store if run.arm == "resmlp/dfa")
-    tensors, facts = checkpoint.unpack(run.directory / CHECKPOINT)
+    tensors, facts = checkpoint.unpack_network(run.directory / CHECKPOINT)
     assert facts["test_accuracy"] == run.summary["test_accuracy"]
     assert facts["feedback_hash"] == run.summary["feedback_hash"] and facts["feedback_law"].startswith("N(0, 1)")
     assert tensors["feedback.0"].shape == (16, 10)
@@ -245,7 +244,7 @@ def test_the_checkpoint_holds_the_network_and_its_feedback(store: Store) -> None
 def test_frozen_and_shallow_leave_their_parts_where_they_were(tmp_path: Path) -> None:
     for arm, still in (("resmlp/frozen", ("blocks",)), ("resmlp/shallow", ("blocks", "embed"))):
         (run,) = kymograph.run("snapshot", seeds=[3], arms=[arm], out=tmp_path, quiet=True, engine="serial", **QUICK)
-        tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
+        tensors, _ = checkpoint.unpack_network(run.directory / CHECKPOINT)
         start = dict(make_network(SnapshotConfig(**run.config), digits(), 3).named_parameters())
         for name, parameter in start.items():
             assert torch.equal(tensors[f"net.{name}"], parameter) == name.startswith(still), name
@@ -261,13 +260,13 @@ def test_one_step_of_bp_is_torchs_adamw(tmp_path: Path) -> None:
     ((x, y),) = Batches(digits(), 2000).epoch(3, 0)
     nn.functional.cross_entropy(net(x), y).backward()
     optimizer.step()
-    tensors, _ = checkpoint.unpack(run.directory / CHECKPOINT)
+    tensors, _ = checkpoint.unpack_network(run.directory / CHECKPOINT)
     for name, parameter in net.named_parameters():
         torch.testing.assert_close(tensors[f"net.{name}"], parameter.detach(), rtol=1e-5, atol=1e-7)
 
 
 def test_blocks_are_clipped_each_on_its_own() -> None:
-    from kymograph.training.clipping import ClipParts
+    from kymograph_studies.training.loop import ClipParts
 
     net = make_network(SnapshotConfig(width=8, depth=2), digits(), 3)
     flat = FlatNetwork(net)

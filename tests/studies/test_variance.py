@@ -10,13 +10,13 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import kymograph
-from kymograph.lab.trained_networks import load
 from kymograph.runs.record import RunResult
-from kymograph.studies.image_training import fit, result
-from kymograph.studies.images import FIXED_SEED, ImageSettings, SourceSeeds, seeds_by_source
-from kymograph.studies.snapshot import Snapshot
 from kymograph.sweep.compute import Workplace
 from kymograph.sweep.progress import Progress
+from kymograph_studies.snapshot import Snapshot
+from kymograph_studies.training.image_study import FIXED_SEED, ImageSettings, SourceSeeds, seeds_by_source
+from kymograph_studies.training.image_training import fit, result
+from kymograph_studies.training.trained_networks import load
 
 QUICK = {"epochs": 1, "width": 8, "depth": 2, "batch_size": 512, "checkpoint_every": 0}
 SOURCES = [field.name for field in dataclasses.fields(SourceSeeds)]

@@ -32,7 +32,7 @@ class Tossing(Study[TossingConfig]):
     question = "Is there anything?"
     config_type = TossingConfig
     largest_stack = 64
-    headlines = {"x": "x"}  # noqa: RUF012
+    headlines = {"x": "x"}
 
     def arms(self) -> Sequence[Arm]:
         """Two sides of a coin."""

@@ -75,7 +75,7 @@ class Decay(Study[DecayConfig]):
 
 def draw_own(store):
     """Draws the level."""
-    from kymograph.figures.curves import draw
+    from kymograph.pictures.curves import draw
     from kymograph.runs.declaration import Declaration
 
     return draw(store, Declaration("decay"))

@@ -39,7 +39,7 @@ class Varying(Study[VaryingConfig]):
     question = "Where does the variance come from?"
     config_type = VaryingConfig
     largest_stack = 64
-    headlines = {"size": "size", "tilt": "tilt", "converged": "converged"}  # noqa: RUF012
+    headlines = {"size": "size", "tilt": "tilt", "converged": "converged"}
 
     def arms(self) -> Sequence[Arm]:
         """One arm that has feedback, and one that has none."""

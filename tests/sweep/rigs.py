@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import kymograph
-from kymograph.lab.run import Sweep, SweepOptions, sweep
-from kymograph.sweep.code_reference import CodeReference
+from kymograph.experiments.running import Sweep, sweep
+from kymograph.experiments.stages import SweepOptions
+from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.orders import Order, orders_for
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Order, Stack, orders_for
 from kymograph.sweep.progress import Progress
 
 STUDIES = Path(__file__).parents[1] / "studies"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.sweep import code_reference
-from kymograph.sweep.code_reference import CodeReference
+from kymograph.sweep import code_identity as code_reference
+from kymograph.sweep.code_identity import CodeReference
 
 STUDY = "from {helper} import K\nclass Mom:\n    k = K\n"
 

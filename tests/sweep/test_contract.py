@@ -15,7 +15,7 @@ import pytest
 from kymograph import judge
 from kymograph.claims.tuning import logged_choices
 from kymograph.errors import KymographError
-from kymograph.lab.run import choose_seeds
+from kymograph.experiments.running import choose_seeds
 from kymograph.runs.log import Log
 from kymograph.sweep.engines import dask as dask_engine
 from kymograph.sweep.engines import slurm as slurm_engine

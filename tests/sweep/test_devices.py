@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from kymograph.errors import KymographError
-from kymograph.sweep import devices
-from kymograph.sweep.code_reference import CodeReference
-from kymograph.sweep.compute import RunOutcome
-from kymograph.sweep.devices import accelerators, check_device, choose_device
-from kymograph.sweep.engines import processes, serial
+from kymograph.sweep import compute as devices
+from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.compute import RunOutcome, accelerators, check_device, choose_device
+from kymograph.sweep.engines import local as processes
+from kymograph.sweep.engines import local as serial
 from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.orders import Order, orders_for
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Order, Stack, orders_for
 
 CORES = 64
 
@@ -93,24 +92,24 @@ def test_one_card_has_one_worker(machine: Machine) -> None:
     """`auto` once started a CUDA process per core on a single card."""
     machine.has(cuda=1)
     for device in ("auto", "cuda", "cuda:0"):
-        assert isinstance(choose_engine("auto", 40, None, device), serial.Engine)
+        assert isinstance(choose_engine("auto", 40, None, device), serial.SerialEngine)
         assert choose_engine("processes", 40, None, device).workers == 1  # type: ignore[attr-defined]
 
 
 def test_two_cards_have_two_workers(machine: Machine) -> None:
     machine.has(cuda=2)
     engine = choose_engine("auto", 40, None, "auto")
-    assert isinstance(engine, processes.Engine) and engine.workers == 2
+    assert isinstance(engine, processes.ProcessesEngine) and engine.workers == 2
     one_stack = choose_engine("auto", 1, None, "auto")
-    assert isinstance(one_stack, serial.Engine)
+    assert isinstance(one_stack, serial.SerialEngine)
 
 
 def test_cores_have_a_worker_each_and_a_number_asked_for_is_taken(machine: Machine) -> None:
     machine.has(cuda=1)
     on_cpu = choose_engine("auto", 200, None, "cpu")
-    assert isinstance(on_cpu, processes.Engine) and on_cpu.workers == CORES
+    assert isinstance(on_cpu, processes.ProcessesEngine) and on_cpu.workers == CORES
     asked = choose_engine("auto", 200, 3, "cuda")
-    assert isinstance(asked, processes.Engine) and asked.workers == 3
+    assert isinstance(asked, processes.ProcessesEngine) and asked.workers == 3
 
 
 class Nobody:
@@ -133,9 +132,9 @@ def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: st
 
     monkeypatch.setattr(processes._WorkerThread, "_compute", compute)
     stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
-    code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+    code = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
     orders = orders_for(code, stacks, Path(), device, None)
-    assert list(processes.Engine(workers).run(orders, Nobody())) == [[]] * workers
+    assert list(processes.ProcessesEngine(workers).run(orders, Nobody())) == [[]] * workers
     return sorted(found)
 
 

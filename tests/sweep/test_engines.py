@@ -10,15 +10,15 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab.run import SweepOptions, sweep
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.store import Store
 from kymograph.studies.loading import load_with_reference
 from kymograph.sweep import compute as computing
-from kymograph.sweep.carry_out import carry_out
-from kymograph.sweep.code_reference import CodeReference
-from kymograph.sweep.orders import Order, orders_for
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.orders import Order, Stack, orders_for
 from kymograph.sweep.progress import Progress
+from kymograph.sweep.worker import carry_out
 from tests.cli.command import write_coin
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
@@ -113,14 +113,14 @@ def test_an_order_names_absolute_paths(tmp_path: Path, monkeypatch: pytest.Monke
     """A worker that starts in another directory must find the same files."""
     monkeypatch.chdir(tmp_path)
     runs = kymograph.load_study("depth").specs([1], ["plain"])
-    code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+    code = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
     (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], Path("out"), "cpu", "data")
     assert (order.directory, order.data_dir) == (str(tmp_path / "out"), str(tmp_path / "data"))
 
 
 def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:
     runs = kymograph.load_study("depth").specs([1], ["plain"])
-    code = CodeReference("STUDY", "kymograph.studies.depth", user_defined=False)
+    code = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
     (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], tmp_path, "cpu", tmp_path)
     back = Order.from_json(json.loads(json.dumps(order.to_json())))
     assert back.to_json() == order.to_json()
@@ -156,7 +156,7 @@ def test_what_nobody_expected_of_a_worker_is_in_the_records(tmp_path: Path, monk
     def fail(*arguments: Any) -> None:
         raise ZeroDivisionError("while looking around")
 
-    monkeypatch.setattr("kymograph.sweep.carry_out.check_here", fail)
+    monkeypatch.setattr("kymograph.sweep.worker.check_here", fail)
     (tmp_path / "runs").mkdir()
     path = write_coin(tmp_path)
     study, code = load_with_reference(str(path))

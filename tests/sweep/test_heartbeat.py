@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.runs import processes
-from kymograph.runs.processes import Process
+from kymograph.io import processes
+from kymograph.io.processes import Process
 from kymograph.sweep import compute as computing
 from kymograph.sweep import heartbeat as module
 from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Stack
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 from tests.live.stage import beat, dead_process, specs
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.lab.record import record
-from kymograph.lab.run import SweepOptions, sweep
-from kymograph.runs.processes import Process
+from kymograph.experiments.recorded_loop import record
+from kymograph.experiments.running import sweep
+from kymograph.experiments.stages import SweepOptions
+from kymograph.io.processes import Process
 from kymograph.sweep.heartbeat import RUNNING
 from tests.cli.command import write_coin
 from tests.live.stage import beat, dead_process

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kymograph.sweep import notebook_bar
-from kymograph.sweep.notebook_bar import NotebookBar
+from kymograph.sweep import progress as notebook_bar
+from kymograph.sweep.progress import NotebookBar
 
 
 class Screen:

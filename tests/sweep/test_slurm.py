@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.sweep import slurm_queue
-from kymograph.sweep.engines.slurm import Engine, Options
+from kymograph.sweep.engines import slurm as slurm_queue
+from kymograph.sweep.engines.slurm import SLURM, Batch, Engine, Options, TaskAnswer, batches_in, check_line, write_batch
 from kymograph.sweep.progress import Progress
-from kymograph.sweep.slurm_batch import SLURM, Batch, TaskAnswer, batches_in, check_line, write_batch
 from tests.sweep.one_node_slurm import LARGEST_ARRAY, one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
 

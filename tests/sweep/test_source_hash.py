@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.sweep.source_hash import code_text, dotted_name, source_files, source_hash
+from kymograph.sweep.code_identity import code_text, dotted_name, source_files, source_hash
 
 
 def write(root: Path, **files: str) -> None:

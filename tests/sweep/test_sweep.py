@@ -8,14 +8,15 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.lab import stage
-from kymograph.lab.run import SweepOptions, choose_seeds, sweep
+from kymograph.experiments import stages as stage
+from kymograph.experiments.running import choose_seeds, sweep
+from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.loading import load_study
 from kymograph.sweep.engines import base
 from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.plan import Stack, plan
+from kymograph.sweep.orders import Stack, plan
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 FAILING = "tests.studies.failing:Failing"

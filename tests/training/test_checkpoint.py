@@ -10,21 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.models.blocks import BlockNetwork
-from kymograph.models.cut import cut
-from kymograph.models.flat import FlatNetwork
-from kymograph.models.initialise import initialise
-from kymograph.rules.base import Rule
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.feedback import draw_feedback
 from kymograph.runs.resume import read_state
-from kymograph.studies import image_training
-from kymograph.studies.snapshot import Snapshot
 from kymograph.sweep.compute import Workplace
-from kymograph.training import checkpoint
-from kymograph.training.loop import train
-from kymograph.training.optimizers import AdamW
-from kymograph.training.update import Update
+from kymograph_studies.models.blocks import BlockNetwork, initialise
+from kymograph_studies.models.cut import cut
+from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.feedback import draw_feedback
+from kymograph_studies.snapshot import Snapshot
+from kymograph_studies.training import checkpoints as checkpoint
+from kymograph_studies.training import image_training
+from kymograph_studies.training.loop import Update, train
+from kymograph_studies.training.optimizers import AdamW
 
 
 class Drifting(DirectFeedback):
@@ -81,8 +79,8 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> Non
     whole.run(0, 6)
     killed.run(0, 3)
     path = tmp_path / "state"
-    path.write_bytes(checkpoint.pack(killed.state(), {}))
-    tensors, _ = checkpoint.unpack(path)
+    path.write_bytes(checkpoint.pack_network(killed.state(), {}))
+    tensors, _ = checkpoint.unpack_network(path)
     assert {"values", "mean", "square", "steps", "rule.feedback.0", "buffer.blocks.0.1.running_mean"} <= set(tensors)
     checkpoint.restore(resumed.state(), tensors, path)
     resumed.run(3, 6)
@@ -164,6 +162,6 @@ def test_a_killed_run_of_a_study_goes_on_to_the_same_bits(special: None, tmp_pat
     final = image_training.result(spec, resumed).checkpoint
     assert final is not None
     (tmp_path / "final").write_bytes(final)
-    stored, _ = checkpoint.unpack(tmp_path / "final")
+    stored, _ = checkpoint.unpack_network(tmp_path / "final")
     assert torch.equal(stored["buffer.blocks.1.1.running_var"], resumed.net.get_buffer("blocks.1.1.running_var"))
     assert torch.equal(stored["feedback.0"], resumed.feedback[0])

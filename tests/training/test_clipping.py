@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.training.clipping import ClipByNorm, ClipByPercentile, ClipByValue, ClipParts
+from kymograph_studies.training.loop import ClipByNorm, ClipByPercentile, ClipByValue, ClipParts
 
 INF = float("inf")
 

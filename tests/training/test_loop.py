@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import torch
 
-from kymograph.models.flat import FlatNetwork
-from kymograph.rules.backprop import Backprop
-from kymograph.training.loop import train
-from kymograph.training.optimizers import Sgd
-from kymograph.training.update import Update
+from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.rules.backprop import Backprop
+from kymograph_studies.training.loop import Update, train
+from kymograph_studies.training.optimizers import Sgd
 from tests.rules.networks import CASES
 
 

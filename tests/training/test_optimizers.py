@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kymograph.models.flat import FlatNetwork, FlatParameters
-from kymograph.models.resmlp import ResidualMLP
-from kymograph.training.optimizers import Adam, AdamW, Sgd, SgdPerReplica
+from kymograph_studies.models.feedforward import ResidualMLP
+from kymograph_studies.models.flat import FlatNetwork, FlatParameters
+from kymograph_studies.training.optimizers import Adam, AdamW, Sgd, SgdPerReplica
 
 
 def test_sgd_has_a_rate_per_replica() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kymograph.errors import KymographError
-from kymograph.training.pt_files import read_pt
+from kymograph_studies.training.checkpoints import read_pt
 
 
 def same(one: Any, other: Any) -> bool:

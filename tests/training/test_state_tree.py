@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.training.state_tree import flatten, unflatten
+from kymograph.runs.resume import flatten, unflatten
 
 plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))
 trees = st.recursive(

@@ -5,11 +5,9 @@ import math
 import pytest
 import torch
 
-from kymograph.models.flat import FlatParameters
-from kymograph.training.clipping import ClipByNorm
-from kymograph.training.optimizers import SgdPerReplica
-from kymograph.training.schedules import cosine_to_zero
-from kymograph.training.update import Update
+from kymograph_studies.models.flat import FlatParameters
+from kymograph_studies.training.loop import ClipByNorm, Update, cosine_to_zero
+from kymograph_studies.training.optimizers import SgdPerReplica
 
 
 def test_an_update_reports_norms_before_clipping() -> None:

@@ -1,4 +1,6 @@
-"""When a claim is decided: once, over all registered seeds, or at several looks that the registration states.
+"""How registered claims are to be decided: over which seeds, at which looks, with which settings.
+
+[claims.design] When a claim is decided: once, over all registered seeds, or at several looks that the registration states.
 
 With several looks, alpha is spent in shares (Lan and DeMets, 1983). Each look's p-value is divided by the share of
 alpha that the look may spend, and the smallest quotient so far counts. The shares sum to 1, so the probability that the
@@ -8,13 +10,18 @@ tests, for small samples, and under Holm's correction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from kymograph.claims.grid import Grid
+from kymograph.claims.verdict import Point
 from kymograph.errors import KymographError
-from kymograph.statistics.sign_flips import LEAST_SEEDS, smallest_p
+from kymograph.io.writing import plain
+from kymograph.runs.declaration import ArmSettings
+from kymograph.runs.tuned import Tuned, rules_from_json
+from kymograph.statistics.p_values import LEAST_SEEDS, smallest_p
 
 MOST_LOOKS = 10
 
@@ -92,3 +99,111 @@ class Design:
         if not self.sequential:
             return f"{self.sizes[0]} seeds"
         return f"looks at {', '.join(map(str, self.sizes[:-1]))} and {self.sizes[-1]} seeds"
+
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The seeds that a verdict rests on, and the looks that they complete."""
+
+    points: tuple[Point, ...]
+    """Ordered by seed, or in the order of registration if there are looks."""
+    looks: tuple[PlannedLook, ...] = ()
+    """The looks, each with its number of points; empty: one look that may spend all of alpha."""
+    notes: tuple[str, ...] = ()
+    level: float = LEVEL
+    """The level of an interval at the last look, such that the intervals of all looks hold jointly."""
+
+
+def completed(present: Collection[int], seeds: Sequence[int], design: Design) -> tuple[PlannedLook, ...]:
+    """Returns the looks whose registered seeds have all run."""
+    count = next((index for index, seed in enumerate(seeds) if seed not in present), len(seeds))
+    return design.reached(count)
+
+
+def stage(
+    points: Sequence[Point], dropped: Collection[int], seeds: Sequence[int] | None, design: Design | None
+) -> Staged:
+    """Returns the points that the design allows a verdict to use now; ``dropped`` seeds ran but have no point.
+
+    Before the first look is complete, that is all points at the first look's share of alpha: the verdict is interim.
+    """
+    if seeds is None or design is None or not design.sequential:
+        return Staged(tuple(points))
+    rank = {seed: index for index, seed in enumerate(seeds)}
+    ordered = sorted(points, key=lambda point: rank[point.seed])
+    done = completed({point.seed for point in points} | set(dropped), seeds, design)
+    if not done:
+        share = design.looks[0].share
+        return Staged(tuple(ordered), (PlannedLook(len(ordered), share),), (), 1 - (1 - LEVEL) * share)
+    used = tuple(point for point in ordered if rank[point.seed] < done[-1].seeds)
+    looks = [PlannedLook(sum(rank[point.seed] < look.seeds for point in used), look.share) for look in done]
+    waiting = len(ordered) - len(used)
+    notes = [f"{waiting} seeds wait for the look at {design.looks[len(done)].seeds}"] if waiting else []
+    kept = tuple(look for look in looks if look.seeds >= LEAST_SEEDS)
+    return Staged(used, kept, tuple(notes), 1 - (1 - LEVEL) * done[-1].share)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The seeds, the looks and the settings of a registration."""
+
+    seeds: tuple[int, ...]
+    design: Design
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that the user chose at registration."""
+    settings: ArmSettings = field(default_factory=ArmSettings)
+    """Every arm's settings, these included; empty if the study's code was not available."""
+    grid: Grid = field(default_factory=dict)
+    """The settings that are varied, with their values: every claim is made at every point."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    """The rule that chooses a setting of each tuned arm, by arm: the rule is registered, not the value."""
+
+    def settings_given(self, defaults: ArmSettings) -> ArmSettings:
+        """Returns every arm's registered settings; if there are none, the defaults with the chosen fields."""
+        if self.settings or not defaults:
+            return self.settings
+        return ArmSettings.pack({arm: defaults.of(arm) | dict(self.fields) for arm in defaults.arms})
+
+    def rules_given(self, declared: Mapping[str, Tuned]) -> Mapping[str, Tuned]:
+        """Returns the registered tuning rules; if no settings were registered, also those that the study declares."""
+        return self.tuned if self.settings else {**declared, **self.tuned}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the plan as stored in the log."""
+        settings = {"settings": self.settings.to_json()} if self.settings else {}
+        return {
+            "seeds": list(self.seeds),
+            "design": self.design.to_json(),
+            "fields": plain(dict(self.fields)),
+            **settings,
+            **({"tuned": {arm: rule.to_json() for arm, rule in self.tuned.items()}} if self.tuned else {}),
+            # A list, because the log sorts the keys of objects, and claims are named after the settings in their order.
+            **({"grid": [[name, list(values)] for name, values in self.grid.items()]} if self.grid else {}),
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Plan:
+        """Returns the plan of a registration; raises ValueError if it cannot be read."""
+        seeds, fields = content.get("seeds"), content.get("fields", {})
+        if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds) or not seeds:
+            raise ValueError("a registration states no seeds")
+        if not isinstance(fields, dict):
+            raise ValueError("a registration's settings must be an object")
+        design = Design.from_json(content.get("design", {}), seeds)
+        settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
+        tuned = rules_from_json(content.get("tuned", {}))
+        return Plan(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})), tuned)
+
+
+def _grid(content: Any) -> dict[str, list[Any]]:
+    """Returns the grid of a log entry: pairs of a setting and its values, or an object of lists."""
+    try:
+        grid = dict(content)
+    except (TypeError, ValueError):
+        grid = None
+    if grid is None or not all(isinstance(values, list) and values for values in grid.values()):
+        raise ValueError("a registration's grid must be a list of settings and their values")
+    return grid

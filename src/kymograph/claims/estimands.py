@@ -1,16 +1,21 @@
-"""One number per run: from its summary, or from a stored series reduced over steps or depth."""
+"""Which numbers a claim compares: one per run, from its summary or a reduced series, within known bounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from kymograph.claims.claim import Measure
+from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.verdict import Point
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.declaration import bounds_of
 from kymograph.runs.record import RunSeries
+from kymograph.runs.store import Store
+from kymograph.statistics.p_values import LEAST_SEEDS, max_t
 
 _REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
     "mean": np.mean,
@@ -109,3 +114,88 @@ def _depth_slope(values: np.ndarray, what: Measure) -> float:
     if not (last > 0).all():
         return math.nan
     return float(np.polyfit(np.arange(len(last)), np.log(last), 1)[0])
+
+
+Range = tuple[float, float]
+EVERYTHING: Range = (-math.inf, math.inf)
+_INSIDE = (None, "last", "first", "mean", "median", "95th percentile", "min", "max")
+"""Reductions of a series whose result lies among its values."""
+
+
+def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, Range] | None = None) -> Range:
+    """Returns the smallest and the largest possible effect; infinite where there is no limit.
+
+    A difference of two accuracies lies in [-1, 1], an accuracy's difference from 0.1 in [-0.1, 0.9]. ``declared``
+    holds the ranges that the study states; those of accuracies, probabilities and cosines are recognised by name.
+    """
+    columns = list(zip(*(point.parts or (point.left, point.right) for point in points), strict=True))
+    sides = (claim.left, claim.right, *(claim.interaction or ()))
+    ranges = [
+        measure_bounds(side.measure, values, declared) if isinstance(side, Quantity) else (float(side), float(side))
+        for side, values in zip(sides, columns, strict=True)
+    ]
+    compared = _ratio if claim.scale == "log ratio" else _difference
+    effect = compared(ranges[0], ranges[1])
+    return compared(effect, compared(ranges[2], ranges[3])) if claim.interaction is not None else effect
+
+
+def measure_bounds(measure: Measure, values: Sequence[float], declared: Mapping[str, Range] | None = None) -> Range:
+    """Returns the range that a measure cannot leave, given its values."""
+    if measure.reduce == "rises":  # a share of measurements
+        return 0.0, 1.0
+    if measure.reduce not in _INSIDE:
+        return EVERYTHING
+    return bounds_of(measure.name, values, declared) or EVERYTHING
+
+
+def _difference(left: Range, right: Range) -> Range:
+    return left[0] - right[1], left[1] - right[0]
+
+
+def _ratio(left: Range, right: Range) -> Range:
+    """Returns the range of a ratio; numbers compared as a ratio are positive in every seed."""
+    return max(left[0], 0.0) / right[1], left[1] / right[0] if right[0] > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class DifferenceMap:
+    """Mean differences over seeds at every step (and site), and their p-values, adjusted over the whole map."""
+
+    effect: np.ndarray  # (step,) or (step, site): mean of left - right, or of log left - log right
+    p: np.ndarray
+    """Two-sided, by the largest |t| of the map under joint sign flips of seeds; NaN where nothing could be compared."""
+    steps: tuple[int, ...]
+    sites: tuple[str, ...] | None
+    seeds: tuple[int, ...]
+
+    def first(self, alpha: float = 0.05) -> int | None:
+        """Returns the first step at which the arms differ at any site; None if they never do."""
+        rows = self.p.reshape(len(self.steps), -1)
+        found = [step for step, row in zip(self.steps, rows, strict=True) if (row <= alpha).any()]
+        return found[0] if found else None
+
+
+def difference_map(store: Store, series: str, left: str, right: str, log: bool = False) -> DifferenceMap:
+    """Compares a series of two arms at every step and site, paired by seed.
+
+    Args:
+        store: the runs; one setting per arm.
+        series: the series' name.
+        left, right: the arms.
+        log: whether to compare logarithms, as is usual for norms and losses.
+    """
+    array = store.finished.select(arms=[left, right]).series(series)
+    one, other = (np.asarray(array.sel(arm=arm).values, dtype=np.float64) for arm in (left, right))
+    whole = [index for index in range(len(one)) if not (np.isnan(one[index]).all() or np.isnan(other[index]).all())]
+    if len(whole) < LEAST_SEEDS:
+        raise KymographError(f"{len(whole)} seeds have both arms, but a map needs at least {LEAST_SEEDS}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        differences = (np.log(one) - np.log(other) if log else one - other)[whole]
+    differences[~np.isfinite(differences)] = np.nan
+    table = differences.reshape(len(whole), -1)
+    p = max_t(table).reshape(differences.shape[1:])
+    sites = array.labels.get("site")
+    return DifferenceMap(
+        differences.mean(0), p, tuple(array.labels["step"]), None if sites is None else tuple(sites),
+        tuple(array.labels["seed"][index] for index in whole),
+    )  # fmt: skip

@@ -1,4 +1,6 @@
-"""A user's claims, from a TOML or Python file.
+"""A user's claims, from a TOML or Python file, or those of a study.
+
+[claims.files] A user's claims, from a TOML or Python file.
 
 [[claim]]
 name = "clipping calms the loss"
@@ -21,6 +23,7 @@ against = "moderate/no_clip"
 
 from __future__ import annotations
 
+import ast
 import math
 import runpy
 from collections import Counter
@@ -30,8 +33,10 @@ from typing import Any
 
 from kymograph.claims.claim import Check, Claim, Measure, Quantity, Scale, named_scale
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.foreign.documents import read_toml
-from kymograph.foreign.files import is_file
+from kymograph.io.documents import read_toml
+from kymograph.io.files import MAX_SOURCE, is_file, read_bytes
+from kymograph.studies.loading import STUDIES, load_study
+from kymograph.studies.study import Study
 
 OWN_STUDY = "own"
 """The study of a claim that names none: it is about every study of the directory that is judged."""
@@ -181,3 +186,29 @@ def _number(value: Any, label: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise KymographError(f"{label} must be a number, not {value!r}")
     return float(value)
+
+
+def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
+    """Returns the claims of a TOML or Python file or of a study, and the study itself if one is named."""
+    path = Path(name)
+    if name in STUDIES.parts() or ":" in name or (path.suffix == ".py" and is_file(path) and not _lists_claims(path)):
+        study = load_study(name)
+        return list(study.claims()), [study]
+    if not is_file(path):
+        raise KymographError(f"there is neither a file nor a study {name!r}{did_you_mean(name, STUDIES.parts())}")
+    return read_claims(name), []
+
+
+def _lists_claims(path: Path) -> bool:
+    """Returns whether a Python file assigns ``CLAIMS``, without running it; True if it cannot be parsed."""
+    try:
+        tree = ast.parse(read_bytes(path, MAX_SOURCE))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    targets = [
+        target
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return any(isinstance(target, ast.Name) and target.id == "CLAIMS" for target in targets)

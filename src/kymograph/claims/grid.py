@@ -1,13 +1,15 @@
-"""A grid of settings: every claim is made at every point, and all of them form one family."""
+"""Claims at several settings: made at every point of a grid, judged as one family, taken together."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kymograph.claims.claim import Claim, Quantity
+from kymograph.claims.verdict import Verdict
+from kymograph.runs.spec import canonical_json
 
 Grid = Mapping[str, Sequence[Any]]
 """The values of each setting that is varied."""
@@ -44,3 +46,68 @@ def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
         interaction=None if pair is None else (at_point(pair[0]), at_point(pair[1])),
         checks=tuple(replace(check, quantity=at_point(check.quantity)) for check in claim.checks),
     )
+
+
+@dataclass(frozen=True)
+class ClaimAcrossSettings:
+    """One claim with its verdict at every setting at which it was judged."""
+
+    name: str
+    settings: tuple[str, ...]
+    """The settings that vary; empty if the claim was judged once."""
+    verdicts: tuple[Verdict, ...]
+
+    def point(self, verdict: Verdict) -> dict[str, Any]:
+        """Returns the values of the varying settings at which a verdict was reached."""
+        return {name: _where(verdict.claim).get(name) for name in self.settings}
+
+
+def across_settings(verdicts: Iterable[Verdict]) -> list[ClaimAcrossSettings]:
+    """Returns the verdicts grouped by claim, ignoring the settings, in order."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(_statement(verdict.claim), []).append(verdict)
+    return [_together(group) for group in groups.values()]
+
+
+def point_text(point: Mapping[str, Any]) -> str:
+    """Returns the values of settings as text.
+
+    >>> point_text({"lr": 0.1, "depth": 2})
+    'lr 0.1, depth 2'
+    """
+    return ", ".join(f"{name} {value}" for name, value in point.items())
+
+
+def _together(verdicts: list[Verdict]) -> ClaimAcrossSettings:
+    names = [verdict.claim.name for verdict in verdicts]
+    if len(verdicts) == 1:
+        return ClaimAcrossSettings(names[0], (), tuple(verdicts))
+    wheres = [_where(verdict.claim) for verdict in verdicts]
+    known = dict.fromkeys(name for where in wheres for name in where)
+    varying = tuple(name for name in known if len({repr(where.get(name)) for where in wheres}) > 1)
+    shared = "".join(letters[0] for letters in itertools.takewhile(_alike, zip(*names, strict=False)))
+    return ClaimAcrossSettings(shared.rpartition(" (")[0] or shared.strip(" ,(") or names[0], varying, tuple(verdicts))
+
+
+def _alike(letters: tuple[str, ...]) -> bool:
+    return len(set(letters)) == 1
+
+
+def _where(claim: Claim) -> Mapping[str, Any]:
+    return claim.left.where
+
+
+def _statement(claim: Claim) -> str:
+    """Returns what a claim tests as JSON, without its name, its text and the settings of its runs."""
+
+    def bare(side: Quantity | float) -> Any:
+        if not isinstance(side, Quantity):
+            return side
+        own = {name: value for name, value in side.where.items() if claim.left.where.get(name) != value}
+        return [side.arm, vars(side.measure), own]  # settings in which two sides differ belong to the claim
+
+    content = {name: value for name, value in claim.content.items()
+               if name not in ("name", "text", "origin", "left", "right", "interaction", "checks")}  # fmt: skip
+    sides = [bare(claim.left), bare(claim.right), *map(bare, claim.interaction or ())]
+    return canonical_json([content, sides, [bare(check.quantity) for check in claim.checks]])

@@ -1,300 +1,350 @@
-"""From runs and claims to verdicts: pair the seeds, check that the claim can be decided, weigh, decide."""
+"""Judging a directory of runs: every study's registered claims, or a user's own."""
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+import functools
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from kymograph.claims import decide
-from kymograph.claims.claim import ABSENCES, MANIPULATION_CHECK, Check, Claim, Quantity
-from kymograph.claims.display_names import quantity_text, with_labels
-from kymograph.claims.effect_bounds import effect_bounds
-from kymograph.claims.estimands import Run, measure
-from kymograph.claims.hypotheses import direction_sign, size_on_scale
-from kymograph.claims.pairing import CannotDecide, check_pairing, remarks, runs_by_seed
-from kymograph.claims.reasons import failing_note, reason
-from kymograph.claims.sequential import LEVEL, stage
-from kymograph.claims.settings import named_settings, setup_label
-from kymograph.claims.verdict import Checked, Outcome, Point, Verdict
-from kymograph.claims.world import World
-from kymograph.errors import KymographError
-from kymograph.rounding import number_text
-from kymograph.statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
-from kymograph.statistics.intervals import bca_interval, binomial_upper_bound, t_interval
-from kymograph.statistics.sign_flips import LEAST_SEEDS
-
-_LARGEST = sys.float_info.max / 2**20  # so that neither differences nor sums over a million seeds overflow
-_ROUNDING = 1e-12
-"""The relative difference of two numbers that float64 may give the same computation in another order."""
+from kymograph.claims import registration
+from kymograph.claims.claim import Claim
+from kymograph.claims.design import completed
+from kymograph.claims.evidence import Invalid, World, fits, has_planned_runs, quantities
+from kymograph.claims.family import decide_claims
+from kymograph.claims.files import OWN_STUDY, read_claims
+from kymograph.claims.grid import Grid, claims_on_grid
+from kymograph.claims.registration import Registration, log_problems, registrations
+from kymograph.claims.tuning import tuned_arms, with_chosen
+from kymograph.claims.verdict import Verdict, Verdicts
+from kymograph.errors import KymographError, did_you_mean
+from kymograph.runs.archive import Archive, Damaged
+from kymograph.runs.declaration import ArmSettings, Declaration
+from kymograph.runs.history import History, code_text, current_code, declaration_digest, logged_declarations, read_plan
+from kymograph.runs.log import Log
+from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
+from kymograph.studies.loading import declaration_of, registered_study
+from kymograph.studies.study import Study
+from kymograph.wording import counted
 
 
-def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
-    """Returns a verdict on every claim of one study; its findings, including those not judged here, are one family.
+@dataclass(frozen=True)
+class JudgedRuns:
+    """The runs that verdicts rest on: of a whole directory, or of a store."""
 
-    Manipulation checks are not findings: they are a family of their own. ``registration`` returns a claim's
-    registration status, e.g. ``registered``.
-    """
-    drafts = [_draft(claim, world, registration(claim)) for claim in claims]
-    verdicts: dict[int, Verdict] = {}
-    for kind, unjudged in ((None, world.unjudged_claims), (MANIPULATION_CHECK, 0)):
-        members = [index for index, (draft, _) in enumerate(drafts) if draft.claim.kind == kind]
-        size = len(members) + unjudged
-        decisions = decide.decide_family(
-            [drafts[index][0].claim for index in members], [drafts[index][1] for index in members], unjudged
-        )
-        for index, decision in zip(members, decisions, strict=True):
-            draft, evidence = drafts[index]
-            if evidence is None or decision is None:
-                verdicts[index] = replace(draft, family_size=size)
-            else:
-                verdicts[index] = _decided(draft, evidence, decision, size, world.declaration.bounds)
-    return [verdicts[index] for index in range(len(drafts))]
+    root: Path | None
+    finished: Sequence[StoredRun]
+    planned: Sequence[RunSpec]
+    invalid: Sequence[StoredRun | Damaged]
+    declarations: Mapping[str, Declaration]
+    log: Log
+    whole: bool
+    only: str | None = None
+    """The only study to judge; None: all."""
+    unfiltered: bool = True
+    """Whether no run was left out by its settings or id."""
+    unreadable: Sequence[str] = ()
+    """Directories that may hold runs but could not be read, in words."""
 
+    @property
+    def studies(self) -> list[str]:
+        """The studies to judge; for a whole directory, also those that were only planned."""
+        runs: Iterator[StoredRun | Damaged | RunSpec] = iter((*self.finished, *self.invalid))
+        named = [run.study for run in runs]
+        if self.whole:
+            # A study whose directory was deleted is still in the log.
+            logged = [run.study for run in self.history.planned.values() if self.only in (None, run.study)]
+            named += [run.study for run in self.planned] + logged
+        return list(dict.fromkeys(named))
 
-def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, decide.Evidence | None]:
-    """Returns an undecided verdict with its evidence, or an INVALID one without evidence."""
-    facts: dict[str, Any] = {"settings": named_settings(claim, world), "setup": setup_label(claim, world)}
-    try:
-        # Checks come first: a failed check is the reason, not its consequences for the numbers.
-        checks = [_checked(check, world) for check in claim.checks]
-        failed = [f'the check "{check.text}" failed: {check.found}' for check in checks if not check.passed]
-        try:
-            points, dropped = _points(claim, world)
-        except CannotDecide as why:
-            raise CannotDecide("; ".join(failed) or why.reason, (), checks) from None
-        if failed:
-            raise CannotDecide("; ".join(failed), points, checks)
-        staged = stage(points, dropped, world.seeds, world.design)
-        if pinned := _pinned(staged.points, claim.scale):
-            raise CannotDecide(pinned, points, checks)
-        notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
-        if len(staged.points) < LEAST_SEEDS:
-            reason = f"{len(staged.points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
-            raise CannotDecide("; ".join([reason, *notes]), points, checks)
-    except CannotDecide as why:
-        notes = remarks(claim, world)
-        return (
-            Verdict(claim, Outcome.INVALID, why.reason, registration, why.points, why.checks, tuple(notes), **facts),
-            None,
-        )
-    except KymographError as error:
-        return Verdict(claim, Outcome.INVALID, str(error), registration, **facts), None
-    evidence = decide.weigh(claim, np.array([point.value for point in staged.points]), staged.looks)
-    notes += [*staged.notes, *remarks(claim, world)]
-    draft = Verdict(
-        claim,
-        Outcome.INCONCLUSIVE,
-        "",
-        registration,
-        staged.points,
-        tuple(checks),
-        tuple(notes),
-        interval_level=staged.level,
-        **facts,
-    )
-    return draft, evidence
+    @functools.cached_property
+    def history(self) -> History:
+        """What the log says about runs."""
+        return History(self.log)
+
+    @functools.cached_property
+    def log_problems(self) -> list[str]:
+        """What is wrong with the log, in words."""
+        return log_problems(self.log)
 
 
-def _decided(
-    draft: Verdict,
-    evidence: decide.Evidence,
-    decision: decide.Decision,
-    family: int,
-    declared_bounds: Mapping[str, tuple[float, float]],
-) -> Verdict:
-    claim, points = draft.claim, draft.points
-    values = np.array([point.value for point in points])
-    left, right = (np.array([getattr(point, side) for point in points]) for side in ("left", "right"))
-    scaled = np.array([_on_scale(point, claim) for point in points])
-    if claim.interaction is not None:  # a ratio of ratios may overflow, its logarithm does not
-        left, right = scaled.T
-    why, needed = reason(claim, decision, evidence, family)
-    notes = list(draft.notes)
-    if not decision.reachable and decision.outcome is Outcome.EQUIVALENT:
-        notes.append(f"{draft.n} seeds could not have shown an effect at {claim.alpha:g} in a family of {family}")
-    failing, bound = _failing(claim, points)
-    if failing is not None and bound is not None:
-        notes.append(failing_note(failing, draft.n, bound))
-    bca = bca_interval(values)
-    least, most = effect_bounds(claim, points, declared_bounds)
-
-    def natural_interval(ends: tuple[float, float]) -> tuple[float, float]:
-        low, high = (min(max(_natural(claim, end), least), most) for end in ends)
-        return low, high
-
-    tests = evidence.bounds.equivalence > 0
-    level = _equivalence_level(claim, draft.interval_level) if tests or claim.direction == "equal" else None
-    return replace(
-        draft,
-        outcome=decision.outcome,
-        reason=why,
-        notes=tuple(notes),
-        effect=_natural(claim, float(values.mean())),
-        interval=natural_interval(t_interval(values, draft.interval_level)),
-        equivalence_interval=None if level is None else natural_interval(t_interval(values, level)),
-        equivalence_level=level,
-        bca=None if bca is None else natural_interval(bca),
-        p=decision.p,
-        p_t=float(evidence.t.direction),
-        p_flip=float(evidence.flip.direction),
-        hedges_g=_known(hedges_g(values)),
-        superiority=superiority(left, right),
-        tost_p=float(evidence.t.equivalence) if tests else None,
-        iqm=_natural(claim, iqm(values)),
-        improvement=probability_of_improvement(left, right),
-        seeds_needed=needed,
-        p_zero=decision.p_zero,
-        p_margin=decision.p_margin,
-        p_equivalence=decision.p_equivalence if tests else None,
-        tost_flip_p=float(evidence.flip.equivalence) if tests else None,
-        pairing_gain=_known(pairing_gain(*scaled.T)) if isinstance(claim.right, Quantity) else None,
-        failing_seeds=failing,
-        failing_rate_bound=bound,
-        family_size=family,
+def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
+    """Returns the runs of a directory, which is read in full, or those of a store as they are."""
+    if isinstance(runs, Store):
+        planned = read_plan(runs.root) if runs.root is not None else []
+        history = Log() if runs.root is None else Log.read(runs.root)
+        return JudgedRuns(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, history, whole=False)
+    archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
+    store = archive.store
+    invalid = [*store.failed, *archive.damaged]
+    return JudgedRuns(
+        archive.root,
+        [*store.finished],
+        archive.planned,
+        invalid,
+        archive.declarations,
+        archive.log,
+        whole=True,
+        only=archive.only,
+        unreadable=archive.unreadable,
     )
 
 
-def _equivalence_level(claim: Claim, interval_level: float) -> float:
-    """Returns the level of the interval by which equivalence is decided, before the correction over the family.
-
-    Equivalence spends alpha on each side, and a claim of equality half of it. A look spends only its share of alpha.
-    """
-    share = (1 - interval_level) / (1 - LEVEL)
-    return 1 - share * claim.alpha * (1 if claim.direction == "equal" else 2)
+def in_order(evidence: JudgedRuns) -> list[Declaration]:
+    """Returns the studies' declarations, in their declared order."""
+    declarations = [declaration_of(name, evidence.declarations) for name in evidence.studies]
+    return sorted(declarations, key=lambda one: (one.order, one.name))
 
 
-def _pinned(points: Sequence[Point], scale: str) -> str:
-    """Returns why the numbers do not vary with the seed, as text; empty if they do.
+def choose(evidence: JudgedRuns, where: dict[str, Any], only: Collection[str] | None) -> JudgedRuns:
+    """Keeps the runs with the ids and settings asked for; a study that lacks a setting is not filtered by it."""
+    known: dict[str, set[str]] = {}
+    for study, names in (
+        *((run.study, set(run.config)) for run in evidence.finished),
+        *((run.study, set(run.settings)) for run in evidence.planned),
+    ):
+        known.setdefault(study, set()).update(names)
+    for name in where:
+        if not any(name in names for names in known.values()):
+            raise KymographError(f"no run has a setting {name!r}{did_you_mean(name, set().union(*known.values()))}")
 
-    Numbers that agree, but for rounding, in more than half of the seeds are not replications: they are at a ceiling or
-    a floor, the same thing was computed twice, or the seed has no effect.
-    """
-    largest = max(_agreeing(points, scale), key=len, default=[])
-    count = len(largest)
-    if count <= max(1, len(points) / 2):
-        return ""
-    where = "every seed" if count == len(points) else f"{count} of {len(points)} seeds"
-    ends = {(f"{point.left:g}", f"{point.right:g}") for point in largest}
-    shown = f" ({next(iter(ends))[0]} against {next(iter(ends))[1]})" if len(ends) == 1 else ""
-    return (
-        f"{where} give{'s' if count == len(points) else ''} the same number{shown}: a ceiling, a floor or an identity"
-    )
-
-
-def _agreeing(points: Sequence[Point], scale: str) -> list[list[Point]]:
-    """Returns the points in groups whose effects differ by no more than rounding can make them differ."""
-    groups: list[list[Point]] = []
-    for point in sorted(points, key=lambda point: point.value):
-        # A difference is as uncertain as the numbers it was taken of; the logarithm of a ratio is a pure number.
-        size = 1.0 if scale == "log ratio" else max(map(abs, point.parts or (point.left, point.right)))
-        if groups and point.value - groups[-1][-1].value <= _ROUNDING * size:
-            groups[-1].append(point)
-        else:
-            groups.append([point])
-    return groups
-
-
-def _failing(claim: Claim, points: tuple[Point, ...]) -> tuple[tuple[int, ...] | None, float | None]:
-    """Returns the seeds beyond the margin that a claim of absence allows, and the upper bound on their rate."""
-    if claim.direction not in (*ABSENCES, "equal"):
-        return None, None
-    margin, sign = size_on_scale(claim, claim.margin), direction_sign(claim)
-
-    def fails(value: float) -> bool:
-        return abs(value) > margin if claim.direction == "equal" else sign * value < -margin
-
-    seeds = tuple(point.seed for point in points if fails(point.value))
-    return seeds, binomial_upper_bound(len(seeds), len(points), 1 - claim.alpha)
-
-
-def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
-    """Returns every seed's numbers, and the seeds left out as declared; raises `CannotDecide` with the reason."""
-    sides = [runs_by_seed(quantity, world) for quantity in claim.sides]
-    unpaired = sorted({seed for side in sides[1:] for seed in set(sides[0]) ^ set(side)})
-    if unpaired:
-        raise CannotDecide(f"seed {unpaired[0]} has a run in {'one arm' if len(sides) == 2 else 'some arms'} only")
-    check_pairing(claim, sides, world)
-    points, dropped = [], []
-    for seed in sorted(sides[0]):
-        runs = [side[seed] for side in sides]
-        numbers = [measure(run, quantity.measure) for run, quantity in zip(runs, claim.sides, strict=True)]
-        found = list(zip(numbers, runs, claim.sides, strict=True))
-        gone = [quantity for value, run, quantity in found if _diverged(value, run)]
-        if gone:
-            if claim.diverged == "drop":
-                dropped.append(seed)
-                continue
-            raise CannotDecide(f"{quantity_text(gone[0], world.declaration)} is not finite at seed {seed}: it diverged")
-        for value, _, quantity in found:
-            if math.isnan(value):
-                raise CannotDecide(f"{quantity_text(quantity, world.declaration)} is missing at seed {seed}")
-        compared = numbers if isinstance(claim.right, Quantity) else [*numbers, float(claim.right)]
-        names = claim.sides if isinstance(claim.right, Quantity) else (*claim.sides, claim.right)
-        if claim.scale == "log ratio" and min(compared) <= 0:
-            value, one = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
-            name = quantity_text(one, world.declaration) if isinstance(one, Quantity) else "the number compared with"
-            raise CannotDecide(f"{name} is {value:g} at seed {seed}, and a ratio needs positive numbers")
-        if claim.scale != "log ratio" and (largest := max(map(abs, compared))) > _LARGEST:
-            raise CannotDecide(f"a number at seed {seed} is as large as {largest:g}: its statistics would overflow")
-        points.append(_point(seed, compared, claim))
-    return points, dropped
-
-
-def _point(seed: int, numbers: Sequence[float], claim: Claim) -> Point:
-    """Returns a seed's evidence from its two numbers, or from the four of an interaction."""
-    scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else list(numbers)
-    if len(numbers) == 2:
-        return Point(seed, numbers[0], numbers[1], scaled[0] - scaled[1])
-    left, right = scaled[0] - scaled[1], scaled[2] - scaled[3]
-    return Point(seed, _natural(claim, left), _natural(claim, right), left - right, tuple(numbers))
-
-
-def _on_scale(point: Point, claim: Claim) -> tuple[float, float]:
-    """Returns a seed's two compared numbers on the scale of the claim: logarithms for a ratio."""
-    numbers = point.parts or (point.left, point.right)
-    scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else numbers
-    return (scaled[0], scaled[1]) if len(scaled) == 2 else (scaled[0] - scaled[1], scaled[2] - scaled[3])
-
-
-def _diverged(value: float, run: Run) -> bool:
-    """Returns whether a number is infinite, or missing in a run whose summary says that it is not finite."""
-    return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
-
-
-def _checked(check: Check, world: World) -> Checked:
-    """Returns whether the check holds in every seed, and what was found."""
-    runs = runs_by_seed(check.quantity, world)
-    values = {seed: measure(run, check.quantity.measure) for seed, run in runs.items()}
-
-    def holds(value: float) -> bool:
-        if math.isnan(value):
+    def fits(run: StoredRun | Damaged | RunSpec) -> bool:
+        if only is not None and run.id not in only:
             return False
-        return check.least < value < check.most if check.strict else check.least <= value <= check.most
+        config = run.config
+        names = known.get(run.study, set())
+        return config is None or all(config.get(name) == value for name, value in where.items() if name in names)
 
-    bad = [seed for seed, value in values.items() if not holds(value)]
-    numbers = np.array([values[seed] for seed in bad] if bad else list(values.values()))
-    known = numbers[~np.isnan(numbers)]
-    spread = "missing" if not len(known) else number_text(known.min())
-    if len(known) and (known != known[0]).any():
-        spread += f" to {number_text(known.max())}"
-    if 0 < len(known) < len(numbers):
-        spread += " or missing"
-    where = f" at {len(bad)} of {len(values)} seeds" if bad else ""
-    text = with_labels(check.text, world.declaration)
-    return Checked(text, not bad, f"{quantity_text(check.quantity, world.declaration)} is {spread}{where}")
+    return replace(
+        evidence,
+        unfiltered=not where and only is None,
+        finished=[run for run in evidence.finished if fits(run)],
+        planned=[run for run in evidence.planned if fits(run)],
+        invalid=[run for run in evidence.invalid if fits(run)],
+    )
 
 
-def _natural(claim: Claim, value: float) -> float:
-    """Returns a log-ratio as a ratio, a difference unchanged."""
-    if claim.scale != "log ratio":
-        return value
-    return math.exp(value) if value < 709 else math.inf
+def judge(
+    runs: Archive | Store | str | Path,
+    claims: Iterable[Claim] | str | Path | None = None,
+    where: Mapping[str, Any] | None = None,
+    only: Collection[str] | None = None,
+    studies: Iterable[Study] = (),
+) -> Verdicts:
+    """Judges the claims of every study that has runs in a store or directory; needs no torch.
+
+    Args:
+        runs: a store, or the directory of the runs. A directory is judged whole: a planned run that is missing, or a
+            record that was changed, makes a claim INVALID. A store is judged as it is, and a verdict names the planned
+            seeds that it lacks.
+        claims: claims of your own, or a TOML or Python file of them; default: those of the studies.
+        where: only runs with these settings, e.g. ``{"epochs": 60}``; a study without such a setting is judged whole.
+        only: only runs with these ids.
+        studies: user-defined studies, whose code states their claims; without it the claims that were registered with
+            the runs are judged.
+    """
+    evidence = gather(runs)
+    if not (evidence.finished or evidence.planned or evidence.invalid):
+        root = evidence.root
+        raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --out {root}`")
+    where = dict(where or {})
+    evidence = choose(evidence, where, only)
+    own = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
+    shared = registrations(evidence.log, OWN_STUDY)
+    named = {study.name: study for study in studies}
+    verdicts: list[Verdict] = []
+    never_planned: list[str] = []
+    for declaration in in_order(evidence):
+        name = declaration.name
+        study = named.get(name) or registered_study(name)
+        known = [*registrations(evidence.log, name), *shared]
+        world = _world(declaration, evidence, known)
+        claims_here = [] if study is None else claims_on_grid(study.claims(), _grid(name, known, evidence))
+        old = registration.dropped_claims(
+            claims_here, registration.registered_contents(evidence.log, evidence.root, name)
+        )
+        if own is not None:
+            claims_here, old = [claim for claim in own if claim.study in (name, OWN_STUDY)], []
+        ready = [claim for claim in (*claims_here, *old) if has_planned_runs(claim, world)]
+        # Claims whose arms were never run count too: registering many claims and running one claim's arms is selection.
+        judged = {(registration.key(claim), registration.statement(claim.content)) for claim in ready}
+        unjudged = registration.family(known) - judged
+        never_run = {
+            (registration.key(claim), registration.statement(claim.content)) for claim in (*claims_here, *old)
+        } & unjudged
+        world = replace(
+            world,
+            unjudged_claims=len(unjudged),
+            never_run_claims=len(never_run),
+            code_changed=_code_changed(named.get(name), declaration),
+            narrowed=_narrowing(where, world),
+        )
+        judged_here = set(map(id, ready))
+        never_planned += [claim.name for claim in (*claims_here, *old) if id(claim) not in judged_here]
+        dropped = {registration.key(claim) for claim in old} if study is not None else set()
+
+        def status_of(
+            claim: Claim, dropped: set[str] = dropped, world: World = world, known: list[Registration] = known
+        ) -> str:
+            words = _registration_status(claim, world, known, evidence)
+            return f"{words}, and no longer claimed" if registration.key(claim) in dropped else words
+
+        verdicts += [_with_registration(verdict, known) for verdict in decide_claims(ready, world, status_of)]
+    facts: dict[str, Any] = {"not_asked": never_planned}
+    if own is not None:
+        decided = {verdict.claim.name for verdict in verdicts}
+        facts = {"own_not_asked": [claim.name for claim in own if claim.name not in decided]}
+        if not verdicts:
+            raise KymographError(f"no run fits any of {counted(len(own), 'claim')}; check their study, arm and where")
+    return Verdicts(tuple(verdicts), facts)
 
 
-def _known(value: float) -> Any:
-    return None if math.isnan(value) else value
+def _grid(study: str, known: Sequence[Registration], evidence: JudgedRuns) -> Grid:
+    """Returns the grid that the study's claims were registered on; empty if there is none."""
+    first = registration.binding(known, study, evidence.log)
+    return {} if first is None else first.plan.grid
+
+
+def _narrowing(where: Mapping[str, Any], world: World) -> str:
+    """Returns which settings the study's runs were narrowed to, in words; empty if it has none of them."""
+    known = {name for run in world.runs for name in run.config} | {
+        name for run in world.planned for name in run.settings
+    }
+    applied = [f"{name}={value}" for name, value in where.items() if name in known]
+    return f"--where {' '.join(applied)}" if applied else ""
+
+
+def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdict:
+    """Returns the verdict with the digest of the registration that states its claim as judged, if there is one."""
+    name, content = registration.key(verdict.claim), verdict.claim.content
+    matching = next((one for one in known if one.claims.get(name) == content), None)
+    if matching is None:
+        return verdict
+    return replace(verdict, registered={"digest": matching.digest, **matching.plan.to_json()})
+
+
+def _code_changed(study: Study | None, declaration: Declaration) -> str:
+    """Returns in words how a study that the user named differs from the code behind the runs; empty if it does not."""
+    if study is None or not declaration.stored or study.source == declaration.source:
+        return ""
+    return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
+
+
+def _registration_status(claim: Claim, world: World, known: Sequence[Registration], evidence: JudgedRuns) -> str:
+    """Returns in words whether a claim is registered or post hoc, and which look at its seeds this is."""
+    selected = [world.selected(quantity) for quantity in quantities(claim)]
+    ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
+    runs = [run for run in evidence.finished if run.id in ids]
+    tuned = [world.tuned[quantity.arm] for quantity in quantities(claim) if quantity.arm in world.tuned]
+    runs += {run.id: run for one in tuned for run in one.runs}.values()  # tuning runs must come after the claim, too
+    words = registration.registration_status(claim, runs, known, evidence.history)
+    departure = next((one.departure for one in selected if one.departure), "")
+    if departure and not words.startswith((registration.POST_HOC, registration.NOT_LOGGED)):
+        words = f"{registration.POST_HOC}: other settings than registered ({departure})"
+    lost = [run for quantity in quantities(claim) for run in world.abandoned if fits(run, quantity)]
+    if lost:
+        reason = evidence.history.abandoned[lost[0].id]
+        count = counted(len({run.id for run in lost}), "planned run was", "planned runs were")
+        words = f"{registration.POST_HOC}: {count} abandoned ({reason})"
+    anew = [run for run in runs if run.id in evidence.history.replaced]
+    if anew:
+        words = f"{registration.POST_HOC}: {counted(len(anew), 'run was', 'runs were')} recorded again"
+    # A seed counts once every arm of the claim has it.
+    seeds = [{run.seed for run in one.runs} for one in selected]
+    return words + _look(world, set.intersection(*seeds) if seeds else set())
+
+
+def _look(world: World, seeds: set[int]) -> str:
+    """Returns which look at the registered seeds this is, in words; empty if it is the only one and complete."""
+    if not world.seeds or world.design is None:
+        return ""
+    looks = completed(seeds, world.seeds, world.design)
+    if not looks:
+        return f", interim: {len(seeds & set(world.seeds))} of {len(world.seeds)} registered seeds"
+    if not world.design.sequential:
+        return ""
+    return f", look {len(looks)} of {len(world.design.sizes)} ({looks[-1].seeds} of {len(world.seeds)} seeds)"
+
+
+def _changed_records(study: str, evidence: JudgedRuns, known: Sequence[Registration]) -> list[str]:
+    """Returns what was deleted or edited since it was logged."""
+    history, found = evidence.log, [*evidence.log_problems, *registration.conflicts(known, study, evidence.log)]
+    gone = [run for run in evidence.finished if set(run.log_heads or ()) - set(history.entries)]
+    if gone:
+        found.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
+    found += [reason for reason in evidence.unreadable if reason.startswith(f"cannot read {slug(study)}:")]
+    if evidence.root is None:
+        return found
+    declared = logged_declarations(history, study)
+    if declared and declaration_digest(evidence.root / slug(study)) not in declared:
+        found.append(f"the declaration of {study} was changed since it was logged")
+    return found
+
+
+def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Registration]) -> World:
+    """Returns what is known about one study's runs; those of its earlier code are only counted."""
+    name = declaration.name
+    given_up = evidence.history.abandoned
+    finished = [run for run in evidence.finished if run.study == name and run.id not in given_up]
+    # What was planned is in the log, even if the plan was deleted with the runs.
+    every = {run.id: run for run in evidence.planned} | (evidence.history.planned if evidence.unfiltered else {})
+    planned = [run for run in every.values() if run.study == name and run.id not in given_up]
+    invalid = [run for run in evidence.invalid if run.study == name and run.id not in given_up]
+    first = registration.binding(known, name, evidence.log)
+    plan = first.plan if first is not None else None
+    seeds = plan.seeds if plan is not None else None
+    further: dict[str, list[int]] = {}
+    if seeds is not None:
+        for run in finished:
+            if run.seed not in seeds:
+                further.setdefault(run.arm, []).append(run.seed)
+        finished = [run for run in finished if run.seed in seeds]
+        planned = [run for run in planned if run.seed in seeds]
+        invalid = [run for run in invalid if run.seed in seeds]
+    specs = [*(run.spec for run in finished), *planned]
+    code = current_code(specs, evidence.declarations).get(name)
+    superseded: dict[str, list[str]] = {}
+    if code is not None:
+        # Runs that were deleted count as well: the log has them.
+        for spec in ({run.id: run.spec for run in finished} | evidence.history.planned).values():
+            if spec.study == name and spec.id not in given_up and not code.made(spec):
+                superseded.setdefault(spec.arm, []).append(code_text(spec))
+        finished = [run for run in finished if code.made(run.spec)]
+        planned = [run for run in planned if code.made(run)]
+        invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]
+    unjudged: dict[str, list[int]] = {}
+    if not evidence.whole:
+        present = {(run.arm, json.dumps(dict(run.config), sort_keys=True), run.seed) for run in finished}
+        settings = {(arm, config) for arm, config, _ in present}
+        for spec in planned:
+            config = json.dumps(spec.settings, sort_keys=True)
+            if (spec.arm, config) in settings and (spec.arm, config, spec.seed) not in present:
+                unjudged.setdefault(spec.arm, []).append(spec.seed)
+        planned = []
+    counted: list[Invalid] = list(invalid)
+    tuned = tuned_arms(plan, declaration, finished, evidence.root, evidence.history)
+    return World(
+        finished,
+        planned,
+        counted,
+        declaration.declared_fields,
+        declaration.qualifying,
+        unjudged,
+        superseded,
+        "",
+        _changed_records(name, evidence, known),
+        seeds,
+        plan.design if plan is not None else None,
+        further,
+        registered=with_chosen(plan.settings_given(declaration.defaults) if plan is not None else ArmSettings(), tuned),
+        defaults=declaration.defaults,
+        script=declaration.script,
+        bookkeeping=declaration.bookkeeping,
+        abandoned=[run for run in evidence.history.planned.values() if run.study == name and run.id in given_up],
+        tuned=tuned,
+        declaration=declaration,
+    )

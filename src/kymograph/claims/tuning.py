@@ -1,4 +1,6 @@
-"""Choosing the value of a tuned setting from its tuning runs, and logging the choice.
+"""Choosing the value of a tuned setting from its tuning runs, and whether the stored ones confirm the choice.
+
+[claims.tuning] Choosing the value of a tuned setting from its tuning runs, and logging the choice.
 
 The best value is the one with the lowest (or highest) mean over all tuning seeds; of equal ones, the one declared
 first. A value with a failed or diverged run cannot be chosen: a mean over the seeds that survived would reward it for
@@ -10,19 +12,24 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kymograph.claims.claim import Measure
+from kymograph.claims.design import Plan
 from kymograph.claims.estimands import measure
+from kymograph.claims.evidence import differing
 from kymograph.errors import KymographError
+from kymograph.io.writing import plain
 from kymograph.runs import log
-from kymograph.runs.files import plain
+from kymograph.runs.declaration import ArmSettings, Declaration
+from kymograph.runs.history import History, current_code
+from kymograph.runs.locating import has_ended
 from kymograph.runs.log import Entry, Log
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tuned import LOWEST, Tuned
+from kymograph.runs.tuned import LOWEST, Tuned, tuning_study
 
 CHOICE = "choice"
 
@@ -147,3 +154,166 @@ def choices_of(entry: Entry) -> list[Choice]:
         ]  # fmt: skip
     except (KeyError, TypeError):
         raise ValueError("a choice lacks its arm, its rule, its value, its means or its runs") from None
+
+
+@dataclass(frozen=True)
+class TunedArm:
+    """A tuned arm, the value at which it was evaluated, and why claims about it cannot be decided, if so."""
+
+    arm: str
+    tuned: Tuned
+    value: Any = None
+    """The chosen value; None: none was or could be chosen."""
+    problem: str = ""
+    """Why claims about the arm are INVALID; empty if they are not."""
+    fails_verification: bool = False
+    """Whether runs are missing or contradict the log; False if the tuning itself found no usable value."""
+    runs: tuple[StoredRun, ...] = ()
+    """The tuning runs."""
+    digest: str = ""
+    """The hash of the log entry with the choice."""
+
+
+@dataclass(frozen=True)
+class TuningRecords:
+    """The records of a study's tuning in a directory, for its current code."""
+
+    planned: Sequence[RunSpec] = ()
+    ended: Mapping[str, StoredRun] = field(default_factory=dict)
+    """The tuning runs that ended and can be read, by id."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Why the others cannot be read, by id."""
+    choices: Sequence[Choice] = ()
+    """The choices in the log, earlier ones first."""
+
+
+def tuned_arm(arm: str, tuned: Tuned, expected: Mapping[str, Any], records: TuningRecords) -> TunedArm:
+    """Returns the value chosen for an arm, checked against its tuning runs.
+
+    Args:
+        arm: the arm.
+        tuned: the rule that was registered, or that the study declares.
+        expected: the settings that the arm's runs must have besides the chosen one; empty: any.
+        records: the study's tuning runs, and the choices in the log.
+    """
+    specs = [run for run in records.planned if run.arm == arm and _belongs(run, tuned, expected)]
+    runs = tuple(records.ended[spec.id] for spec in specs if spec.id in records.ended)
+
+    def wrong(problem: str, value: Any = None) -> TunedArm:
+        return TunedArm(arm, tuned, value, problem, True, runs)
+
+    ids = tuple(sorted(spec.id for spec in specs))
+    logged = [one for one in records.choices if one.arm == arm and one.runs == ids]
+    value = logged[-1].value if logged else None
+    damaged = [records.damaged[spec.id] for spec in specs if spec.id in records.damaged]
+    if damaged:
+        return wrong(f"a tuning run of {arm} does not count: {damaged[0]}", value)
+    missing = missing_runs(tuned, specs, records.ended)
+    if missing:
+        total = len(tuned.grid) * len(tuned.tuning_seeds)
+        return wrong(f"{missing} of {total} tuning runs of {arm} are missing", value)
+    try:
+        choice = choose(arm, tuned, specs, records.ended)
+    except KymographError as error:
+        return wrong(f"{arm} cannot be tuned: {error}", value)
+    if not logged:
+        return wrong(f"the log does not say which {tuned.setting} was chosen for {arm}")
+    other = [one for one in logged if one.value != choice.value or one.tuned.to_json() != tuned.to_json()]
+    if other:
+        said = f"{tuned.setting} {other[0].value} was chosen for {arm}"
+        return wrong(f"{said}, and its tuning runs say {choice.value}", other[0].value)
+    return TunedArm(arm, tuned, choice.value, _caveat(choice), False, runs, logged[0].digest)
+
+
+def _belongs(run: RunSpec, tuned: Tuned, expected: Mapping[str, Any]) -> bool:
+    """Returns whether a tuning run is one of those that the rule requires."""
+    index = value_index(tuned, run.settings)
+    if index is None or run.seed not in tuned.tuning_seeds:
+        return False
+    return not expected or not differing(run.settings, {**expected, tuned.setting: run.settings[tuned.setting]})
+
+
+def _caveat(choice: Choice) -> str:
+    """Returns why a choice cannot be used, as text; empty if it can."""
+    arm, tuned = choice.arm, choice.tuned
+    if not choice.usable:
+        return f"no {tuned.setting} could be chosen for {arm}: every value has a tuning run that failed or diverged"
+    if edge := tuned.edge(choice.value):
+        return f"the best {tuned.setting} of {arm}, {choice.value}, is the {edge} of its grid; extend the grid"
+    return ""
+
+
+def tuning_records(root: Path | None, history: History, declaration: Declaration) -> TuningRecords:
+    """Reads the tuning runs of a study's current code in full, and the choices in the log."""
+    name = tuning_study(declaration.name)
+    specs = [run for run in history.planned.values() if run.study == name]
+    if root is None or not specs:
+        return TuningRecords()
+    code = current_code(specs, {name: declaration})[name]
+    planned = [spec for spec in specs if code.made(spec)]
+    ended: dict[str, StoredRun] = {}
+    damaged: dict[str, str] = {}
+    for spec in planned:
+        path = root / spec.directory
+        if has_ended(str(path)):
+            try:
+                run = StoredRun(path)
+                run.check()
+                ended[spec.id] = run
+            except KymographError as error:
+                damaged[spec.id] = str(error).replace(str(path), path.name)
+    return TuningRecords(planned, ended, damaged, logged_choices(history.log, declaration.name))
+
+
+def tuned_arms(
+    plan: Plan | None,
+    declaration: Declaration,
+    finished: Sequence[StoredRun],
+    root: Path | None,
+    history: History,
+) -> dict[str, TunedArm]:
+    """Returns the choice for every arm that was tuned or evaluated, and whether it holds.
+
+    Args:
+        plan: the registered plan, whose rules are binding; None: the study's own rules count.
+        declaration: what the study declares.
+        finished: the study's own runs that finished.
+        root: the output directory; None: there is none.
+        history: what the log says.
+    """
+    rules = declaration.tuned if plan is None else plan.rules_given(declaration.tuned)
+    if not rules:
+        return {}
+    records = tuning_records(root, history, declaration)
+    settings = ArmSettings() if plan is None else plan.settings_given(declaration.defaults)
+    by_arm: dict[str, list[StoredRun]] = {}
+    for run in finished:
+        by_arm.setdefault(run.arm, []).append(run)
+    touched = {run.arm for run in records.planned} | set(by_arm)
+    found = {}
+    for arm, rule in rules.items():
+        if arm in touched:
+            own: Mapping[str, Any] = settings.of(arm) or (dict(by_arm[arm][0].config) if arm in by_arm else {})
+            found[arm] = _after_choice(tuned_arm(arm, rule, own, records), by_arm.get(arm, ()), history)
+    return found
+
+
+def with_chosen(settings: ArmSettings, tuned: Mapping[str, TunedArm]) -> ArmSettings:
+    """Returns every arm's registered settings with the values that were chosen by the registered rules."""
+    chosen = {arm: {one.tuned.setting: one.value} for arm, one in tuned.items() if one.value is not None}
+    if not settings or not chosen:
+        return settings
+    return ArmSettings.pack({arm: settings.of(arm) | chosen.get(arm, {}) for arm in settings.arms})
+
+
+def _after_choice(one: TunedArm, runs: Sequence[StoredRun], history: History) -> TunedArm:
+    """Returns the arm, with a problem if some of its runs at the chosen value started before it was chosen."""
+    if one.problem or not one.digest:
+        return one
+    heads = [run.log_heads or () for run in runs if run.config.get(one.tuned.setting) == one.value]
+    before = {start for start in set(heads) if one.digest not in history.log.up_to(start)}
+    early = sum(start in before for start in heads)
+    if not early:
+        return one
+    problem = f"{early} runs of {one.arm} started before its {one.tuned.setting} was chosen"
+    return replace(one, problem=problem, fails_verification=True)

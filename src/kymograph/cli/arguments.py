@@ -1,4 +1,6 @@
-"""Turns command lines into dataclasses with tyro, and every mistake into one sentence.
+"""Turns command lines into dataclasses with tyro, and every mistake into one sentence; options that verbs share.
+
+[cli.arguments] Turns command lines into dataclasses with tyro, and every mistake into one sentence.
 
 A verb declares its options as a frozen dataclass whose docstrings are the help texts. `positional`, `shown` and
 `choice` go into ``Annotated``:
@@ -17,19 +19,80 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import io
 import itertools
 import json
 import re
 import typing
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from kymograph.cli import script_flags
-from kymograph.cli.choices import Choices
-from kymograph.cli.guarded_output import unguarded_output
-from kymograph.cli.help_text import fitting_output
+from kymograph.cli.output import fitting_output, unguarded_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
+from kymograph.registry import Registry
+
+if TYPE_CHECKING:
+    from kymograph.experiments.stages import SweepOptions
+    from kymograph.runs.store import Store
+    from kymograph.studies.study import Study
+
+
+HINTS = Registry("kymograph.hints", noun="hint")
+"""Functions of installed packages that know what a user may have meant by options which do not exist here."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The names that an option may take, looked up on demand."""
+
+    noun: str
+    find: Callable[[], Iterable[str]]
+    also: tuple[str, ...] = ()
+    """Names that are not parts, e.g. ``auto``."""
+
+    def names(self) -> list[str]:
+        """Returns every name, in display order."""
+        return [*self.find(), *self.also]
+
+    def check(self, name: str) -> str:
+        """Returns ``name``; if there is no such part, raises and suggests the nearest name."""
+        names = self.names()
+        if name not in names:
+            raise UsageError(f"there is no {self.noun} {name!r}{did_you_mean(name, names)}")
+        return name
+
+
+def parts_of(module: str, registry: str) -> Callable[[], Iterable[str]]:
+    """Returns a function that lists a registry's parts; the module is imported only when it is called."""
+    return lambda: getattr(importlib.import_module(module), registry).names()
+
+
+def _styles() -> Iterable[str]:
+    from kymograph.pictures.styles import LOOKS
+
+    return LOOKS
+
+
+def _spreads() -> Iterable[str]:
+    from kymograph.pictures.scales import SPREADS as known
+
+    return known
+
+
+def _shells() -> Iterable[str]:
+    from kymograph.cli.verbs.maintenance import SCRIPTS
+
+    return SCRIPTS
+
+
+ENGINES = Choices("engine", parts_of("kymograph.sweep.engines.base", "ENGINES"), also=("auto",))
+FORMATS = Choices("format", parts_of("kymograph.runs.formats", "FORMATS"))
+SHELLS = Choices("completion for the shell", _shells)
+SPREADS = Choices("spread", _spreads)
+STYLES = Choices("style", _styles)
+
 
 T = TypeVar("T")
 
@@ -88,8 +151,8 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
             raise UsageError(f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one")
     hints = {f"--{name.rstrip('_').replace('_', '-')}": hint for name, hint in option_fields(kind).items()}
     known = list(hints)
-    said = script_flags.answer(words, program, known)
-    if said is not None:
+    said = "; ".join(filter(None, (HINTS.load(name)(words, program, known) for name in HINTS.names())))
+    if said:
         raise UsageError(said)
     errors = io.StringIO()
     try:
@@ -261,3 +324,104 @@ def _sentence(text: str, program: str) -> str:
         body.append(line)
     message = " ".join(body) or " ".join(filter(None, lines)) or "the arguments could not be read"
     return f"{message.rstrip('.')} (see `{program} --help`)"
+
+
+@dataclass(frozen=True)
+class SelectOptions:
+    """Which stored runs to use."""
+
+    study: Annotated[str | None, shown("STUDY", default="all")] = None
+    """Only runs of this study: its name, or module:Name or file.py to load a user-defined study as well."""
+    arms: Annotated[tuple[str, ...], shown("ARM ...", default="all")] = ()
+    """Only these arms, by name or pattern."""
+    where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
+    """Only runs with these settings, e.g. --where lr=0.1 task=identity."""
+
+    def open(self, directory: str) -> tuple[Store, NamedStudy]:
+        """Returns the runs of a directory that the options ask for, and the study that they name."""
+        from kymograph.runs.listing import select
+
+        study = named_study(self.study)
+        return select(directory, study.name, self.arms, settings_from(self.where)), study
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """The device, and the directory of data sets that are not embedded."""
+
+    device: Annotated[str, shown("DEVICE")] = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    data_dir: Annotated[str | None, shown("DIR", default="the environment variable KYMOGRAPH_DATA")] = None
+    """Directory of a data set that is not embedded; for CIFAR-10, in either official layout."""
+
+
+@dataclass(frozen=True)
+class EngineOptions(DeviceOptions):
+    """How and where the runs are computed."""
+
+    engine: Annotated[str, choice(ENGINES)] = "auto"
+    """What computes the runs; auto chooses by the amount of work. Some engines have options of their own, which
+    --engine NAME --help lists."""
+    workers: Annotated[int | None, shown("N", default="one per core or accelerator")] = None
+    """Number of worker processes, or of jobs that run at a time."""
+    debug: bool = False
+    """Print the tracebacks of failed runs, and of an error."""
+
+    def sweep_options(self, out: str, options: Any, quiet: bool = False) -> SweepOptions:
+        """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
+        from kymograph.experiments.stages import SweepOptions
+
+        own = getattr(options, _field(self.engine), None)
+        given = {} if own is None else {one.name: getattr(own, one.name) for one in dataclasses.fields(own)}
+        return SweepOptions(out, self.engine, self.workers, self.device, self.data_dir, quiet, given, self.debug)
+
+
+def _field(engine: str) -> str:
+    """Returns the name of the field with an engine's own options, which is also their heading in the help."""
+    return engine.replace("-", "_")
+
+
+def with_engine_options(kind: type[T], words: Sequence[str]) -> type[T]:
+    """Returns ``kind``, a verb's options, with a further field for the options of the engine that ``words`` name."""
+    from kymograph.sweep.engines.base import options_type
+
+    text = [part for word in words for part in (word.split("=", 1) if word.startswith("--engine=") else [word])]
+    names = [after for word, after in itertools.pairwise(text) if word == "--engine"]
+    own = options_type(names[-1]) if names and names[-1] in ENGINES.names() else None
+    if own is None:
+        return kind
+    hints = typing.get_type_hints(own)
+    # Subclasses, because tyro finds the help texts in the source of the classes below.
+    shown_fields = [
+        (one.name, Annotated[hints[one.name], shown(one.metadata.get("metavar"), default=one.metadata.get("default"))],
+         dataclasses.field(default=one.default))
+        for one in dataclasses.fields(own)
+    ]  # fmt: skip
+    options_type = dataclasses.make_dataclass(names[-1], shown_fields, bases=(own,), frozen=True)
+    extra: list[Any] = [(_field(names[-1]), options_type, dataclasses.field(default_factory=options_type))]
+    made = dataclasses.make_dataclass(kind.__name__, extra, bases=(kind,), frozen=True)
+    made.__doc__ = kind.__doc__
+    return made
+
+
+@dataclass(frozen=True)
+class NamedStudy:
+    """The study that ``--study`` names: the name of its stored runs, and its code if the user names that."""
+
+    name: str | None
+    code: tuple[Study, ...] = ()
+
+
+def named_study(study: str | None) -> NamedStudy:
+    """Returns the study that a user names: by its stored name, or by its code, which is then loaded.
+
+    named_study("depth")                          a stored name: nothing is imported
+    named_study("warmup.py"), "warmup.py:Warmup"  a file
+    named_study("my.package:Warmup")              a module
+    """
+    if study is None or not (":" in study or study.endswith(".py")):
+        return NamedStudy(study)
+    from kymograph.studies.loading import load_study
+
+    code = load_study(study)
+    return NamedStudy(code.name, (code,))

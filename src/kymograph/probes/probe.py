@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,15 +15,134 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
-from kymograph.probes.columns import MeasuredStep, QuantityColumns, combine_columns, derived, measured_steps
-from kymograph.probes.fixed_batch import FixedBatch, Loss
+from kymograph.probes.curvature import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
-from kymograph.probes.layers import find_layers, is_compiled, unwrapped
+from kymograph.probes.layers import ProbedLayer, find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, QuantityInput, chosen, load
-from kymograph.probes.readings import Key, ReadingTable, Row
-from kymograph.probes.refusals import refuse_impossible, unmeasurable
-from kymograph.probes.schedule import Schedule
+from kymograph.probes.readings import (
+    Key,
+    MeasuredStep,
+    QuantityColumns,
+    ReadingTable,
+    Row,
+    combine_columns,
+    derived,
+    measured_steps,
+)
 from kymograph.probes.weights import WeightReader, optimizers_in
+from kymograph.runs.record import RunSeries
+
+_REMEMBERED = 9
+
+
+class Schedule:
+    """Decides which steps are measured.
+
+    Without a budget these are the multiples of ``every``. With one, e.g. 0.05, the interval is at least ``every`` and
+    long enough that measuring adds at most that share to the training time: the median extra time of a measured step,
+    spread over the interval, stays below it. Times are wall-clock times of whole steps, and do not include work that an
+    accelerator does later.
+    """
+
+    def __init__(self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise KymographError(f"every must be a whole number of at least 1, not {every!r}")
+        if budget is not None and not 0 < budget < math.inf:
+            raise KymographError(f"budget must be a positive share of the training time, e.g. 0.05, not {budget!r}")
+        self.every, self.budget = every, budget
+        # The first measured step also pays for one-time set-up, and is compared with steps that are not measured.
+        self.interval = every if budget is None else max(every, 2)
+        self._clock = clock
+        self._next: int | None = None
+        self._measured: deque[float] = deque(maxlen=_REMEMBERED)
+        self._others: deque[float] = deque(maxlen=_REMEMBERED)
+        self._first = True
+        self._started = 0.0
+
+    @property
+    def constant(self) -> bool:
+        """Whether every step is measured."""
+        return self.every == 1 and self.budget is None
+
+    def due(self, step: int) -> bool:
+        """Returns whether ``step`` is to be measured."""
+        if self.budget is None:
+            return step % self.every == 0
+        return self._next is None or step >= self._next
+
+    def begin(self) -> None:
+        """Records the start of a step."""
+        if self.budget is not None:
+            self._started = self._clock()
+
+    def end(self, step: int, measured: bool) -> None:
+        """Records the end of ``step``, and sets the interval."""
+        if self.budget is None:
+            return
+        seconds = self._clock() - self._started
+        if not measured:
+            self._others.append(seconds)
+        elif self._first:
+            self._first = False
+        else:
+            self._measured.append(seconds)
+        if measured:
+            self.interval = self._interval()
+            self._next = step + self.interval
+
+    def state(self) -> dict[str, Any]:
+        """Returns when the next measured step is due, and the step times behind it."""
+        return {
+            "interval": self.interval,
+            "next": self._next,
+            "measured": list(self._measured),
+            "others": list(self._others),
+            "first": self._first,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state` returned."""
+        self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
+        self._measured.extend(state["measured"])
+        self._others.extend(state["others"])
+
+    def _interval(self) -> int:
+        if self.budget is None or not self._measured or not self._others:
+            return self.interval
+        usual = statistics.median(self._others)
+        extra = statistics.median(self._measured) - usual
+        if usual <= 0:
+            return self.interval
+        # At least 2: there must be steps that are not measured, to compare with.
+        return max(self.every, 2, math.ceil(extra / (self.budget * usual)))
+
+
+def refuse_impossible(quantities: Sequence[LoadedQuantity], fixed: FixedBatch | None, twin: bool) -> None:
+    """Raises if quantities, or a compiled model's eager twin, need a batch and have none, or nothing is trainable."""
+    network = [one.name for one in quantities if one.input is QuantityInput.NETWORK]
+    if network and fixed is None:
+        needing = " and ".join(network)
+        raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
+    if fixed is not None and not fixed.parameters:
+        raise KymographError("the model has no trainable parameters to differentiate the loss by")
+    if twin and fixed is None:
+        raise KymographError(
+            "the model is compiled, so no hook runs inside it: give loss= and batch= to measure its eager twin on "
+            "that batch, or choose quantities of the weights, e.g. level=['weight_norm', 'update_norm']"
+        )
+
+
+def unmeasurable(quantities: Sequence[LoadedQuantity], layers: Sequence[ProbedLayer]) -> dict[str, str]:
+    """Returns a note for each quantity that no layer of the network has."""
+    if any(isinstance(layer.module, nn.MultiheadAttention) for layer in layers):
+        return {}
+    return {
+        one.name: f"{one.name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
+        "scaled_dot_product_attention cannot be seen"
+        for one in quantities
+        if one.input is QuantityInput.ATTENTION
+    }
+
 
 NETWORK = "network"
 NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
@@ -289,3 +412,28 @@ class ModuleStep:
     def measured(self) -> bool:
         """Whether this step is measured."""
         return self._probe.measuring
+
+
+class Probe(ModuleProbe):
+    """Reads quantities of a network's layers while an ordinary loop trains it; the weights come out bit-identical.
+
+        with Probe(model, optimizer, level="standard", every=10) as probe:
+            for step, (x, y) in enumerate(batches):
+                with probe.step(step):
+                    optimizer.zero_grad()
+                    loss_of(model(x), y).backward()
+                    optimizer.step()
+        probe.series()["output_norm"].value  # (steps, layers)
+
+    The arguments and the other methods are those of `ModuleProbe`.
+    """
+
+    def series(self) -> dict[str, RunSeries]:
+        """Returns each quantity that some layer has, over the measured steps, with the layers as its sites."""
+        return {
+            name: RunSeries(one.step, one.value, one.sites) for name, one in self.columns().items() if one.sites != ()
+        }
+
+    def __enter__(self) -> Probe:
+        self.attach()
+        return self

@@ -1,1 +1,1 @@
-"""Storing runs and reading them back; apart from resume states and probes, nothing here needs torch."""
+"""Storing runs and reading them back; apart from resume states, nothing here needs torch."""

@@ -1,5 +1,7 @@
 """A directory of runs, read once: what ended, what is damaged, what was planned, and what the studies declare.
 
+[runs.archive] A directory of runs, read once: what ended, what is damaged, what was planned, and what the studies declare.
+
 Judge, report, figures and export all start from an `Archive`, so that they agree on what is there and no file is read
 or hashed twice.
 """
@@ -12,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.copies import copies_text, without_copies
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.finding import find_runs
-from kymograph.runs.history import History
+from kymograph.runs.history import History, is_output, log_of, planned_runs
+from kymograph.runs.locating import copies_text, find_runs, without_copies
 from kymograph.runs.log import Log
-from kymograph.runs.planned import is_output, log_of, planned_runs
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store, in_order, read_declarations
 from kymograph.runs.stored import StoredRun

@@ -1,5 +1,7 @@
 """What a study says about itself, as data stored with its runs (``STUDY/study.json``).
 
+[runs.declaration] What a study says about itself, as data stored with its runs (``STUDY/study.json``).
+
 Report, live page, judge and export know nothing else about a study: none refers to a study by name, and a study whose
 code is not installed is shown, judged and exported like any other.
 """
@@ -7,18 +9,106 @@ code is not installed is shown, judged and exported like any other.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from kymograph.errors import KymographError
-from kymograph.foreign.files import MAX_DOCUMENT, read_bytes
-from kymograph.foreign.writes import check_inside
-from kymograph.runs.arm_settings import ArmSettings
-from kymograph.runs.files import SCHEMA, one_at_a_time, plain, read_json, write_atomically
+from kymograph.io.files import MAX_DOCUMENT, check_inside, read_bytes
+from kymograph.io.writing import SCHEMA, one_at_a_time, plain, read_json, write_atomically
 from kymograph.runs.spec import slug
 from kymograph.runs.tuned import Tuned, rules_from_json
+
+
+@dataclass(frozen=True)
+class ArmSettings:
+    """Resolved settings by arm; values that most arms share are stored once."""
+
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def pack(by_arm: Mapping[str, Mapping[str, Any]]) -> ArmSettings:
+        """Packs settings by arm, taking the most common value of each setting as the shared one."""
+        if not by_arm:
+            return ArmSettings()
+        configs = {arm: plain(dict(settings)) for arm, settings in by_arm.items()}
+        shared = {}
+        for name in next(iter(configs.values())):
+            values = [settings.get(name) for settings in configs.values()]
+            shared[name] = max(values, key=values.count)
+        own = {
+            arm: {name: value for name, value in settings.items() if name not in shared or shared[name] != value}
+            for arm, settings in configs.items()
+        }
+        return ArmSettings(shared, own)
+
+    def of(self, arm: str) -> dict[str, Any]:
+        """Returns an arm's settings; empty for an unknown arm."""
+        return {**self.shared, **self.arms[arm]} if arm in self.arms else {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON-compatible dictionary."""
+        return {"shared": dict(self.shared), "arms": {arm: dict(own) for arm, own in self.arms.items()}}
+
+    @staticmethod
+    def from_json(content: Any) -> ArmSettings:
+        """Rebuilds the settings from the output of `to_json`; raises ValueError if it is invalid."""
+        try:
+            shared, arms = content["shared"], content["arms"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"settings by arm lack {error}") from None
+        if not isinstance(shared, dict) or not isinstance(arms, dict):
+            raise ValueError("settings by arm must be objects")
+        if not all(isinstance(own, dict) for own in arms.values()):
+            raise ValueError("an arm's settings must be an object")
+        return ArmSettings(shared, arms)
+
+    def __bool__(self) -> bool:
+        return bool(self.arms)
+
+
+_USUAL: Mapping[frozenset[str], tuple[float, float]] = {
+    frozenset({"accuracy", "acc", "probability", "prob", "fraction", "share", "p"}): (0.0, 1.0),
+    frozenset({"cosine", "cos", "correlation"}): (-1.0, 1.0),
+}
+"""Usual ranges, by words in a quantity's name."""
+NOT_NEGATIVE = (0.0, math.inf)
+"""The range of norms, standard deviations and squared errors."""
+
+
+def bounds_of(
+    name: str, values: np.ndarray | Iterable[Any], declared: Mapping[str, tuple[float, float]] | None = None
+) -> tuple[float, float] | None:
+    """Returns the range that the quantity ``name`` cannot leave; None if there is none, or if ``values`` leave it.
+
+    >>> bounds_of("test_accuracy", [0.5, 0.9]), bounds_of("test_accuracy", [50.0, 90.0]), bounds_of("loss", [0.5])
+    ((0.0, 1.0), None, None)
+    """
+    stated = (declared or {}).get(name)
+    limits = stated or _usual(name)
+    if limits is None:
+        return None
+    numbers = (
+        np.array([value for value in values if isinstance(value, int | float)], dtype=np.float64)
+        if not isinstance(values, np.ndarray)
+        else values
+    )
+    finite = numbers[np.isfinite(numbers)]
+    if not len(finite):
+        return limits if stated else None
+    return limits if limits[0] <= finite.min() and finite.max() <= limits[1] else None
+
+
+def _usual(name: str) -> tuple[float, float] | None:
+    words = set(re.split(r"[^a-z]+", name.lower()))
+    return next((limits for known, limits in _USUAL.items() if words & known), None)
+
 
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
@@ -87,13 +177,13 @@ class SeriesDisplay:
         forms: the kinds of chart: ``curves`` over training (at ``site``, for a series with sites); for a series with
             sites, ``kymograph``, sites against training time with values as colours, and ``profile``, the last values
             against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A user's
-            package can add others (`kymograph.report.panels`).
+            package can add others (`kymograph.pictures.report.sections`).
         facts: options of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
             ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
             summary numbers that describe the series, so that claims about them are linked to its charts; for ``nulls``
             the summary number that was ``observed`` and the series of draws as ``nulls``, ``{"null_fresh": "fresh
             matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``, ``observed_label`` and
-            ``remark``, which `kymograph.report.panels.nulls` describes.
+            ``remark``, which `kymograph_studies.calibration.figures` describes.
     """
 
     series: str

@@ -1,8 +1,17 @@
-"""What a log says about runs: which were planned, abandoned or replaced, and what the studies declared.
+"""What a log says about runs: which were planned, abandoned, replaced or superseded, and what the studies declared.
+
+[runs.history] What a log says about runs: which were planned, abandoned or replaced, and what the studies declared.
 
 Entries of kind ``sweep`` list every run that a sweep planned, so that runs of a deleted or shortened plan still count
 as missing. Entries of kind ``abandoned`` name runs that were given up, and why; entries of kind ``replaced`` name
 finished runs that were recorded again.
+
+[runs.planned] Which runs were ever planned: those listed by the sweeps in the log.
+
+Every sweep is logged before its first run starts, so that a planned seed that is missing can be distinguished from one
+that was never planned. Directories that predate the log have a ``STUDY/plan.json`` instead, and some have both: the
+plan is then the union. Such files are no longer written, because keeping them in step with the log took a lock that not
+every shared file system supports.
 """
 
 from __future__ import annotations
@@ -10,13 +19,17 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import MAX_DOCUMENT, file_digest
+from kymograph.io.documents import parse_json
+from kymograph.io.files import MAX_DOCUMENT, MAX_TABLE, file_digest, matching, read_bytes, real_path
+from kymograph.io.writing import check_schema
 from kymograph.runs import log
 from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.log import Entry, Log
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.streams import MAX_SEED
@@ -176,3 +189,98 @@ def _list_field(content: Mapping[str, Any], name: str) -> list[Any]:
     """Returns the list ``name`` of an entry; empty if it is not a list."""
     found = content.get(name)
     return found if isinstance(found, list) else []
+
+
+PLAN = "plan.json"
+
+
+def read_plan(root: Path) -> list[RunSpec]:
+    """Returns every run ever planned below ``root``, an output directory or a study's own."""
+    return planned_runs(root, History(log_of(root)))
+
+
+def planned_runs(root: Path, history: History) -> list[RunSpec]:
+    """Returns every run ever planned below ``root``: those in plan files, then those in the log."""
+    listed = [run for path in matching(root, PLAN, f"*/{PLAN}") for run in read_plan_file(path)]
+    own = None if is_output(root) else real_path(root).name
+    logged = (
+        history.planned if own is None else {i: run for i, run in history.planned.items() if slug(run.study) == own}
+    )
+    return list(({run.id: run for run in listed} | logged).values()) if listed else list(logged.values())
+
+
+def is_output(root: Path) -> bool:
+    """Returns whether ``root`` is an output directory, not a study's own directory inside one that has a log."""
+    return (root / log.DIRECTORY).is_dir() or not (real_path(root).parent / log.DIRECTORY).is_dir()
+
+
+def log_of(root: Path) -> Log:
+    """Returns the log that covers ``root``; for a study's own directory, the one next to it."""
+    return Log.read(root if is_output(root) else real_path(root).parent)
+
+
+def read_plan_file(path: Path) -> list[RunSpec]:
+    """Returns the runs of one plan file, in the order they were planned; raises if it is damaged, edited or newer."""
+    try:
+        content = parse_json(read_bytes(path, MAX_TABLE, follow=False))
+        schema, entries = content["schema"], content["runs"]
+        if not isinstance(schema, int):
+            raise TypeError("schema")
+        check_schema(schema, path)
+        return [_entry(entry) for entry in entries]
+    except (ValueError, KeyError, TypeError):
+        raise KymographError(f"{path} is cut off or edited; {_remedy(path)}") from None
+
+
+def _remedy(path: Path) -> str:
+    """Returns what to do about a damaged plan; deleting it would lose runs that only it lists."""
+    if (real_path(path).parent.parent / log.DIRECTORY).is_dir():
+        return "restore it from a copy, or rename it: the log lists what was planned since it began"
+    return "restore it from a copy, since it is the only list of what was planned"
+
+
+def _entry(entry: Mapping[str, Any]) -> RunSpec:
+    """Returns one entry; raises ValueError unless its id is the hash of the rest."""
+    try:
+        run = RunSpec.from_identity({**entry, "config": dict(entry["config"])})
+    except KymographError as error:
+        raise ValueError(str(error)) from None
+    if type(run.seed) is not int or run.id != entry["id"]:
+        raise ValueError("its id does not match the run")
+    return run
+
+
+@dataclass(frozen=True)
+class CurrentCode:
+    """The version of a study, and the sources of a user-defined one, whose runs count."""
+
+    version: int
+    sources: frozenset[str | None] | None
+    """None: runs of every source count, because no current source is declared."""
+
+    def made(self, spec: RunSpec) -> bool:
+        """Returns whether this code, not an earlier one, made the run."""
+        return spec.version == self.version and (self.sources is None or spec.source in self.sources)
+
+
+def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaration]) -> dict[str, CurrentCode]:
+    """Returns the current code of every study among ``specs``, as declared by its last sweep.
+
+    Without a stored declaration, as in directories that predate declarations, it is the newest version.
+    """
+    versions: dict[str, int] = {}
+    for spec in specs:
+        versions[spec.study] = max(spec.version, versions.get(spec.study, spec.version))
+    found = {}
+    for study, newest in versions.items():
+        declared = declarations.get(study)
+        if declared is not None and declared.stored:
+            found[study] = CurrentCode(declared.version, frozenset({declared.source, *declared.part_sources}))
+        else:
+            found[study] = CurrentCode(newest, None)
+    return found
+
+
+def code_text(spec: RunSpec) -> str:
+    """Returns the code that made a run, in words."""
+    return f"version {spec.version}" if spec.source is None else f"source {spec.source}"

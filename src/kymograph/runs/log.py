@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.foreign.documents import parse_json
-from kymograph.foreign.files import MAX_TABLE, matching, read_bytes
-from kymograph.runs.files import SCHEMA, make_directory, plain, write_atomically
-from kymograph.runs.processes import Process
+from kymograph.io.documents import parse_json
+from kymograph.io.files import MAX_TABLE, matching, read_bytes
+from kymograph.io.processes import Process
+from kymograph.io.writing import SCHEMA, make_directory, plain, write_atomically
 from kymograph.runs.spec import canonical_json
 from kymograph.wording import counted
 

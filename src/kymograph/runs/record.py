@@ -1,4 +1,11 @@
-"""One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``.
+"""One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``, written and read back.
+
+[runs.typed_record] Reads the files of a run into typed values; records are validated here and nowhere else.
+
+A record can be damaged, or forged with matching checksums. If its values do not have the types that the rest of the
+program relies on, a KymographError is raised, so that readers of a directory can name the run and leave it out.
+
+[runs.record] One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``.
 
 The directory is written under a hidden name and renamed when complete, so that a kill leaves either a whole record or
 none, and two processes that compute the same run cannot mix their files. A run is finished only if ``status.json`` says
@@ -9,29 +16,229 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import MAX_TENSORS
-from kymograph.runs.files import SCHEMA, make_directory, plain
-from kymograph.runs.processes import temporary_name
+from kymograph.io.files import MAX_TENSORS, AnyPath, read_bytes
+from kymograph.io.processes import temporary_name
+from kymograph.io.tensors import TensorHeader, tensor_header
+from kymograph.io.writing import SCHEMA, check_schema, make_directory, plain, read_json
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.typed_record import ARRAYS as ARRAYS
-from kymograph.runs.typed_record import CHECKPOINT as CHECKPOINT
-from kymograph.runs.typed_record import CONFIG as CONFIG
-from kymograph.runs.typed_record import DTYPES, RunStatus, check_sizes, read_status
-from kymograph.runs.typed_record import STATUS as STATUS
-from kymograph.runs.typed_record import SUMMARY as SUMMARY
-from kymograph.runs.typed_record import TRACEBACK as TRACEBACK
-from kymograph.runs.typed_record import RunSeries as RunSeries
+
+CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
+CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
+NEEDED = {"finished": (CONFIG, ARRAYS, SUMMARY), "failed": (CONFIG,)}
+"""The files that a run must have, by status."""
+DTYPES: Mapping[str, np.dtype] = {
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+    "I32": np.dtype(np.int32),
+    "I64": np.dtype(np.int64),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+}
+"""The dtypes in which series are stored, by their names in the file."""
+_FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class RunSeries:
+    """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``.
+
+    >>> RunSeries(np.arange(100), loss)
+    >>> RunSeries(np.array([0, 50]), norms, sites=("layer 1", "layer 2"))      # norms: (2, 2)
+    """
+
+    step: np.ndarray  # (steps,)
+    value: np.ndarray  # (steps,) or (steps, sites)
+    sites: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        expected = (len(self.step),) if self.sites is None else (len(self.step), len(self.sites))
+        if self.value.shape != expected:
+            raise KymographError(f"a series of shape {self.value.shape} does not fit its labels {expected}")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How a run ended: ``finished``, or ``failed`` with the reason."""
+
+    status: str
+    reason: str | None = None
+    seconds: float | None = None
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The size and SHA-256 of every other file of the run."""
+    written: str = ""
+    """When it was stored, in UTC."""
+
+
+def recompute_advice(directory: AnyPath) -> str:
+    """Returns the advice for a damaged record."""
+    return f"delete {directory} to compute the run again"
+
+
+def read_status(directory: AnyPath) -> RunStatus:
+    """Reads how the run in ``directory`` ended."""
+    path = f"{directory}/{STATUS}"
+    content = read_json(path)
+    status, files = content.get("status"), content.get("files")
+    reason, seconds = content.get("reason"), content.get("seconds")
+    if not isinstance(status, str) or status not in NEEDED or not isinstance(files, dict):
+        raise KymographError(f"{path} is not a status file; {recompute_advice(directory)}")
+    if not files.keys() <= _FILES or not all(map(_is_checksum, files.values())):
+        raise KymographError(f"{path} names unknown files, or lacks checksums; {recompute_advice(directory)}")
+    missing = [name for name in NEEDED[status] if name not in files]
+    if missing:
+        raise KymographError(f"{path} has no checksum of {missing[0]}; {recompute_advice(directory)}")
+    if not isinstance(reason, str | None) or not (seconds is None or _is_amount(seconds)):
+        raise KymographError(f"{path} has a reason or a time of the wrong type; {recompute_advice(directory)}")
+    return RunStatus(status, reason, seconds, files, str(content.get("written", "")))
+
+
+def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX_TENSORS) -> bytes:
+    """Reads one file of a run, checking its size and checksum; raises if the run was stored without it."""
+    if name not in status.files:
+        raise KymographError(f"{directory} was stored without {name}")
+    path = f"{directory}/{name}"
+    if not os.path.lexists(path):
+        raise KymographError(f"{path} is missing from a {status.status} run; {recompute_advice(directory)}")
+    return read_bytes(path, limit, follow=False, facts=status.files[name], remedy=recompute_advice(directory))
+
+
+def check_sizes(directory: AnyPath, status: RunStatus) -> None:
+    """Raises unless every file named in a run's status exists and has the stated size."""
+    for name, facts in status.files.items():
+        path = f"{directory}/{name}"
+        try:
+            size = os.stat(path).st_size
+        except OSError:
+            raise KymographError(
+                f"{path} is missing from a {status.status} run; {recompute_advice(directory)}"
+            ) from None
+        if size != facts["bytes"]:
+            raise KymographError(f"{path} is cut off or edited; {recompute_advice(directory)}")
+
+
+def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
+    """Reads the summary of a finished run: one number, string or Boolean, or None for missing, per key."""
+    path = f"{directory}/{SUMMARY}"
+    found = read_json(path, status.files[SUMMARY]).get("summary")
+    if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
+        raise KymographError(f"{path} does not contain one number per key; {recompute_advice(directory)}")
+    return found
+
+
+def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
+    """Reads a run's identity and provenance; the identity is checked where it becomes a `RunSpec`."""
+    path = f"{directory}/{CONFIG}"
+    content = read_json(path, status.files[CONFIG])
+    provenance = content.get("provenance", {})
+    if not isinstance(provenance, dict):
+        raise KymographError(f"{path} has a provenance that is not an object; {recompute_advice(directory)}")
+    for name, kind in _PROVENANCE.items():
+        if not isinstance(provenance.get(name, kind()), kind):
+            raise KymographError(
+                f"{path} has a provenance whose {name} is not of type {kind.__name__}; {recompute_advice(directory)}"
+            )
+    for name in ("notes", "log"):
+        if not all(isinstance(text, str) for text in provenance.get(name, ())):
+            raise KymographError(f"{path} has a provenance whose {name} are not strings; {recompute_advice(directory)}")
+    return content
+
+
+def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:
+    """Returns the run that a configuration describes; raises unless it matches the stored id and directory."""
+    try:
+        spec = RunSpec.from_identity(config)
+        own = spec.id
+    except (KymographError, ValueError, TypeError) as error:
+        raise KymographError(f"{directory}/{CONFIG}: {error}; {recompute_advice(directory)}") from None
+    if config.get("id") != own or not str(directory).endswith(own):
+        raise KymographError(f"{directory} contains a configuration that does not match its id; it was edited")
+    return spec
+
+
+def check_arrays(content: bytes, path: AnyPath) -> None:
+    """Raises unless ``content``, the bytes of an ``arrays.safetensors``, is valid for `unpack_arrays`."""
+    _layout(content, path)
+
+
+def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
+    """Returns every series in the bytes of an ``arrays.safetensors``; ``path`` is named if they are damaged.
+
+    The arrays are read-only views of ``content``.
+    """
+    header, series = _layout(content, path)
+
+    def array(name: str) -> np.ndarray:
+        entry = header.tensors[name]
+        dtype = DTYPES[entry.dtype]
+        count = (entry.last - entry.first) // dtype.itemsize
+        return np.frombuffer(content, dtype, count, entry.first).reshape(entry.shape)
+
+    steps = {grid: array(f"step/{grid}") for grid in {entry["grid"] for entry in series.values()}}
+    return {
+        name: RunSeries(
+            steps[entry["grid"]],
+            array(f"value/{name}"),
+            None if entry["sites"] is None else tuple(entry["sites"]),
+        )
+        for name, entry in series.items()
+    }
+
+
+def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, Any]]:
+    """Returns the validated header of a file of series, and the steps and sites of each series."""
+    try:
+        header = tensor_header(content)
+        if not isinstance(header.facts, dict) or type(header.facts.get("schema")) is not int:
+            raise ValueError("not an arrays file")
+        check_schema(header.facts["schema"], path)
+        series = header.facts["series"]
+        for name, entry in series.items():
+            step, value = header.tensors[f"step/{entry['grid']}"], header.tensors[f"value/{name}"]
+            sites = entry["sites"]
+            expected = step.shape if sites is None else (*step.shape, len(sites))
+            if len(step.shape) != 1 or step.dtype not in ("I32", "I64") or value.dtype not in DTYPES:
+                raise ValueError("steps that are not integers, or values of an unknown type")
+            if value.shape != expected or not (sites is None or _are_names(sites)):
+                raise ValueError("a series that does not fit its labels")
+        return header, series
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise KymographError(f"{path} is cut off or damaged; {recompute_advice(os.path.dirname(path))}") from None
+
+
+_SCALARS = (str, int, float, bool, type(None))
+_PROVENANCE: Mapping[str, type] = {
+    "versions": dict, "hardware": dict, "notes": list, "log": list, "stack": dict, "threads": int, "device": str,
+    "code": str,
+}  # fmt: skip
+"""The fields of a provenance that are used, with their types; all others are only shown."""
+
+
+def _are_names(sites: Any) -> bool:
+    return isinstance(sites, list) and all(isinstance(site, str) for site in sites) and len({*sites}) == len(sites)
+
+
+def _is_checksum(facts: Any) -> bool:
+    if not isinstance(facts, dict) or type(facts.get("bytes")) is not int:
+        return False
+    return isinstance(facts.get("sha256"), str) and _SHA256.fullmatch(facts["sha256"]) is not None
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 @dataclass(frozen=True)

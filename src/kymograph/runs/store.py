@@ -1,5 +1,7 @@
 """Many runs as arrays: axes always in the order (arm, seed, step, site), missing values NaN.
 
+[runs.store] Many runs as arrays: axes always in the order (arm, seed, step, site), missing values NaN.
+
 store = Store.open("runs")
 grad_norm = store.series("grad_norm")          # axes (arm, seed, step)
 grad_norm.sel(arm="extreme/clip").values       # (seed, step)
@@ -10,23 +12,133 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.foreign.files import matching
-from kymograph.runs.arrays import LabelledArray
-from kymograph.runs.copies import without_copies
+from kymograph.io.files import matching
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.finding import find_runs, has_ended
-from kymograph.runs.frames import series_frame, summary_frame
-from kymograph.runs.notebook_table import html_table
+from kymograph.runs.history import current_code
+from kymograph.runs.locating import find_runs, has_ended, without_copies
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.superseded import current_code
+from kymograph.runs.tables import differing_settings, setting_cells, summary_rows
+from kymograph.wording import html_table
+
+
+@dataclass(frozen=True)
+class LabelledArray:
+    """A measured quantity over many runs, with the labels of each axis; absent entries are NaN.
+
+    >>> loss = store.series("loss")              # axes (arm, seed, step)
+    >>> loss.sel(arm="adam", seed=42).values     # a curve
+    >>> loss.to_pandas()                         # a column per axis
+    """
+
+    name: str
+    values: np.ndarray  # (arm, seed, step[, site]), without the axes that `sel` has fixed
+    axes: tuple[str, ...]
+    labels: Mapping[str, tuple]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.values.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype, copy=True if copy else None)
+
+    def sel(self, **chosen: Any) -> LabelledArray:
+        """Returns the part at the named labels, e.g. ``sel(arm="plain", seed=42)``; those axes are dropped."""
+        array = self
+        for axis, label in chosen.items():
+            if axis not in array.axes:
+                raise KymographError(f"{self.name} has no axis {axis!r}{did_you_mean(axis, array.axes)}")
+            if label not in array.labels[axis]:
+                known = (str(item) for item in array.labels[axis][:12])
+                raise KymographError(f"{self.name} has no {axis} {label!r}{did_you_mean(str(label), known)}")
+            where = array.axes.index(axis)
+            array = LabelledArray(
+                self.name,
+                np.take(array.values, array.labels[axis].index(label), axis=where),
+                tuple(name for name in array.axes if name != axis),
+                {name: labels for name, labels in array.labels.items() if name != axis},
+            )
+        return array
+
+    def to_pandas(self) -> Any:
+        """Returns a long table: a column per axis, and a column of values named after the quantity."""
+        pandas = import_pandas()
+        column = self.name if self.name not in self.axes else "value"
+        grids = np.indices(self.shape).reshape(len(self.axes), self.values.size)  # (axes, values)
+        columns = {
+            axis: np.array(self.labels[axis], dtype=None if axis in ("seed", "step") else object)[positions]
+            for axis, positions in zip(self.axes, grids, strict=True)
+        }
+        return pandas.DataFrame({**columns, column: self.values.reshape(-1)})
+
+    def to_xarray(self) -> Any:
+        """Returns an ``xarray.DataArray`` with the axes as dimensions and their labels as coordinates."""
+        coordinates = {axis: list(self.labels[axis]) for axis in self.axes}
+        return import_xarray().DataArray(self.values, dims=self.axes, coords=coordinates, name=self.name)
+
+    def __repr__(self) -> str:
+        lines = [f"<{self.name}: {', '.join(f'{axis} {len(self.labels[axis])}' for axis in self.axes)}>"]
+        for axis in self.axes:
+            labels = self.labels[axis]
+            shown = ", ".join(map(str, labels)) if len(labels) <= 8 else f"{labels[0]} … {labels[-1]}"
+            lines.append(f"  {axis}: {shown}")
+        return "\n".join(lines)
+
+
+def series_frame(runs: Sequence[StoredRun]) -> Any:
+    """Returns a long table of finished runs: one row per run, series, step and site.
+
+    Only settings in which the runs differ are columns; `summary_frame` has all of them.
+    """
+    pandas = import_pandas()
+    settings = differing_settings(runs)
+    parts = []
+    for run in runs:
+        head = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id} | setting_cells(run, settings)
+        for name, series in run.series.items():
+            sites = series.sites or (None,)
+            columns = {
+                "series": name,
+                "step": np.repeat(series.step, len(sites)),
+                "site": np.tile(np.array(sites, dtype=object), len(series.step)),
+                "value": series.value.reshape(-1).astype(np.float64),
+            }
+            parts.append(pandas.DataFrame(head | columns))
+    names = ["study", "arm", "seed", "id", *settings.values(), "series", "step", "site", "value"]
+    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=names)
+
+
+def summary_frame(runs: Sequence[StoredRun]) -> Any:
+    """Returns a table with one row per run: study, arm, seed, id, status, every setting and every summary number."""
+    return import_pandas().DataFrame(summary_rows(runs))
+
+
+def import_pandas() -> Any:
+    """Returns pandas; raises a KymographError naming the extra if it is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise KymographError("tables need pandas; install it with `pip install 'kymograph[frame]'`") from None
+    return pandas
+
+
+def import_xarray() -> Any:
+    """Returns xarray; raises a KymographError naming the extra if it is not installed."""
+    try:
+        import xarray  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise KymographError("labelled arrays need xarray; install it with `pip install 'kymograph[xarray]'`") from None
+    return xarray
 
 
 class Store:

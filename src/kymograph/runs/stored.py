@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.foreign.files import MAX_DOCUMENT
-from kymograph.runs import typed_record
-from kymograph.runs.notebook_table import html_table
+from kymograph.io.files import MAX_DOCUMENT
+from kymograph.runs import record
+from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.typed_record import RunSeries
+from kymograph.wording import html_table
 
 
 class StoredRun:
@@ -28,14 +28,14 @@ class StoredRun:
         self.directory = directory
         self._path = path = str(directory)
         self._arrays: bytes | None = None  # verified, not yet unpacked
-        self._status = typed_record.read_status(path)
-        self.spec = typed_record.read_identity(path, self._config) if planned is None else planned
+        self._status = record.read_status(path)
+        self.spec = record.read_identity(path, self._config) if planned is None else planned
         if not path.endswith(self.spec.id):
             raise KymographError(f"{directory} contains a configuration that does not match its id; it was edited")
 
     @functools.cached_property
     def _config(self) -> Mapping[str, Any]:
-        return typed_record.read_config(self._path, self._status)
+        return record.read_config(self._path, self._status)
 
     @property
     def provenance(self) -> Mapping[str, Any]:
@@ -96,9 +96,9 @@ class StoredRun:
     @property
     def traceback(self) -> str | None:
         """The traceback of a failed run; None if the run finished, or if its process died without one."""
-        if typed_record.TRACEBACK not in self._status.files:
+        if record.TRACEBACK not in self._status.files:
             return None
-        content = typed_record.read_file(self._path, typed_record.TRACEBACK, self._status, MAX_DOCUMENT)
+        content = record.read_file(self._path, record.TRACEBACK, self._status, MAX_DOCUMENT)
         return content.decode("utf-8", "replace")
 
     @property
@@ -114,12 +114,12 @@ class StoredRun:
         self.check()
         content, self._arrays = self._arrays, None
         assert content is not None
-        return typed_record.unpack_arrays(content, f"{self._path}/{typed_record.ARRAYS}")
+        return record.unpack_arrays(content, f"{self._path}/{record.ARRAYS}")
 
     @property
     def series_digest(self) -> str | None:
         """The hash of all series, equal for runs with the same numbers; None for a failed run."""
-        return self._status.files.get(typed_record.ARRAYS, {}).get("sha256")
+        return self._status.files.get(record.ARRAYS, {}).get("sha256")
 
     def check(self, keep: bool = True, series: bool = True) -> None:
         """Reads configuration, summary and series in full; raises unless they match their checksums.
@@ -133,16 +133,16 @@ class StoredRun:
         if self.status == "finished":
             _ = self.summary
             if series and self._arrays is None and "series" not in self.__dict__:
-                content = typed_record.read_file(self._path, typed_record.ARRAYS, self._status)
-                typed_record.check_arrays(content, f"{self._path}/{typed_record.ARRAYS}")
+                content = record.read_file(self._path, record.ARRAYS, self._status)
+                record.check_arrays(content, f"{self._path}/{record.ARRAYS}")
                 self._arrays = content if keep else None
         else:
             _ = self.traceback
 
     def check_network(self) -> None:
         """Reads the run's stored network, if any; raises unless it matches its checksum."""
-        if typed_record.CHECKPOINT in self._status.files:
-            typed_record.read_file(self._path, typed_record.CHECKPOINT, self._status)
+        if record.CHECKPOINT in self._status.files:
+            record.read_file(self._path, record.CHECKPOINT, self._status)
 
     @property
     def written(self) -> str:
@@ -152,14 +152,14 @@ class StoredRun:
     def check_sizes(self) -> None:
         """Raises unless the files of a finished run have the sizes that its status states."""
         if self.status == "finished":
-            typed_record.check_sizes(self._path, self._status)
+            record.check_sizes(self._path, self._status)
 
     @functools.cached_property
     def summary(self) -> Mapping[str, Any]:
         """One number, or None for missing, per key; empty for a failed run."""
         if self.status != "finished":
             return {}
-        return typed_record.read_summary(self._path, self._status)
+        return record.read_summary(self._path, self._status)
 
     def __repr__(self) -> str:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.runs.files import plain
+from kymograph.io.writing import plain
 from kymograph.streams import MAX_SEED, fixed_tuning_seeds
 
 SUFFIX = ".tuning"

@@ -7,8 +7,15 @@ import math
 import numpy as np
 
 from kymograph.shapes import Shaped
-from kymograph.statistics.intervals import t_interval, welch_interval, wilson_interval
-from kymograph.statistics.samples import Sample, finite, moments, vector_of
+from kymograph.statistics.intervals import (
+    Sample,
+    finite,
+    moments,
+    t_interval,
+    vector_of,
+    welch_interval,
+    wilson_interval,
+)
 
 
 def hedges_g(values: Sample) -> float:

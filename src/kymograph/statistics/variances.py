@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kymograph.shapes import Shaped
-from kymograph.statistics.samples import Sample, moments
+from kymograph.statistics.intervals import Sample, moments
 
 
 def sd_interval(values: Sample, level: float = 0.95) -> tuple[float, float]:

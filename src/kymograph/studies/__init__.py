@@ -1,1 +1,1 @@
-"""The studies: each reads as question, arms, measures, figures. Importing one does not import torch."""
+"""What a study is: the interface, its settings, and how one is loaded."""

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.foreign.files import real_path
+from kymograph.io.files import real_path
 from kymograph.registry import Registry
 from kymograph.runs.declaration import Declaration
-from kymograph.studies.base import Study, check_study
-from kymograph.sweep.code_reference import CodeReference
+from kymograph.studies.study import Study, check_study
+from kymograph.sweep.code_identity import CodeReference
 
-STUDIES = Registry("kymograph.studies", "STUDY", noun="study")
+STUDIES = Registry("kymograph.studies", attribute="STUDY", noun="study")
 
 
 def load_study(reference: str) -> Study:
@@ -117,7 +117,7 @@ def registered_study(name: str) -> Study | None:
     """
     if not STUDIES.is_built_in(name):
         return None
-    return CodeReference(STUDIES.attribute, STUDIES.parts()[name].module, user_defined=False).load()
+    return CodeReference(STUDIES.attribute_of(name), STUDIES.parts()[name].module, user_defined=False).load()
 
 
 def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:

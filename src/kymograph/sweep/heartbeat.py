@@ -1,4 +1,6 @@
-"""The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it has got.
+"""The heartbeat of a running process, progress read from it, and what killed processes left behind.
+
+[sweep.heartbeat] The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it has got.
 
 The training thread only counts steps; a separate thread writes them to disk once a second. Nothing here draws random
 numbers or touches a tensor, so training is bit-identical with and without it. A beat that cannot be written is skipped:
@@ -9,23 +11,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
-from kymograph.foreign.documents import read_json
-from kymograph.runs.files import make_directory, write_atomically
-from kymograph.runs.processes import Process, remove_abandoned_files, silence
+from kymograph.io.documents import read_json
+from kymograph.io.files import entries
+from kymograph.io.processes import Process, remove_abandoned_files, silence
+from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.spec import slug
-from kymograph.sweep.plan import Stack
+from kymograph.sweep.orders import Stack
 
 if TYPE_CHECKING:
     from kymograph.sweep.compute import Follower
+
 
 RUNNING = ".running"
 SCHEMA = 1
@@ -170,3 +175,27 @@ def _alive(path: Path, facts: dict[str, Any], now: float) -> bool:
     # A beat that predates process tables matches none here, so its age decides.
     process = Process(str(facts["host"]), str(facts.get("table")), int(facts["pid"]), str(facts.get("born")))
     return process.is_alive(silence(path, now))
+
+
+PART = ".part"
+"""The suffix of a directory with the resume state of an unfinished run."""
+
+
+def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
+    """Removes half-written records, old beats, and the resume states of stored runs.
+
+    The resume states stay while a process is at work: it may be recomputing a stored run with the rest of its stack.
+    """
+    directory = root / slug(study)
+    remove_abandoned_files(directory, root)
+    if at_work(directory, root):
+        return
+    with contextlib.suppress(OSError):
+        parts = {entry.name for entry in entries(directory) if entry.name.endswith(PART)}
+        stored = (
+            spec for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if not absent
+        )
+        for spec in stored if parts else ():
+            name = f"{Path(spec.directory).name}{PART}"
+            if name in parts:
+                shutil.rmtree(directory / name, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""What an engine is asked to compute: one stack of a study's runs, convertible to JSON.
+"""Which runs are missing, grouped into stacks, and the order that asks an engine for one stack.
+
+[sweep.orders] What an engine is asked to compute: one stack of a study's runs, convertible to JSON.
 
 An order contains everything that its runs depend on, so that any process can compute it, on any machine that has the
 package and the data and sees the output directory.
@@ -6,17 +8,135 @@ package and the data and sees the output directory.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kymograph.errors import KymographError
+from kymograph.io.files import MAX_SOURCE, is_file, read_bytes
+from kymograph.io.processes import temporary_directory
+from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.log import Log
 from kymograph.runs.provenance import code_hash, versions
-from kymograph.sweep.code_reference import CodeReference
-from kymograph.sweep.plan import Stack
-from kymograph.sweep.shipped_code import ShippedCode, is_here, ship
+from kymograph.runs.record import is_finished
+from kymograph.runs.spec import RunSpec, digest
+from kymograph.sweep.code_identity import CodeReference, importable_path, source_hash
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that train as one network with a leading replica axis.
+
+    The stack is planned from all runs asked for, finished or not, and is always computed whole; only its missing runs
+    are stored. So a restart computes the same stack bit for bit.
+    """
+
+    specs: tuple[RunSpec, ...]
+    missing: tuple[bool, ...]
+    steps: int
+
+    @property
+    def id(self) -> str:
+        """The hash of the ids of its runs."""
+        return digest([spec.id for spec in self.specs])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the stack as a JSON-compatible dictionary, for a worker process."""
+        return {
+            "specs": [spec.identity for spec in self.specs],
+            "missing": list(self.missing),
+            "steps": self.steps,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Stack:
+        """Rebuilds the stack from the output of `to_json`."""
+        specs = tuple(RunSpec.from_identity(identity) for identity in value["specs"])
+        return Stack(specs, tuple(value["missing"]), value["steps"])
+
+
+def plan(
+    specs: Sequence[RunSpec],
+    root: Path,
+    stack_key: Callable[[RunSpec], tuple],
+    steps: Callable[[RunSpec], int],
+    largest: int,
+) -> list[Stack]:
+    """Returns all stacks, the longest first, with their missing runs marked; raises if a stored record is damaged.
+
+    Runs with the same key are cut into the fewest stacks of at most ``largest``, as equal in size as possible.
+    """
+    groups: dict[tuple, list[RunSpec]] = {}
+    for spec in specs:
+        groups.setdefault(stack_key(spec), []).append(spec)
+    stacks = []
+    for group in groups.values():
+        count = -(-len(group) // largest)
+        cuts = [len(group) * part // count for part in range(count + 1)]
+        for start, stop in itertools.pairwise(cuts):
+            members = tuple(group[start:stop])
+            missing = tuple(not is_finished(root, spec) for spec in members)
+            stacks.append(Stack(members, missing, steps(members[0])))
+    return sorted(stacks, key=lambda stack: -stack.steps * len(stack.specs))
+
+
+_unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}
+"""The temporary directories with code that came with orders, by source hash; removed when the process ends."""
+
+
+@dataclass(frozen=True)
+class ShippedCode:
+    """The text of every file of a study's code, by path relative to a directory from which it can be imported."""
+
+    source: str
+    """The hash of the files, as `source_hash` computes it."""
+    main: str
+    """The path of the file that defines the study."""
+    files: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the code as a JSON-compatible dictionary."""
+        return asdict(self)
+
+    def unpacked(self, code: CodeReference) -> CodeReference:
+        """Writes the files to a temporary directory of this process; returns a reference to ``code`` there."""
+        if self.source not in _unpacked:
+            if any({"..", "/"} & {*PurePosixPath(name).parts} for name in (self.main, *self.files)):
+                raise KymographError("an order names a file outside its own directory; it was not computed")
+            _unpacked[self.source] = temporary_directory("order")
+        home = Path(_unpacked[self.source].name)
+        for name, text in self.files.items():
+            make_directory((home / name).parent)
+            write_atomically(home / name, text.encode("utf-8", "surrogateescape"))
+        if code.file:
+            return CodeReference(code.name, file=str(home / self.main))
+        return CodeReference(code.name, code.module, search=(str(home),))
+
+
+def ship(code: CodeReference) -> ShippedCode | None:
+    """Returns the current source of ``code``; None if it is built in or in no file."""
+    path = code.path() if code.user_defined and code.module != "__main__" else None
+    if path is None:
+        return None
+    files = code.files()
+    inside = {file: str(importable_path(name, file)) for name, file in files.items()}
+    texts = {name: read_bytes(file, MAX_SOURCE).decode("utf-8", "surrogateescape") for file, name in inside.items()}
+    return ShippedCode(source_hash(files), inside[path.resolve()], texts)
+
+
+def is_here(code: CodeReference, shipped: ShippedCode | None, *, exactly: bool) -> bool:
+    """Returns whether this machine has the code where the order says and, if ``exactly``, with the same source."""
+    if shipped is None:
+        return True
+    path = code.path()
+    if path is None or not is_file(path):
+        return False
+    return not exactly or source_hash(code.files()) == shipped.source
+
 
 FURTHER_VARIABLES = "KYMOGRAPH_ENVIRONMENT"
 """The variable that lists, separated by commas, further environment variables to send with orders."""

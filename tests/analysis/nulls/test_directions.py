@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from kymograph.analysis.credit import Pairs
-from kymograph.analysis.nulls.directions import draw
+from kymograph_studies.analysis.credit import Pairs
+from kymograph_studies.analysis.nulls import draw_directions
 from tests.analysis.nulls.worlds import ONE_MATRIX, SERVING, assert_calibrated, worlds
 
 DRAWS = 4000
@@ -18,7 +18,7 @@ def drawn(gradients: Tensor, draws: int = DRAWS, serving: tuple[int, ...] | None
     points, n, d = gradients.shape
     serving = (0,) * points if serving is None else serving
     pairs = [Pairs.of(torch.ones(n, 3), one) for one in gradients]
-    return draw(pairs, [torch.ones(d, 3).double()] * (max(serving) + 1), serving, draws, 5).numpy()
+    return draw_directions(pairs, [torch.ones(d, 3).double()] * (max(serving) + 1), serving, draws, 5).numpy()
 
 
 def brute_force(gradients: Tensor, draws: int = DRAWS) -> np.ndarray:
@@ -43,7 +43,7 @@ def test_where_there_is_nothing_to_find_the_deep_mean_is_significant_as_often_as
     serving: tuple[int, ...], lost: float, count: int
 ) -> None:
     """It was in 8 % of worlds, not 5 %, and in 20 % with one matrix, because every point had its own directions."""
-    assert_calibrated(draw, worlds(count, serving, lost))
+    assert_calibrated(draw_directions, worlds(count, serving, lost))
 
 
 @pytest.mark.parametrize("d", [1, 2, 6, 64])
@@ -99,6 +99,8 @@ def test_an_image_counts_where_it_has_a_gradient_and_is_shared_by_those_points(d
 
 def test_it_depends_on_its_seed_alone() -> None:
     world = next(worlds(1))
-    found = world.drawn(draw, 70, seed=1)
-    assert torch.equal(found, world.drawn(draw, 70, seed=1)) and not torch.equal(found, world.drawn(draw, 70, seed=2))
+    found = world.drawn(draw_directions, 70, seed=1)
+    assert torch.equal(found, world.drawn(draw_directions, 70, seed=1)) and not torch.equal(
+        found, world.drawn(draw_directions, 70, seed=2)
+    )
     assert found.shape == (5, 70) and found.dtype == torch.float64

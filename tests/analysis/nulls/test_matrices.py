@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
-from kymograph.analysis.nulls import columns, fresh, rows
+from kymograph_studies.analysis import nulls as columns
+from kymograph_studies.analysis import nulls as fresh
+from kymograph_studies.analysis import nulls as rows
 from tests.analysis.nulls.worlds import SERVING, Null, worlds
 
 FIRST_AND_LAST = {
@@ -36,9 +38,9 @@ def permuted_columns(matrix: Tensor, generator: torch.Generator) -> Tensor:
 @pytest.mark.parametrize(
     ("name", "null", "replaced"),
     [
-        ("fresh", fresh.draw, fresh_matrix),
-        ("rows", rows.draw, permuted_rows),
-        ("columns", columns.draw, permuted_columns),
+        ("fresh", fresh.draw_fresh, fresh_matrix),
+        ("rows", rows.draw_rows, permuted_rows),
+        ("columns", columns.draw_columns, permuted_columns),
     ],
 )
 def test_a_null_of_matrices_keeps_its_numbers(

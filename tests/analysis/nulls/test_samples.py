@@ -8,8 +8,8 @@ import torch
 from scipy import stats
 
 from kymograph import streams
-from kymograph.analysis.credit import Pairs
-from kymograph.analysis.nulls.samples import draw
+from kymograph_studies.analysis.credit import Pairs
+from kymograph_studies.analysis.nulls import draw_samples
 from tests.analysis.nulls.worlds import ONE_MATRIX, SERVING, World, assert_calibrated, worlds
 
 
@@ -18,7 +18,7 @@ def test_where_there_is_nothing_to_find_the_deep_mean_is_significant_as_often_as
     serving: tuple[int, ...], lost: float, count: int
 ) -> None:
     """It was in 8 % of worlds, not 5 %, and in 20 % with one matrix, because every point had its own permutations."""
-    assert_calibrated(draw, worlds(count, serving, lost))
+    assert_calibrated(draw_samples, worlds(count, serving, lost))
 
 
 def test_shuffling_breaks_the_pairing_and_nothing_else() -> None:
@@ -27,7 +27,7 @@ def test_shuffling_breaks_the_pairing_and_nothing_else() -> None:
     matrix = torch.randn(12, 5, generator=generator, dtype=torch.float64)
     world = World(errors, (errors @ matrix.T)[None], [matrix], [0])  # the credit is the gradient: cosine 1
     assert float(world.observed()[0]) == pytest.approx(1.0)
-    null = world.drawn(draw, 200, seed=2)
+    null = world.drawn(draw_samples, 200, seed=2)
     assert abs(float(null.mean())) < 0.1 and float(null.max()) < 0.5
 
 
@@ -35,7 +35,7 @@ def test_a_draw_is_one_permutation_that_a_plain_loop_applies_to_every_point() ->
     """Points lack different gradients, and one image has no error, so it takes no part anywhere."""
     world = next(worlds(1, lost=0.2))
     world.errors[5] = 0.0
-    found = world.drawn(draw, 40, seed=3)
+    found = world.drawn(draw_samples, 40, seed=3)
     whole = (world.gradients.abs().sum(2) > 0) & (world.errors.abs().sum(1) > 0)  # (points, n)
     assert len({tuple(row.tolist()) for row in whole}) == len(SERVING), "every point lacks other images"
     images = whole.any(0).nonzero()[:, 0].tolist()
@@ -63,7 +63,7 @@ def test_every_pairing_of_the_whole_stream_is_as_likely_as_the_observed_one() ->
         shuffled = World(world.errors[list(order)], world.gradients, world.matrices, (0, 1))
         pairings[tuple(shuffled.observed().mul(1e9).round().long().tolist())] = 0
     assert len(pairings) == 24
-    drawn = world.drawn(draw, 2400, seed=0)
+    drawn = world.drawn(draw_samples, 2400, seed=0)
     for column in drawn.T.mul(1e9).round().long().tolist():
         pairings[tuple(column)] += 1
     assert len(pairings) == 24, "no draw mixes two permutations"
@@ -73,14 +73,16 @@ def test_every_pairing_of_the_whole_stream_is_as_likely_as_the_observed_one() ->
 def test_points_with_the_same_gradients_and_matrix_have_the_same_draws() -> None:
     full = next(worlds(1, (0, 0)))
     world = World(full.errors, full.gradients[:1].expand(2, -1, -1), full.matrices, (0, 0))
-    found = world.drawn(draw, 70, seed=1)
+    found = world.drawn(draw_samples, 70, seed=1)
     assert torch.equal(found[0], found[1]) and len(found[0].unique()) == 70
-    assert torch.equal(found, world.drawn(draw, 70, seed=1)) and not torch.equal(found, world.drawn(draw, 70, seed=2))
+    assert torch.equal(found, world.drawn(draw_samples, 70, seed=1)) and not torch.equal(
+        found, world.drawn(draw_samples, 70, seed=2)
+    )
 
 
 def test_a_point_without_images_is_missing_and_disturbs_no_other() -> None:
     full = next(worlds(1, (0, 0)))
     pairs = [full.pairs[0], Pairs.of(full.errors, torch.zeros_like(full.gradients[1]))]
-    found = draw(pairs, full.matrices, (0, 0), 19, 1)
-    assert found[1].isnan().all() and torch.equal(found[0], draw(pairs[:1], full.matrices, (0,), 19, 1)[0])
-    assert math.isnan(float(draw(pairs[1:], full.matrices, (0,), 19, 1).mean()))
+    found = draw_samples(pairs, full.matrices, (0, 0), 19, 1)
+    assert found[1].isnan().all() and torch.equal(found[0], draw_samples(pairs[:1], full.matrices, (0,), 19, 1)[0])
+    assert math.isnan(float(draw_samples(pairs[1:], full.matrices, (0,), 19, 1).mean()))

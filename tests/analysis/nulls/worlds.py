@@ -12,8 +12,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from kymograph.analysis.credit import Pairs
-from kymograph.statistics.monte_carlo import monte_carlo_p
+from kymograph.statistics.p_values import monte_carlo_p
+from kymograph_studies.analysis.credit import Pairs
 
 SERVING = (0, 1, 2, 3, 3)
 """As in a network of four blocks: the last matrix serves the last two points."""

@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from kymograph.claims.selftest import false_verdicts, families, limits, looks, many_decisions, power
-from kymograph.claims.selftest.rows import Row
-from kymograph.claims.selftest.worlds import Simulation
-from kymograph.statistics.many_samples import ManySamples
+from kymograph.selftest import rates as false_verdicts
+from kymograph.selftest import rates as families
+from kymograph.selftest import rates as limits
+from kymograph.selftest import rates as looks
+from kymograph.selftest import rates as power
+from kymograph.selftest import worlds as many_decisions
+from kymograph.selftest.worlds import Row, Simulation
+from kymograph.statistics.power import ManySamples
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 Group = Callable[[Simulation], Iterator[Row]]
@@ -35,7 +39,12 @@ def test_p_values_that_are_too_small_fail_every_row_about_one_claim(monkeypatch:
 
 def test_families_without_a_correction_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_decisions, "holm_many", lambda p: p)
-    for group in (families.no_effects, families.some_effects, families.at_the_margin, families.skewed_at_the_margin):
+    for group in (
+        families.no_effects,
+        families.some_effects,
+        families.family_at_the_margin,
+        families.skewed_at_the_margin,
+    ):
         assert not any(row.passed for row in group(Simulation(400))), group
 
 
@@ -54,7 +63,7 @@ def test_looks_that_wait_for_the_last_one_fail_as_the_measure_of_peeking(monkeyp
 def test_a_judge_that_finds_nothing_fails_the_rows_about_power(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = ManySamples.t_p
     monkeypatch.setattr(ManySamples, "t_p", lambda self, *where: np.minimum(1.0, 3 * honest(self, *where)))
-    assert len(failed(power.fixed)) == 3 and len(failed(power.sequential)) == 2
+    assert len(failed(power.power_fixed)) == 3 and len(failed(power.power_sequential)) == 2
 
 
 def test_a_rate_of_failing_seeds_without_its_uncertainty_fails(monkeypatch: pytest.MonkeyPatch) -> None:

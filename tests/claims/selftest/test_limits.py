@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from kymograph.claims.judge import decide_claims
-from kymograph.claims.selftest.limits import failing_rate_bounds
-from kymograph.claims.selftest.worlds import claim
-from kymograph.claims.world import World
+from kymograph.claims.evidence import World
+from kymograph.claims.family import decide_claims
+from kymograph.selftest.rates import failing_rate_bounds
+from kymograph.selftest.worlds import claim
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kymograph.claims.selftest.looks import at_any_look, seeds_text, stopped
-from kymograph.claims.selftest.many_decisions import ManyDecisions
+from kymograph.selftest.rates import at_any_look, seeds_text, stopped
+from kymograph.selftest.worlds import ManyDecisions
 
 NO = np.zeros((3, 1), dtype=bool)
 
@@ -13,7 +13,7 @@ def look(supported: list[bool], refuted: list[bool]) -> ManyDecisions:
 
 
 def test_a_world_stops_at_its_first_decision_and_what_follows_counts_only_at_any_look() -> None:
-    looks = [look([True, False, False], [False] * 3), look([False] * 3, [True, True, False]), look([False] * 3, [False] * 3)]  # fmt: skip  # noqa: E501
+    looks = [look([True, False, False], [False] * 3), look([False] * 3, [True, True, False]), look([False] * 3, [False] * 3)]  # fmt: skip
     found = stopped(looks)
     assert found.supported[:, 0].tolist() == [True, False, False]
     assert found.refuted[:, 0].tolist() == [False, True, False]

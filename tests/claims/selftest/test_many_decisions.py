@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kymograph.claims import decide
+from kymograph.claims import decision as decide
 from kymograph.claims.claim import Claim
 from kymograph.claims.design import Design, PlannedLook
-from kymograph.claims.selftest.many_decisions import ManyDecisions, decide_alone, decide_at_looks, decide_many
-from kymograph.claims.selftest.worlds import claim
 from kymograph.claims.verdict import Outcome
+from kymograph.selftest.worlds import ManyDecisions, claim, decide_alone, decide_at_looks, decide_many
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 FAMILY = [
@@ -76,7 +75,7 @@ def test_a_claim_alone_is_a_family_of_one() -> None:
 def test_no_more_than_a_block_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     values = drawn("normal", 40, 3, 14)
     whole = decide_many(FAMILY[:3], values)
-    monkeypatch.setattr("kymograph.claims.selftest.many_decisions._BLOCK", 7)
+    monkeypatch.setattr("kymograph.selftest.worlds._BLOCK", 7)
     blocks = decide_many(FAMILY[:3], values)
     for one, other in zip(vars(whole).values(), vars(blocks).values(), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.claims.selftest.many_decisions import ManyDecisions
-from kymograph.claims.selftest.rows import LEVEL, RateBound, measured
+from kymograph.selftest.worlds import LEVEL, ManyDecisions, RateBound, measured
 
 
 @pytest.mark.parametrize(("most", "worlds"), [(0.05, 100), (0.05, 10_000), (0.025, 2_000), (0.5, 300)])

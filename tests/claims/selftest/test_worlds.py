@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kymograph.claims.selftest.worlds import LAWS, Simulation, claim
+from kymograph.selftest.worlds import LAWS, Simulation, claim
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph.cli.verbs.calibrate import LEAST_DRAWS
+from kymograph_studies.verbs import LEAST_DRAWS
 from tests.cli.command import call
 
 

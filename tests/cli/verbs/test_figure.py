@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.studies.clipping import Clipping
+from kymograph_studies.clipping import Clipping
 from tests.cli.command import QUICK, call
 
 

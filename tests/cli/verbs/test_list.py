@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.verbs.list import MOST_ARMS
+from kymograph.cli.verbs.experiment import MOST_ARMS
 from kymograph.studies.loading import list_studies
 from tests.cli.command import call, write_coin
 

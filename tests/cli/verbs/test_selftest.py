@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kymograph.claims.selftest.rows import RateBound, Row
-from kymograph.cli.verbs import selftest
+from kymograph.cli.verbs import maintenance as selftest
+from kymograph.selftest.worlds import RateBound, Row
 
 ROW = Row("no effect", "10", 1000, 0.02, 0.03, 0.0, "a direction", 50, RateBound(most=0.05))
 LIMIT = Row("skewed", "6", 1000, 0.2, 0.0, 0.0, "SUPPORTED", 200, RateBound(most=0.25), "limit")
@@ -22,8 +22,8 @@ def test_a_row_beyond_its_bound_fails_the_command(
         yield dataclasses.replace(ROW, count=count)
         yield LIMIT
 
-    monkeypatch.setattr("kymograph.lab.selftest.selftest", rows)
-    assert selftest.main(["--worlds", "500", "--seed", "7"]) == code
+    monkeypatch.setattr("kymograph.selftest.whole_path.selftest", rows)
+    assert selftest.selftest_verb(["--worlds", "500", "--seed", "7"]) == code
     header, first, second, *summary = capsys.readouterr().out.splitlines()
     assert header.split() == [
         "world", "n", "worlds", "SUPPORTED", "REFUTED", "EQUIVALENT", "what", "is", "counted", "rate", "bound",

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from kymograph.probes.measures import MEASURES
 
 from kymograph import registry
 from kymograph.probes import measures
-from kymograph.probes.measures import MEASURES
 
 NAMES = MEASURES.names()
 

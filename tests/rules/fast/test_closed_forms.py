@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kymograph.data.tokens import script_tokens
-from kymograph.models.next_token import NextToken, initial_weights
-from kymograph.models.stacks import LayerStack, Wiring, initial_layers
-from kymograph.rules import make
-from kymograph.rules.fast.layer_stack_backprop import LayerStackBackprop
-from kymograph.rules.fast.next_token_backprop import NextTokenBackprop
-from kymograph.rules.losses import replica_cross_entropy, replica_squared_error
-from kymograph.studies.clipping.train import epoch_batches
+from kymograph_studies.clipping.training import epoch_batches
+from kymograph_studies.data.generated import script_tokens
+from kymograph_studies.models.replicas import LayerStack, NextToken, Wiring, initial_layers, initial_weights
+from kymograph_studies.rules import make
+from kymograph_studies.rules.fast.replicas import LayerStackBackprop, NextTokenBackprop
+from kymograph_studies.rules.losses import replica_cross_entropy, replica_squared_error
 from tests.rules.networks import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore:grad and param do not obey the gradient layout contract")

@@ -17,9 +17,9 @@ from torch.nn.modules.module import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from kymograph.models.flat import FlatNetwork, ReplicaNetwork
-from kymograph.rules.base import Rule
-from kymograph.rules.fast.inplace import InPlace
+from kymograph_studies.models.flat import FlatNetwork, ReplicaNetwork
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.fast.inplace import InPlace
 from tests.rules.networks import CASES, Case
 
 FAST = [("bp", "resmlp"), ("shallow", "resmlp"), ("frozen", "resmlp"), ("dfa", "resmlp"), ("bp", "next token"),

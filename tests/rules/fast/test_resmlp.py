@@ -7,18 +7,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kymograph.models.flat import FlatNetwork
-from kymograph.models.initialise import initialise
-from kymograph.models.resmlp import ResidualMLP
-from kymograph.rules import make
-from kymograph.rules.base import Rule
-from kymograph.rules.direct import DirectFeedback
-from kymograph.rules.fast.resmlp_backprop import FastBackprop
-from kymograph.rules.fast.resmlp_direct import StackedDirectFeedback
-from kymograph.rules.feedback import draw_feedback
-from kymograph.training.clipping import ClipParts
-from kymograph.training.optimizers import AdamW
-from kymograph.training.update import Update
+from kymograph_studies.models.blocks import initialise
+from kymograph_studies.models.feedforward import ResidualMLP
+from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.rules import make
+from kymograph_studies.rules.base import Rule
+from kymograph_studies.rules.direct import DirectFeedback
+from kymograph_studies.rules.fast.resmlp import FastBackprop, StackedDirectFeedback
+from kymograph_studies.rules.feedback import draw_feedback
+from kymograph_studies.training.loop import ClipParts, Update
+from kymograph_studies.training.optimizers import AdamW
 from tests.rules.networks import generator, shaken
 
 
@@ -64,7 +62,7 @@ def test_every_gradient_is_the_one_through_autograd(options: dict, rule: tuple[s
     gradients = flat.gradients.clone()
     flat.gradients.fill_(3.0)  # what was there before must not matter
     fast = rule_on(flat, name, True, **settings_)
-    assert type(fast).__module__.startswith("kymograph.rules.fast")
+    assert type(fast).__module__.startswith("kymograph_studies.rules.fast")
     found = fast.backward(*batch(size), accumulate=False)
     torch.testing.assert_close(found.loss, expected.loss)
     torch.testing.assert_close(flat.gradients, gradients, rtol=1e-9, atol=1e-12)

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from kymograph.errors import KymographError
-from kymograph.models.flat import FlatNetwork
-from kymograph.models.resmlp import ResidualMLP
-from kymograph.rules.layers.weights import NamedTensors, WeightTable, same_layout, viewed_like, weights_of
+from kymograph_studies.models.feedforward import ResidualMLP
+from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.rules.layers.weights import NamedTensors, WeightTable, same_layout, viewed_like, weights_of
 
 
 def test_a_weight_is_known_again_in_every_view_of_it() -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.runs.export import export
-from kymograph.runs.formats.csv import quantity_columns
-from kymograph.runs.formats.csv_text import number_texts
+from kymograph.runs.formats import export
+from kymograph.runs.formats.csv import number_texts, quantity_columns
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs.export import export
-from kymograph.runs.formats.mlflow import _key
+from kymograph.runs.formats import export
+from kymograph.runs.formats.trackers import _key
 from kymograph.runs.record import write_record
 from kymograph.runs.store import Store
 from tests.runs.formats.trackers import awkward_store, expected, result, spec

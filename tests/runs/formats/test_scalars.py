@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kymograph.runs.formats.scalars import scalars, summary_numbers, summary_words, written_at
+from kymograph.runs.formats.trackers import scalars, summary_numbers, summary_words, written_at
 from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun

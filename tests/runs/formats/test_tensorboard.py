@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs.export import export
-from kymograph.runs.formats.scalars import scalars
+from kymograph.runs.formats import export
+from kymograph.runs.formats.trackers import scalars
 from kymograph.runs.store import Store
 from tests.runs.formats.trackers import awkward_store, expected
 

@@ -1,1 +1,1 @@
-"""The verbs of the command line, one module each: ``PART`` (its usage line), its options, ``main(words)``."""
+"""The verbs of the command line, in groups: their usage lines (``PARTS``), options and functions."""

@@ -32,7 +32,7 @@ from typing import Any
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
 
-QUANTITIES = Registry("kymograph.probes.quantities", attribute="", noun="quantity")
+QUANTITIES = Registry("kymograph.quantities", "kymograph.probes.quantities", noun="quantity")
 LEVELS = ("light", "standard", "deep")
 TOGETHER = ("norm", "sum", "mean", "max")
 

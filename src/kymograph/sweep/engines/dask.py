@@ -21,15 +21,15 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.carry_out import carry_out
-from kymograph.sweep.compute import Follower, RunOutcome
-from kymograph.sweep.devices import accelerators, import_torch
-from kymograph.sweep.engines.base import record_death
-from kymograph.sweep.follow_beats import EVERY, BeatProgress
+from kymograph.sweep.compute import Follower, RunOutcome, accelerators, import_torch
+from kymograph.sweep.engines.base import EVERY, BeatProgress, record_death
 from kymograph.sweep.orders import Order
-from kymograph.sweep.worker import child_environment, die_with_parent
+from kymograph.sweep.worker import carry_out, child_environment, die_with_parent
 
-PART = {"about": "workers of a Dask cluster, on this machine or on others", "order": 3}
+PARTS = {
+    "dask": {"attribute": "Engine", "about": "workers of a Dask cluster, on this machine or on others", "order": 3},
+}
+
 MOST_WAITING = 1000
 """The most orders with the scheduler at a time, which keeps them in memory."""
 _HOST = "127.0.0.1"

@@ -1,5 +1,13 @@
 """Computes the missing stacks on the nodes of a Slurm cluster, as one job array.
 
+[sweep.slurm_batch] A job array on disk: its script, and the orders and answers of each task.
+
+``STUDY/.slurm/NAME/`` holds ``batch.sh``, and for each task ``INDEX.orders``, ``INDEX.runs``, ``INDEX.answers`` and
+``INDEX.log``. NAME is also the array's name in the queue, so that a sweep finds the jobs of an earlier one, even if
+that was killed.
+
+[sweep.engines.slurm] Computes the missing stacks on the nodes of a Slurm cluster, as one job array.
+
 The array's orders and answers are files in the output directory, which every node must see. Slurm does not restart a
 job whose process was killed; this engine does, while it follows the queue, up to ``--retries`` times. With ``--detach``
 it returns at once, and the next `kymograph run` submits what is missing and not in the queue.
@@ -8,23 +16,290 @@ it returns at once, and the next `kymograph run` submits what is missing and not
 from __future__ import annotations
 
 import contextlib
+import getpass
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kymograph.errors import KymographError
+from kymograph.io.documents import parse_json
+from kymograph.io.files import check_inside, read_bytes, read_text
+from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.record import is_finished
 from kymograph.runs.spec import slug
-from kymograph.sweep import slurm_queue
 from kymograph.sweep.compute import SUBMITTED, Follower, RunOutcome
-from kymograph.sweep.engines.base import record_death
-from kymograph.sweep.follow_beats import EVERY, BeatProgress, missing_runs
+from kymograph.sweep.engines.base import EVERY, BeatProgress, missing_runs, record_death
 from kymograph.sweep.orders import Order
-from kymograph.sweep.slurm_batch import Batch, batches_in, check_line, error_in, write_batch
-from kymograph.sweep.slurm_queue import JobEnd, QueueUnreachable
+from kymograph.sweep.worker import SILENT
 
-PART = {"about": "a job array of a Slurm cluster whose nodes share the output directory", "order": 4}
+PARTS = {
+    "slurm": {
+        "attribute": "Engine",
+        "about": "a job array of a Slurm cluster whose nodes share the output directory",
+        "order": 4,
+    },
+}
+
+
+_PATIENCE = 60.0
+"""Seconds after which a Slurm command counts as failed."""
+_SMALLEST_ARRAY = 1001
+"""Slurm's default for MaxArraySize, for a cluster that does not report it."""
+
+
+class QueueUnreachable(KymographError):
+    """Slurm did not answer; it may do so later."""
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a task of a job array ended: its state, e.g. ``FAILED``, its exit code, and the signal that ended it."""
+
+    state: str
+    code: int = 0
+    signal: int = 0
+
+    def __str__(self) -> str:
+        how = f", signal {self.signal}" if self.signal else f", exit code {self.code}" if self.code else ""
+        return f"{self.state}{how}"
+
+
+def submit(script: Path) -> str:
+    """Submits a batch script; returns the id of its job."""
+    answer = _slurm(["sbatch", "--parsable", str(script)])
+    return answer.strip().split(";")[0]  # NUMBER;CLUSTER where there are several clusters
+
+
+def queued(names: Collection[str]) -> set[tuple[str, int]]:
+    """Returns the waiting or running tasks of the job arrays called ``names``, as (name, index)."""
+    if not names:
+        return set()
+    lines = _slurm(["squeue", "-h", "-r", "-u", getpass.getuser(), "-n", ",".join(names), "-o", "%j|%K"]).splitlines()
+    pairs = (line.strip().rpartition("|") for line in lines)
+    return {(name, int(index)) for name, _, index in pairs if index.isdecimal()}
+
+
+def job_end(job: str, index: int) -> JobEnd:
+    """Returns how a task ended, as far as Slurm still knows; it forgets after a few minutes (MinJobAge)."""
+    try:
+        text = _slurm(["scontrol", "-o", "show", "job", f"{job}_{index}"])
+    except KymographError:
+        return JobEnd("ended")
+    state, code = re.search(r"\bJobState=(\w+)", text), re.search(r"\bExitCode=(\d+):(\d+)", text)
+    numbers = (int(code[1]), int(code[2])) if code else (0, 0)
+    return JobEnd(state[1] if state else "ended", *numbers)
+
+
+def cancel(jobs: Sequence[str]) -> None:
+    """Cancels jobs, waiting or running."""
+    if jobs:
+        _slurm(["scancel", *jobs])
+
+
+def largest_array() -> int:
+    """Returns how many tasks a job array may have here."""
+    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", _slurm(["scontrol", "show", "config"]), re.MULTILINE)
+    return max(1, int(found[1]) if found else _SMALLEST_ARRAY)
+
+
+def _slurm(command: list[str]) -> str:
+    """Runs a Slurm command and returns its output; raises a KymographError if it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    except FileNotFoundError:
+        raise KymographError(f"{command[0]} was not found; run this where Slurm's commands are installed") from None
+    except subprocess.TimeoutExpired:
+        raise QueueUnreachable(f"{command[0]} did not answer within {_PATIENCE:.0f} s") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        reason = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
+        raise QueueUnreachable(f"{command[0]}: {reason}")
+    return done.stdout
+
+
+SLURM = ".slurm"
+_JOB, _FOLLOWED = "job", "followed"
+_UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
+"""Seconds after which an array that was not submitted, or is not followed, counts as abandoned."""
+_MAX_TEXT, _MAX_JOB = 64 * 2**20, 1024
+
+
+@dataclass(frozen=True)
+class TaskAnswer:
+    """A task's answer to one order: how its runs ended, or why it could not be carried out."""
+
+    outcomes: tuple[RunOutcome, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A job array that was submitted, or is about to be."""
+
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        """What the array is called in the queue."""
+        return self.directory.name
+
+    @property
+    def job(self) -> str | None:
+        """The id of the job; None if the sweep that submitted it was killed before storing it.
+
+        Anything but a number is ignored: it would reach Slurm's commands, where it might act as an option.
+        """
+        try:
+            text = read_text(self.directory / _JOB, _MAX_JOB, follow=False).strip()
+        except KymographError:
+            return None
+        return text if re.fullmatch(r"[0-9]{1,20}", text) else None
+
+    def submitted(self, job: str) -> None:
+        """Stores the id of the job."""
+        write_atomically(self.directory / _JOB, job.encode())
+
+    def runs(self) -> dict[str, int]:
+        """Returns the ids of the runs that the array computes, each with the index of its task."""
+        found: dict[str, int] = {}
+        for path in self.directory.glob("*.runs"):
+            try:
+                found |= dict.fromkeys(read_text(path, _MAX_TEXT, follow=False).split(), int(path.stem))
+            except (KymographError, ValueError):
+                continue  # removed by another sweep that saw the array end
+        return found
+
+    def answers(self, index: int) -> list[TaskAnswer]:
+        """Returns a task's answers, one per order that it carried out."""
+        try:
+            lines = read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines()
+        except KymographError:
+            return []
+        found: list[TaskAnswer] = []
+        for line in lines:
+            try:
+                found.append(_answer(parse_json(line)))
+            except ValueError:
+                break  # the task was killed while writing this, or something else wrote it
+        return found
+
+    def last_log_line(self, index: int) -> str:
+        """Returns the last line that a task wrote to its log."""
+        try:
+            text = read_text(self.directory / f"{index}.log", _MAX_TEXT, follow=False, errors="replace")
+            lines = text.strip().splitlines()
+        except KymographError:
+            return ""
+        return lines[-1][:200] if lines else ""
+
+    def remove(self) -> None:
+        """Removes the files; nothing else needs them once the array has ended."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.directory.parent.rmdir()  # fails, as it should, while another array's files are there
+
+    def follow(self) -> None:
+        """Marks the array as followed, so that other sweeps do not remove its files."""
+        with contextlib.suppress(OSError):
+            (self.directory / _FOLLOWED).touch()
+
+    def is_followed(self) -> bool:
+        """Returns whether another sweep waits for the answers, or is about to submit the array."""
+        try:
+            if self.job is None:
+                return time.time() - self.directory.stat().st_mtime < _UNSUBMITTED
+            return time.time() - (self.directory / _FOLLOWED).stat().st_mtime < _UNFOLLOWED
+        except OSError:
+            return False
+
+
+def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines: Sequence[str]) -> Batch:
+    """Writes the files of a new job array below a study's directory.
+
+    Args:
+        study: the directory of the study's runs.
+        tasks: the orders of each task.
+        limit: how many tasks may run at a time.
+        lines: further sbatch options, e.g. ``--partition=gpu``.
+    """
+    batch = Batch(study / SLURM / f"kymograph-{os.urandom(6).hex()}")
+    make_directory(batch.directory, study.parent)
+    for index, orders in enumerate(tasks):
+        text = "".join(json.dumps(order.to_json()) + "\n" for order in orders)
+        write_atomically(batch.directory / f"{index}.orders", text.encode())
+        runs = [run for order in orders for run in missing_runs(order.stack)]
+        write_atomically(batch.directory / f"{index}.runs", "\n".join(runs).encode())
+        # Created here: on a network disk, a file that is looked up too early can stay invisible for a minute.
+        write_atomically(batch.directory / f"{index}.answers", b"")
+    at_a_time = f"%{limit}" if limit < len(tasks) else ""
+    options = [f"--job-name={batch.name}", f"--array=0-{len(tasks) - 1}{at_a_time}", "--ntasks=1",
+               "--output=/dev/null", *lines]  # fmt: skip
+    script = [
+        "#!/bin/bash",
+        *(f"#SBATCH {option}" for option in options),
+        f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
+        'exec 2> "$task.log"',  # not by --output, in which Slurm expands every %
+        "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
+        f'exec {shlex.quote(sys.executable)} -P -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
+    ]
+    write_atomically(batch.directory / "batch.sh", ("\n".join(script) + "\n").encode())
+    return batch
+
+
+def batches_in(study: Path) -> Iterator[Batch]:
+    """Yields the job arrays whose files are below a study's directory; raises if a link leads them elsewhere."""
+    check_inside(study / SLURM, study.parent)
+    try:
+        names = sorted(os.listdir(study / SLURM))
+    except OSError:
+        return
+    yield from (Batch(study / SLURM / name) for name in names if name.startswith("kymograph-"))
+
+
+def error_in(answers: Sequence[TaskAnswer]) -> str | None:
+    """Returns the first error that a task reported; None if there is none."""
+    return next((answer.error for answer in answers if answer.error is not None), None)
+
+
+def _answer(value: Any) -> TaskAnswer:
+    """Returns an answer from its JSON value; raises ValueError if it is invalid."""
+    if not isinstance(value, dict):
+        raise ValueError("an answer is an object")
+    if "error" in value:
+        return TaskAnswer(error=str(value["error"]))
+    outcomes = value.get("outcomes", [])
+    if not isinstance(outcomes, list) or not all(map(_is_outcome, outcomes)):
+        raise ValueError("an answer lists how runs ended")
+    return TaskAnswer(tuple(RunOutcome(one["run"], one["status"], one.get("reason")) for one in outcomes))
+
+
+def _is_outcome(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("run"), str)
+        and value.get("status") in ("finished", "failed")
+        and isinstance(value.get("reason"), str | None)
+    )
+
+
+def check_line(option: str) -> str:
+    """Returns an sbatch option as written in a script, e.g. ``--mem=4G`` for ``mem=4G``; raises if it is invalid."""
+    line = option.removeprefix("#SBATCH").strip()
+    line = line if line.startswith("-") else f"--{line}"
+    if not line.strip("-") or "\n" in line:
+        raise KymographError(f"--sbatch takes options such as mem=4G, not {option!r}")
+    return line
+
+
 LONGEST_PAUSE = 10.0
 """The most seconds between two queries of the queue; frequent queries slow Slurm down for everybody."""
 PATIENCE = 300.0
@@ -118,7 +393,7 @@ class _Sweep:
         studies = {_study(order) for order in self.orders}
         # `is_followed` is checked before the queue, since an array may be about to be submitted.
         batches = {batch.name: (batch, batch.is_followed()) for study in studies for batch in batches_in(study)}
-        active = slurm_queue.queued(batches)
+        active = queued(batches)
         problem = None
         for batch, followed in batches.values():
             runs = batch.runs()
@@ -145,13 +420,13 @@ class _Sweep:
             return
         size = self.options.per_job
         chunks = [list(numbers[start : start + size]) for start in range(0, len(numbers), size)]
-        most = slurm_queue.largest_array()
+        most = largest_array()
         for start in range(0, len(chunks), most):
             part = chunks[start : start + most]
             orders = [[self.orders[number] for number in chunk] for chunk in part]
             batch = write_batch(_study(orders[0][0]), orders, self.workers, self.options.lines(orders[0][0].device))
             try:
-                batch.submitted(slurm_queue.submit(batch.directory / "batch.sh"))
+                batch.submitted(submit(batch.directory / "batch.sh"))
             except KymographError:
                 batch.remove()
                 raise
@@ -169,7 +444,7 @@ class _Sweep:
             try:
                 self.submit(again)
                 again = []
-                active = slurm_queue.queued({task.batch.name for task in self.tasks})
+                active = queued({task.batch.name for task in self.tasks})
                 answered = time.monotonic()
             except QueueUnreachable as error:
                 if time.monotonic() - answered > PATIENCE:
@@ -204,7 +479,7 @@ class _Sweep:
             raise KymographError(problem)
         reported = {one.run: one for answer in answers for one in answer.outcomes}
         left = [number for number in task.orders if not self._all_outcomes_known(number, reported)]
-        end = slurm_queue.job_end(task.batch.job or "", task.index) if left else None
+        end = job_end(task.batch.job or "", task.index) if left else None
         if end is not None and end.state == "COMPLETED":
             task.gone = task.gone or time.monotonic()
             if time.monotonic() - task.gone < GRACE:
@@ -242,7 +517,7 @@ class _Sweep:
         """Cancels the jobs that this sweep submitted and that have not ended."""
         batches = {task.batch for task in self.tasks if task.submitted_here}
         with contextlib.suppress(KymographError):
-            slurm_queue.cancel([batch.job for batch in batches if batch.job])
+            cancel([batch.job for batch in batches if batch.job])
         for batch in batches:
             batch.remove()
 

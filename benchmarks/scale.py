@@ -1,0 +1,169 @@
+"""What commands cost in a directory of ten thousand runs, in CPU seconds, each with a limit.
+
+The runs are tiny ones of `depth`: one stack is trained, and every record is written by the functions that write real
+ones, with the stack's numbers changed a little from run to run. The ten thousand runs come in two shapes: a grid of
+many settings with ten seeds each, and one setting with very many seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.runs.log import Log
+from kymograph.runs.provenance import hardware
+from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.streams import fixed_seeds
+
+TINY = {"layers": 2, "width": 4, "steps": 6, "n_samples": 16, "batch_size": 4, "probe_every": 3, "probe_size": 4}
+IDLE_SECONDS = 20.0
+"""How long a watcher follows a directory in which nothing changes."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many settings and seeds the five wirings of `depth` have."""
+
+    name: str
+    settings: int
+    seeds: int
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return 5 * self.settings * self.seeds
+
+    def fields(self, setting: int) -> dict[str, Any]:
+        """Returns the settings of one sweep; each has its own learning rate."""
+        return {**TINY, "lr": round(1e-3 * (1 + setting / 100), 6)}
+
+
+SHAPES = (Shape("200 settings of 10 seeds", 200, 10), Shape("2,000 seeds", 1, 2000))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one command cost: seconds of CPU, a share of a core, or megabytes."""
+
+    shape: str
+    command: str
+    cost: float
+    limit: float
+    unit: str = "s"
+
+    @property
+    def kept(self) -> bool:
+        """Whether the limit is kept."""
+        return self.cost < self.limit
+
+
+def make_runs(root: Path, shape: Shape) -> None:
+    """Writes the log, the declaration and the record of every run of ``shape`` below ``root``."""
+    from kymograph.experiments.running import declare_sweep, sweep
+    from kymograph.experiments.stages import SweepOptions
+    from kymograph.runs.provenance import provenance
+    from kymograph.studies.loading import load_study
+
+    study = load_study("depth")
+    seeds = fixed_seeds(shape.seeds)
+    with tempfile.TemporaryDirectory() as trained:
+        sweep("depth", seeds[:1], SweepOptions(trained, "serial", quiet=True, device="cpu"), fields=shape.fields(0))
+        from kymograph.runs.store import Store
+
+        patterns = {run.arm: RunResult(run.series, run.summary) for run in Store.open(trained)}
+    for setting in range(shape.settings):
+        specs = study.specs(seeds, None, shape.fields(setting))
+        declare_sweep(root, study, specs, shape.fields(setting), {})
+        facts = {**provenance("cpu", 1), "log": list(Log.read(root).heads)}
+        for spec in specs:
+            write_record(root, spec, _varied(patterns[spec.arm], spec), facts, 0.01)
+
+
+def _varied(pattern: RunResult, spec: RunSpec) -> RunResult:
+    """Returns the pattern with every number changed by a few percent, at random, seeded by the run."""
+    draw = np.random.default_rng([spec.seed, int(spec.id, 16)])
+    series = {
+        name: replace(one, value=(one.value * draw.normal(1, 0.05, one.value.shape)).astype(one.value.dtype))
+        for name, one in pattern.series.items()
+    }
+    summary = {
+        key: value * draw.normal(1, 0.05) if isinstance(value, float) else value
+        for key, value in pattern.summary.items()
+    }
+    return RunResult(series, summary)
+
+
+def measure(root: Path, shape: Shape) -> Iterator[Measured]:
+    """Yields what every command costs in a directory that `make_runs` filled."""
+    fields = shape.fields(0)
+    settings = [word for name, value in fields.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    page = root.parent / f"{root.name}.html"
+    commands = {
+        "run, nothing to do": (["run", "depth", "--out", str(root), "--n-seeds", str(shape.seeds), *settings], 5.0),
+        "judge": (["judge", str(root)], 15.0),
+        "report": (["report", str(root), "-o", str(page)], 20.0),
+        "figure": (["figure", "--from", str(root), "--where", f"lr={fields['lr']}"], 15.0),
+        "runs": (["runs", str(root)], 8.0),
+        "watch": (["watch", str(root), "--once"], 3.0),
+    }
+    for name, (words, limit) in commands.items():
+        cost = cpu_seconds(words)
+        yield Measured(shape.name, name, cost, limit)
+        if name == "report":
+            yield Measured(shape.name, "report, size", page.stat().st_size / 1e6, 5.0, "MB")
+    idle = cpu_seconds(["watch", str(root), "--follow"], IDLE_SECONDS + cost) - cost
+    yield Measured(shape.name, "watch, nothing changes", max(idle, 0.0) / IDLE_SECONDS, 0.05, "of a core")
+
+
+def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> float:
+    """Returns the CPU seconds of a command and all processes that it waited for; raises if it fails."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "kymograph", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    if interrupt_after is not None:
+        time.sleep(interrupt_after)
+        process.terminate()  # what a shell script starts in the background ignores SIGINT
+    with process.stderr:
+        said = process.stderr.read().decode(errors="replace")
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0 and interrupt_after is None:
+        raise KymographError(f"`kymograph {' '.join(words[:2])}` ended with {process.returncode}: {said[-300:]}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def bench_scale(shapes: Sequence[Shape] = SHAPES) -> int:
+    """Measures every command in every shape and prints a table; returns 1 if a limit is exceeded."""
+    found: list[Measured] = []
+    for shape in shapes:
+        with tempfile.TemporaryDirectory() as directory:
+            print(f"{shape.name}: writing {shape.runs:,} runs", file=sys.stderr, flush=True)
+            make_runs(Path(directory) / "runs", shape)
+            for one in measure(Path(directory) / "runs", shape):
+                print(f"{one.shape}: {one.command} {one.cost:.2f} {one.unit}", file=sys.stderr, flush=True)
+                found.append(one)
+    print(render(found))
+    return 0 if all(one.kept for one in found) else 1
+
+
+def render(found: Sequence[Measured]) -> str:
+    """Returns the costs as a Markdown table, and a line that names the processor."""
+    lines = ["| runs | command | cost | limit | |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {one.shape} | {one.command} | {one.cost:.3g} {one.unit} | {one.limit:g} {one.unit} "
+        f"| {'kept' if one.kept else 'NOT KEPT'} |"
+        for one in found
+    ]
+    return "\n".join([*lines, "", f"{hardware()['processor']}; CPU seconds of whole commands, start-up counted."])

@@ -1,0 +1,392 @@
+"""Verbs that make and list runs: new, run, watch, runs, list."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+from kymograph.cli.arguments import (
+    EngineOptions,
+    given,
+    grid_from,
+    named_study,
+    parse,
+    parse_with_settings,
+    positional,
+    seeds_from,
+    settings_from,
+    shown,
+    with_engine_options,
+)
+from kymograph.cli.output import columns, fitting_output
+from kymograph.errors import KymographError, UsageError
+from kymograph.io.writing import make_directory, write_atomically
+from kymograph.runs.declaration import Arm
+from kymograph.studies.loading import STUDIES, list_studies, load_study
+from kymograph.studies.settings import setting_docs
+from kymograph.studies.study import Study
+from kymograph.wording import counted, folded, line_width
+
+PARTS = {
+    "new": {
+        "attribute": "new_verb",
+        "about": "write a user-defined study to start from, and its test",
+        "usage": "new study NAME",
+        "order": 22,
+    },
+    "run": {
+        "attribute": "run_verb",
+        "about": "run a study: arms x seeds; runs that are stored already are not computed again",
+        "usage": "run STUDY",
+        "order": 20,
+        "debug": True,
+    },
+    "watch": {
+        "attribute": "watch_verb",
+        "about": "follow a running sweep in the terminal, or in a browser with --web",
+        "usage": "watch DIR",
+        "order": 40,
+    },
+    "runs": {
+        "attribute": "runs_verb",
+        "about": "stored runs by name: a table, one run in full, or the paths of those chosen",
+        "usage": "runs DIR [NAME]",
+        "order": 45,
+    },
+    "list": {
+        "attribute": "list_verb",
+        "about": "the studies; one with its arms and settings",
+        "usage": "list [STUDY]",
+        "order": 10,
+    },
+}
+
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class NewStudy:
+    """The files that were written, and the study's name."""
+
+    name: str
+    study: Path
+    test: Path
+
+
+def new_study(name: str, directory: str | Path = ".") -> NewStudy:
+    """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py`` into ``directory``.
+
+    Existing files are not overwritten; a call that was interrupted between the two files can be repeated.
+    """
+    _check_name(name)
+    folder = Path(directory)
+    title = name.removesuffix("_study") or name
+    made = NewStudy(title, folder / f"{name}.py", folder / f"test_{name}.py")
+    words = {"module": name, "function": f"{title}_study"}
+    contents = {
+        path: Template((TEMPLATES / template).read_text()).substitute(words).encode()
+        for path, template in ((made.study, "study.py.txt"), (made.test, "test_study.py.txt"))
+    }
+    for path in contents:
+        if path.exists() and (made.test.exists() or not _holds(path, contents[path])):
+            raise KymographError(f"{path} exists, and is not overwritten; choose another name")
+    if not made.study.exists():
+        _check_module(name)
+    make_directory(folder)
+    for path, content in contents.items():
+        write_atomically(path, content)
+    return made
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Returns whether a file is what an earlier attempt wrote."""
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+
+
+def _check_name(name: str) -> None:
+    """Raises unless the name is valid for a Python module and not taken by a study."""
+    plain = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name).strip("_").lower()
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
+        hint = f"; try {plain}" if plain.isidentifier() and plain.isascii() and not keyword.iskeyword(plain) else ""
+        raise UsageError(f"{name!r} cannot be the name of a Python file: use letters, digits and underscores{hint}")
+    if name.removesuffix("_study") in STUDIES.names():
+        raise UsageError(f"there is already a study called {name.removesuffix('_study')}; choose another name")
+
+
+def _check_module(name: str) -> None:
+    """Raises if a file of this name would hide an existing module."""
+    try:
+        known = name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        known = False
+    if known:
+        raise UsageError(f"{name}.py would hide the Python module {name}; choose another name")
+
+
+@dataclass(frozen=True)
+class NewOptions:
+    """Write a study to start from: NAME.py, which runs as it is, and test_NAME.py."""
+
+    kind: Annotated[str, positional(), shown("study")]
+    """What to write: a study."""
+    name: Annotated[str, positional(), shown("NAME")]
+    """Its name: letters, digits and underscores."""
+    directory: Annotated[str, shown("DIR")] = "."
+    """Directory for the two files."""
+
+
+def new_verb(words: list[str]) -> int:
+    """Writes the files and prints what to do with them."""
+    if len(words) == 1 and words[0] != "study" and not words[0].startswith("-"):
+        raise UsageError(f"kymograph new writes a study; did you mean `kymograph new study {words[0]}`?")
+    options = parse(NewOptions, words, "kymograph new")
+    if options.kind != "study":
+        raise UsageError(f"kymograph new writes a study, not {options.kind!r}: kymograph new study NAME")
+    made = new_study(options.name, options.directory)
+    study, test = shlex.quote(str(made.study)), shlex.quote(str(made.test))
+    print(f"wrote {study} and {test}; next:")
+    print(f"  kymograph run {study} --n-seeds 10")
+    print(f"  kymograph judge runs --study {made.name}")
+    print("  kymograph report runs -o report.html")
+    print(f"  python -m pytest {test}   # pip install pytest, if it is missing")
+    return 0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run and where; the study's own settings follow."""
+
+    seeds: Annotated[tuple[str, ...], shown("SEED ...", default="the fixed list")] = ()
+    """Explicit seeds, e.g. --seeds 42 123 456."""
+    n_seeds: Annotated[int | None, shown("N", default="10 if no seeds are given")] = None
+    """The first N of the fixed list of seeds, which starts 42, 123, 456."""
+    arms: Annotated[tuple[str, ...], shown("ARM ...", default="the study's default arms")] = ()
+    """Arms by name or pattern, e.g. 'extreme/*'."""
+    out: Annotated[str, shown("DIR")] = "runs"
+    """Directory of the runs."""
+    grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
+    """Settings to vary, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
+    config: Annotated[str | None, shown("FILE", default="none")] = None
+    """TOML file of settings, optionally with arms, seeds or n_seeds, and a table [grid]; options take precedence."""
+    quiet: bool = False
+    """Show no progress."""
+    compute: EngineOptions = field(default_factory=EngineOptions)
+
+
+def run_verb(words: list[str]) -> int:
+    """Runs a study; returns 0 only if every run finished."""
+    from kymograph.studies.loading import STUDIES, load_study
+
+    if not words or words[0] in ("-h", "--help"):
+        with fitting_output():
+            print("usage: kymograph run STUDY [options]\n")
+            names = ", ".join(STUDIES.names())
+            print(f"studies: {names}; or a user-defined one as module:Name, file.py or file.py:Name\n")
+            print("`kymograph run STUDY --help` lists the options and every setting of the study.")
+        return 0 if words else 2
+    study = load_study(words[0])
+    kind = with_engine_options(RunOptions, words[1:])
+    options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
+    if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
+        raise UsageError("--seeds needs at least one seed, e.g. --seeds 42")
+    from kymograph.experiments.running import SweepChoice, headline_table, read_settings, sweep_choice
+    from kymograph.experiments.stages import failure_text, tuning_lines
+
+    seeds = tuple(seeds_from(options.seeds)) if options.seeds else None
+    choice = SweepChoice(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
+    if options.config is not None:
+        choice = choice.over(read_settings(options.config, study))
+    done = sweep_choice(words[0], choice, options.compute.sweep_options(options.out, options, options.quiet))
+    if done.tuning is not None:
+        for line in tuning_lines(done.tuning):
+            print(line)
+        if done.tuning.submitted:
+            print(f"{study.name}: run the command again when the tuning runs have ended")
+            return 0
+    failed = len(done.failures)
+    computed = done.computed - failed
+    queued = f", {done.submitted} in the queue" if done.submitted else ""
+    ended = f"{counted(computed, 'run')} computed, {done.found} found, {failed} failed{queued}"
+    print(f"{study.name}: {ended}; in {options.out}")
+    if done.store.finished.runs and not options.quiet:
+        print(headline_table(study, done.store.finished))
+    if failed:
+        print(failure_text(done.failures, done.store, options.out, options.compute.debug), file=sys.stderr)
+    return 1 if failed or (done.tuning is not None and done.tuning.without_value) else 0
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """Follow a running sweep: what is done, failed, running and still to come, and its numbers so far."""
+
+    directory: Annotated[str, positional(), shown("[DIR]")] = "runs"
+    """Directory of the runs."""
+    study: Annotated[str | None, shown("STUDY", default="all")] = None
+    """Only this study, by name, module:Name or file.py."""
+    once: bool = False
+    """Print the current state and exit."""
+    follow: bool = False
+    """Keep watching after all planned runs have ended, for a sweep that is still to start."""
+    web: bool = False
+    """Serve a page to the browsers of this machine instead, until Ctrl-C."""
+    port: Annotated[int, shown("PORT")] = 8765
+    """Port of the page; 0 chooses a free one."""
+
+
+def watch_verb(words: list[str]) -> int:
+    """Shows a running sweep until it ends, or until Ctrl-C."""
+    options = parse(WatchOptions, words, "kymograph watch")
+    directory = _directory(options.directory, named_study(options.study).name)
+    if options.web:
+        from kymograph.pictures.live.web import serve
+
+        return serve(directory, options.port)
+    from kymograph.pictures.live.terminal import watch
+
+    return watch(directory, options.once, options.follow)
+
+
+def _directory(root: str, study: str | None) -> str:
+    """Returns the directory to watch: the whole directory of runs, or that of one study in it."""
+    if study is None:
+        return root
+    from kymograph.runs.spec import slug
+
+    directory = Path(root) / slug(study)
+    if Path(root).is_dir() and not directory.is_dir():
+        raise KymographError(f"{root} has no runs of {study!r}")
+    return str(directory)
+
+
+@dataclass(frozen=True)
+class RunsOptions:
+    """Show stored runs by name; torch is not needed."""
+
+    directory: Annotated[str, positional(), shown("DIR")]
+    """Directory of the runs."""
+    name: Annotated[str, positional(), shown("[NAME]", default="all runs, as a table")] = ""
+    """Show one run in full: ARM/sSEED as the table has it, e.g. residual/s42 or residual/s42,lr=0.03; STUDY/ARM/sSEED;
+    an id. A pattern such as 'residual/*' chooses several."""
+    study: Annotated[str | None, shown("STUDY", default="all")] = None
+    """Only runs of this study."""
+    arm: Annotated[tuple[str, ...], shown("ARM ...", default="all", short="--arms")] = ()
+    """Only these arms, by name or pattern."""
+    seed: Annotated[tuple[str, ...], shown("SEED ...", default="all", short="--seeds")] = ()
+    """Only these seeds."""
+    status: Annotated[str | None, shown("STATUS", default="all")] = None
+    """Only runs that are finished, failed, missing, superseded, abandoned or damaged."""
+    where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
+    """Only runs with these settings, e.g. --where lr=0.1."""
+    json: bool = False
+    """Print JSON: a list of runs, or with NAME one run in full."""
+    path: bool = False
+    """Print the runs' directories, one per line."""
+
+
+def runs_verb(words: list[str]) -> int:
+    """Prints the runs asked for."""
+    options = parse(RunsOptions, words, "kymograph runs")
+    import json
+    import sys
+
+    from kymograph.runs.archive import Archive
+    from kymograph.runs.listing import choose_runs, match, named_runs, run_facts, run_table, run_text
+
+    if options.json and options.path:
+        raise KymographError("--json and --path print different things; choose one")
+    archive = Archive.open(options.directory).checked(series=False)
+    for reason in archive.unreadable:
+        print(f"left out: {reason}", file=sys.stderr)
+    every = named_runs(archive)
+    if not every:
+        raise KymographError(
+            f"{options.directory} contains no runs; make some with `kymograph run STUDY --out {options.directory}`"
+        )
+    chosen = choose_runs(
+        match(every, options.name) if options.name else every,
+        study=options.study,
+        arms=options.arm,
+        seeds=seeds_from(options.seed),
+        status=options.status,
+        where=settings_from(options.where),
+    )
+    one = bool(options.name) and len(chosen) == 1
+    if options.path:
+        print("\n".join(str(run.directory) for run in chosen if run.directory is not None))
+    elif options.json:
+        found = run_facts(chosen[0], whole=True) if one else [run_facts(run) for run in chosen]
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        print(run_text(chosen[0]) if one else run_table(chosen, archive.declarations))
+    return 0
+
+
+MOST_ARMS = 6
+"""How many arms of a study the list of all studies shows."""
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """List the studies with their questions and arms."""
+
+    study: Annotated[
+        str, positional(), shown("[STUDY]", default="every registered study, with its first default arms")
+    ] = ""
+    """Show every arm and setting of this study: a built-in one, or a user-defined one (module:Name, file.py:Name)."""
+
+
+def list_verb(words: list[str]) -> int:
+    """Prints every study with its first default arms, or one study with all of its arms and settings."""
+    reference = parse(ListOptions, words, "kymograph list").study if words else ""
+    if reference:
+        study = load_study(reference)
+        arms = study.arms()
+        _print_question(study)
+        _print_arms(arms)
+        others = any(not arm.default for arm in arms)
+        print(f"  * runs by default{'; run the others by name: `--arms NAME ...`' if others else ''}")
+        _print_settings(study.config_type)
+        return 0
+    for study in list_studies():
+        arms = study.arms()
+        shown = [arm for arm in arms if arm.default][:MOST_ARMS]
+        _print_question(study)
+        _print_arms(shown)
+        more = len(arms) - len(shown)
+        print(f"    and {more} more: `kymograph list {study.name}`\n" if more else "")
+    return 0
+
+
+def _print_arms(arms: Sequence[Arm]) -> None:
+    if arms:
+        rows = [(f"{'*' if arm.default else ' '} {arm.name}", arm.about) for arm in arms]
+        print(columns(rows, line_width()))
+
+
+def _print_question(study: Study) -> None:
+    print(folded(f"{study.name}: {study.question}", line_width(), further="  "))
+
+
+def _print_settings(config_type: type) -> None:
+    """Prints the settings as options of `kymograph run`, with their defaults."""
+    rows = [(f"--{one.name.replace('_', '-')} {_shown(one.default)}", one.about) for one in setting_docs(config_type)]
+    if rows:
+        print("\nSettings and their defaults:")
+        print(columns(rows, line_width()))
+
+
+def _shown(default: object) -> str:
+    """Returns a default as it is written on the command line."""
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    if isinstance(default, (tuple, list)):
+        return " ".join(map(str, default)) or "none"
+    return "none" if default in (None, "") else str(default)

@@ -1,0 +1,1 @@
+"""Running studies and recording any training loop."""

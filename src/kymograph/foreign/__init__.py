@@ -1,1 +1,0 @@
-"""Reading untrusted files: every file that this process did not just write is read through this package."""

@@ -1,0 +1,297 @@
+"""The canvas of a figure: colour-blind-safe colours, fixed fonts, layout, legends and log axes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator
+
+from kymograph.pictures.styles import Look, choose_look, current_look, drawing_in, literal, mathtext
+
+MAP = "viridis"
+SIGNED_MAP = "PuOr_r"
+"""For values on both sides of 0: diverging, and safe for colour-blind readers."""
+MISSING = "#D9D9D9"
+
+
+class LabFigure(Figure):
+    """A matplotlib figure outside pyplot's global state, which carries the rows it was drawn from and its look."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        FigureCanvasAgg(self)
+        self.look = current_look()
+        self.caption = ""
+        self.finished = False
+        self.columns: tuple[str, ...] = ()
+        self.rows: list[tuple] = []
+
+    def note(self, columns: Sequence[str], rows: Sequence[tuple]) -> None:
+        """Adds rows of the figure's data table; every call uses the same columns."""
+        if self.columns and self.columns != tuple(columns):
+            raise ValueError(f"the figure's data has columns {self.columns}, not {tuple(columns)}")
+        self.columns = tuple(columns)
+        self.rows.extend(rows)
+
+    def entitle(self, text: str) -> None:
+        """Sets the title of the whole figure; if the look has captions, it is kept but not drawn."""
+        self.caption = text
+        if not self.look.captioned:
+            self.suptitle(literal(text))
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Saves the figure with its look's settings; some, such as how fonts are embedded, take effect only here."""
+        with settings(self.look):
+            super().savefig(*args, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=100, bbox_inches=None if self.look.fixed else "tight")
+        return buffer.getvalue()
+
+
+def sheet(
+    panel: tuple[float, float], rows: int = 1, columns: int = 1, frame: tuple[float, float] = (0.0, 0.0)
+) -> LabFigure:
+    """Returns an empty figure for a grid of panels of about ``panel`` inches, as wide as the current look requires.
+
+    ``frame`` is the room needed beyond the panels, e.g. for a colour bar.
+    """
+    look = current_look()
+    width, height = panel[0] * columns + frame[0], panel[1] * rows + frame[1]
+    given = look.narrow if columns == 1 else look.wide
+    if given is not None:
+        scale = given / width
+        each = max(panel[1] * scale, look.lowest)
+        each = max(min(each, (look.tallest - frame[1] * scale) / rows), min(each, look.lowest))
+        width, height = given, each * rows + frame[1] * scale
+    return LabFigure(figsize=(width, height), layout="constrained")
+
+
+def panel_grid(count: int, panel: tuple[float, float], most_columns: int, least: float) -> tuple[LabFigure, list[Axes]]:
+    """Returns a figure and ``count`` panels of about ``panel`` inches, at most ``most_columns`` side by side.
+
+    ``least`` is the width that a panel needs with 8 pt text, which may reduce the number of columns.
+    """
+    columns = current_look().columns(min(count, most_columns), least)
+    rows = -(-count // columns)
+    figure = sheet(panel, rows, columns)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid[:count]
+
+
+def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
+    """Lets ``draw`` take ``style`` and ``venue`` and draws in that look, by default in the current one.
+
+    The caller's matplotlib settings neither affect the figure nor change.
+    """
+
+    @functools.wraps(draw)
+    def wrapper(*args: Any, style: str | None = None, venue: str | None = None, **kwargs: Any) -> LabFigure:
+        look = choose_look(style, venue) if style or venue else current_look()
+        with drawing_in(look), settings(look):
+            figure = draw(*args, **kwargs)
+            if not figure.finished:
+                letter_panels(figure)
+                if look.fixed:
+                    wrap_labels(figure, look.leading)
+                figure.finished = True
+            return figure
+
+    return wrapper
+
+
+@contextlib.contextmanager
+def settings(look: Look) -> Iterator[None]:
+    """Applies the look's matplotlib settings inside the block, independently of the caller's."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(look.rc)
+        yield
+
+
+def stroke(share: float = 1.0) -> float:
+    """Returns a line width: ``share`` times that of a mean."""
+    return share * matplotlib.rcParams["lines.linewidth"]
+
+
+def dot() -> float:
+    """Returns the size of a marker."""
+    return matplotlib.rcParams["lines.markersize"]
+
+
+def label_panel(axes: Axes, title: str, x: str, y: str) -> None:
+    """Sets a panel's title and its axis labels, units included, with mathematics typeset."""
+    axes.set_title(mathtext(title))
+    axes.set_xlabel(mathtext(x))
+    axes.set_ylabel(mathtext(y))
+
+
+FEW_DECADES = 1.5
+"""On axes of fewer decades, the ticks between powers of ten are labelled too."""
+
+
+def set_log_y(axes: Axes) -> None:
+    """Makes the vertical axis logarithmic, with few ticks."""
+    axes.set_yscale("log")
+    set_log_ticks(axes.yaxis)
+
+
+def set_log_ticks(axis: Axis) -> None:
+    """Gives a logarithmic axis minor ticks at 2 and 5 only; all eight would be slow to draw."""
+    powers = LogFormatterMathtext()
+    powers.set_axis(axis)
+    axis.set_minor_locator(LogLocator(subs=(2.0, 5.0), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, tick: f"{value:g}" if _few(axis) else powers(value, tick)))
+    axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if _few(axis) else ""))
+
+
+def _few(axis: Axis) -> bool:
+    low, high = sorted(axis.get_view_interval())
+    return low > 0 and math.log10(high / low) < FEW_DECADES
+
+
+_ROOM = 1.08  # a label may be this much longer than its axis
+_WORD = re.compile(r"(?:\\\$|\$(?:[^$\\]|\\.)*\$|[^ ])+")  # a formula, or what a no-break space joins, is never broken
+_PIECE = re.compile(r"(?<=[/_])")  # an arm's name that is too long for a line is broken here
+
+
+def wrap_labels(figure: Figure, leading: float) -> None:
+    """Breaks titles and axis labels that are longer than their axes into lines, ``leading`` apart."""
+    for axes in figure.axes:
+        for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
+            label.set_linespacing(leading)
+    letters = panel_letters(figure)
+    for _ in range(2):  # more lines leave less room for the axes, whose labels may then need more lines
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            if axes.get_visible():
+                width, height = axes.bbox.width, axes.bbox.height
+                _wrap(axes.title, width / _ROOM if axes in letters else width)  # a letter stands left of the title
+                _wrap(axes.xaxis.label, width)
+                _wrap(axes.yaxis.label, height)
+        title = getattr(figure, "_suptitle", None)
+        if title is not None:
+            _wrap(title, figure.bbox.width / _ROOM)
+
+
+def _wrap(label: Text, room: float) -> None:
+    """Breaks one label so that no line is longer than ``room`` pixels, if possible."""
+    text = label.get_text()
+    if text:
+        measure = _ruler(label)
+        label.set_text("\n".join(wrapped(line, measure, room * _ROOM) for line in text.split("\n")))
+
+
+def wrapped(line: str, measure: Callable[[str], float], room: float) -> str:
+    """Returns ``line`` broken into as few lines as fit into ``room`` by ``measure``, of about equal length."""
+    if measure(line) <= room:
+        return line
+    pieces: list[str] = []
+    for word in _WORD.findall(line):
+        parts = [word] if measure(word) <= room or "$" in word else _PIECE.split(word)
+        pieces += [f" {parts[0]}", *parts[1:]]
+    fewest = len(_break(pieces, measure, room))
+    shares = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    return "\n".join(next(lines for share in shares if len(lines := _break(pieces, measure, share * room)) <= fewest))
+
+
+def _break(pieces: Sequence[str], measure: Callable[[str], float], room: float) -> list[str]:
+    """Returns lines with as many ``pieces`` each as fit; a piece that begins a word starts with a space."""
+    lines: list[str] = []
+    for piece in pieces:
+        longer = (lines[-1] if lines else "") + piece
+        if lines and measure(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(piece.lstrip())
+    return lines
+
+
+def _ruler(label: Text) -> Callable[[str], float]:
+    """Returns a function that measures a line of text in pixels, in the label's font."""
+    figure = label.get_figure(root=True)
+    assert figure is not None
+    probe = Text(0, 0, "", fontproperties=label.get_fontproperties(), figure=figure)
+    known: dict[str, float] = {}
+
+    def measure(text: str) -> float:
+        if text not in known:
+            probe.set_text(text)
+            known[text] = probe.get_window_extent().width
+        return known[text]
+
+    return measure
+
+
+def legends(figure: Figure, panels: Iterable[Axes]) -> None:
+    """Draws one legend for all panels below the figure; an entry that differs between panels says where, by letter."""
+    letters = panel_letters(figure)
+    found: dict[str, tuple[object, dict[str, list[str]]]] = {}
+    for axes in (axes for axes in panels if axes.get_visible()):
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            noted = letters and label.endswith(")")  # a single panel has no letter to refer to
+            name, _, note = label[:-1].rpartition(" (") if noted else (label, "", "")
+            _, where = found.setdefault(name, (handle, {}))
+            where.setdefault(note, []).append(letters.get(axes, ""))
+    labels = []
+    for name, (_, where) in found.items():
+        notes = [f"{', '.join(at)}: {note}" if len(where) > 1 else note for note, at in where.items() if note]
+        labels.append(f"{name} ({'; '.join(notes)})" if notes else name)
+    if found:
+        _below(figure, [handle for handle, _ in found.values()], labels)
+
+
+def panel_letters(figure: Figure) -> dict[Axes, str]:
+    """Returns the letter of every panel, in reading order; empty if there is only one panel."""
+    panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_subplotspec() and axes.axison]
+    panels = [axes for axes in panels if axes.get_label() != "<colorbar>"]
+    letters = [
+        chr(ord("a") + index) if index < 26 else f"a{chr(ord('a') + index - 26)}" for index in range(len(panels))
+    ]
+    return dict(zip(panels, letters, strict=True)) if len(panels) > 1 else {}
+
+
+def letter_panels(figure: Figure) -> None:
+    """Letters the panels of a figure with several a, b, c, ..., so that text can refer to them."""
+    for axes, letter in panel_letters(figure).items():
+        axes.annotate(letter, (0, 1), (-5, 4), "axes fraction", "offset points", ha="right", va="bottom",
+                      fontweight="bold", fontsize="medium")  # fmt: skip
+
+
+def _below(figure: Figure, handles: list, names: list[str]) -> None:
+    """Draws one legend below the figure, in as many columns as fit, and makes the figure taller by its height."""
+    room = 0.98 * figure.bbox.width
+    for columns in range(len(names), 0, -1):
+        legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
+        spare = room - legend.get_window_extent().width
+        if spare >= 0:
+            break
+        legend.remove()
+    else:  # a name is too long for a line
+        texts = legend.get_texts()
+        width = max(text.get_window_extent().width for text in texts) + spare
+        names = [wrapped(name, _ruler(text), width) for name, text in zip(names, texts, strict=True)]
+        legend = figure.legend(handles, names, loc="outside lower center")
+    _grow(figure, legend.get_window_extent().height / figure.dpi)
+
+
+def _grow(figure: Figure, inches: float) -> None:
+    """Makes the figure taller, but not taller than its look allows."""
+    height, look = figure.get_figheight(), getattr(figure, "look", None)
+    most = max(height, look.tallest) if look is not None and look.fixed else height + inches
+    figure.set_figheight(min(height + inches, most))

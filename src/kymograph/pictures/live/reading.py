@@ -1,0 +1,399 @@
+"""Reading the state of a directory of runs again and again, cheaply: only what has changed.
+
+[live.reading] Reading the state of a directory of runs.
+
+`read_state` is a pure function of the directory and the clock. It never writes; a damaged file becomes a sentence in
+the state, so that a view still shows everything else. A file's content is cached until the file is replaced.
+
+[live.watcher] A directory watched over time: read again only when something in it has changed, and seldom enough to be cheap.
+
+A watcher knows the sweep only through its files. Records come and go by rename, which changes the date of their
+directory: while no date changes and no process is running, ten thousand runs need not be read. A file that is edited in
+place shows at the next full reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.io.files import entries, is_directory_entry, real_path
+from kymograph.io.processes import Process
+from kymograph.pictures.live.state import (
+    ArmState,
+    Condition,
+    LiveState,
+    LostRunState,
+    ProcessState,
+    RunCounts,
+    StudyState,
+    headlines,
+    remaining_seconds,
+    trace_series,
+    traced_names,
+)
+from kymograph.pictures.styles import ArmLook, arm_looks
+from kymograph.runs.archive import damaged_run
+from kymograph.runs.declaration import FILE as DECLARATION
+from kymograph.runs.declaration import Declaration, read_declaration
+from kymograph.runs.history import PLAN, History, current_code, is_output, log_of, read_plan_file
+from kymograph.runs.log import DIRECTORY as LOG
+from kymograph.runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.tables import by_arm_and_settings
+from kymograph.studies.loading import declaration_of
+from kymograph.sweep.heartbeat import RUNNING, Beat, read_beats
+
+Stamp = tuple[int, int, int]
+_MOST_RECORDS = 1 << 16
+
+
+def record_stamps(directory: Path) -> tuple[Stamp | None, ...]:
+    """Returns the stamps of a record's files, that of its status first; None for a missing file."""
+    return tuple(stamp_or_none(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT))
+
+
+def stamp(path: str | Path) -> Stamp:
+    """Returns a file's modification time, size and inode, which change when it is replaced or edited."""
+    facts = os.stat(path)
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
+def stamp_or_none(path: str) -> Stamp | None:
+    """Returns the stamp of a file; None if it is missing."""
+    try:
+        return stamp(path)
+    except OSError:
+        return None
+
+
+_records: dict[Path, tuple[tuple[Stamp | None, ...], StoredRun | KymographError]] = {}
+
+
+def checked_record(
+    directory: Path, stamps: tuple[Stamp | None, ...], planned: RunSpec | None
+) -> StoredRun | KymographError:
+    """Returns the run of an intact record, or why it cannot be read; a record is read once until it is replaced."""
+    known = _records.get(directory)
+    if known is None or known[0] != stamps:
+        if len(_records) > _MOST_RECORDS:
+            _records.clear()
+        known = _records[directory] = stamps, _read_record(directory, planned)
+    return known[1]
+
+
+def _read_record(directory: Path, planned: RunSpec | None) -> StoredRun | KymographError:
+    try:
+        run = StoredRun(directory, planned)
+        run.check_sizes()
+        run.check(keep=False)
+    except KymographError as error:
+        return KymographError(str(error))  # without a traceback, which would keep the content alive
+    return run
+
+
+def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
+    """Returns the runs that the log lists, by study's directory and run's directory."""
+    directory = (root if is_output(root) else real_path(root).parent) / LOG
+    try:
+        segments = [entry.path for entry in entries(directory) if entry.name.endswith(".jsonl")]
+        return _read_log(root, tuple((path, stamp(Path(path))) for path in segments))
+    except OSError:
+        return {}  # a directory from before the log, or a segment that is being replaced
+
+
+@functools.lru_cache(maxsize=8)
+def _read_log(root: Path, segments: tuple[tuple[str, Stamp], ...]) -> Mapping[str, Mapping[str, RunSpec]]:
+    found: dict[str, dict[str, RunSpec]] = {}
+    for run in History(log_of(root)).planned.values():
+        study, name = run.directory.split("/")
+        found.setdefault(study, {})[name] = run
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def listed_runs(path: Path, stamp: Stamp) -> Mapping[str, RunSpec]:
+    """Returns the planned runs by the names of their directories."""
+    return {run.directory.split("/")[-1]: run for run in read_plan_file(path)}
+
+
+@functools.lru_cache(maxsize=64)
+def stored_declaration(directory: Path, stamp: Stamp) -> Declaration | None:
+    """Returns what the study in ``directory`` declares."""
+    return read_declaration(directory)
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run that is planned, stored, or both."""
+
+    id: str
+    arm: str
+    seed: int
+    condition: Condition
+    spec: RunSpec | None = None
+    """None for a record that was not planned and cannot be read."""
+    stored: StoredRun | None = None
+    ended_at: float = 0.0
+    reason: str = ""
+
+
+def read_state(directory: str | Path, now: float) -> LiveState:
+    """Returns the state of ``directory``, an output directory or a study's own, at the time ``now``."""
+    check_directory(directory)
+    root = Path(directory)
+    logged = logged_runs(root)
+    paths = [root] if _is_study(root, logged) else [path for path in _directories(root) if _is_study(path, logged)]
+    studies = [_read_study(path, logged.get(real_path(path).name, {}), now) for path in paths]
+    # Unfinished ones first.
+    return LiveState(str(directory), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
+
+
+def check_directory(directory: str | Path) -> None:
+    """Raises if there is no such directory."""
+    if not Path(directory).is_dir():
+        raise KymographError(
+            f"there is no directory {directory}; make one with `kymograph run STUDY --out {directory}`"
+        )
+
+
+def reread_state(directory: str | Path, now: float) -> LiveState:
+    """Returns the state of a directory that existed before; empty if the directory is gone, as it may come back."""
+    try:
+        return read_state(directory, now)
+    except KymographError:
+        return LiveState(str(directory), ())
+
+
+def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> StudyState:
+    notes: list[str] = []
+    planned = logged
+    try:
+        planned = {**listed_runs(directory / PLAN, stamp(directory / PLAN)), **logged}
+    except FileNotFoundError:
+        pass  # only directories from before the log have a plan file
+    except KymographError as error:
+        notes.append(str(error))
+    beats = read_beats(directory, now)
+    found = [
+        run
+        for name in dict.fromkeys([*planned, *(path.name for path in _directories(directory))])
+        if (run := _read_run(directory / name, planned.get(name), beats)) is not None
+    ]
+    name = next((run.spec.study for run in found if run.spec is not None), directory.name)
+    declaration = _declaration_of(directory, name, notes)
+    code = current_code((run.spec for run in found if run.spec is not None), {name: declaration})
+    runs = [run for run in found if run.spec is None or code[run.spec.study].made(run.spec)]
+    position = {arm.name: index for index, arm in enumerate(declaration.arms)}
+    groups = by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
+    counts = _count(runs)
+    looks = arm_looks(declaration, dict.fromkeys(run.arm for run in runs))
+    lost = [run for run in runs if run.condition in ("failed", "damaged")]
+    return StudyState(
+        name=name,
+        order=declaration.order,
+        counts=counts,
+        eta=_eta(groups, counts, [beat for beat in beats if beat.alive], now),
+        processes=tuple(_process(beat, {run.id: run for run in found}) for beat in _unfinished(beats, runs)),
+        lost=tuple(LostRunState(run.arm, run.seed, run.condition, run.reason) for run in lost),
+        arms=tuple(_arm(declaration, label, members, looks) for label, members in groups.items()),
+        superseded=len(found) - len(runs),
+        notes=tuple(notes),
+        progress=_progress(counts, [beat for beat in beats if beat.alive], runs),
+    )
+
+
+def _progress(counts: RunCounts, beats: Sequence[Beat], runs: Sequence[RunState]) -> float:
+    """Returns how many runs are done, where a running one counts by the share of its steps."""
+    running = {run.id for run in runs if run.condition == "running"}
+    shares = [len(running & set(beat.runs)) * min(beat.done / beat.steps, 1.0) for beat in beats if beat.steps]
+    return counts.finished + counts.failed + sum(shares)
+
+
+def _declaration_of(directory: Path, name: str, notes: list[str]) -> Declaration:
+    """Returns what the study in ``directory`` declares; if its file is damaged, a note says so."""
+    try:
+        stored = stored_declaration(directory, stamp(directory / DECLARATION))
+    except OSError:
+        stored = None  # a directory from before there were declarations
+    except KymographError as error:
+        stored = None
+        notes.append(str(error))
+    return declaration_of(name, {} if stored is None else {name: stored})
+
+
+def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
+    """Returns the state of one run; None for a directory that is not a run."""
+    stamps = record_stamps(directory)
+    if stamps[0] is None:
+        return None if planned is None else _without_record(directory.name, planned, beats)
+    written = stamps[0][0] / 1e9
+    stored = checked_record(directory, stamps, planned)
+    if isinstance(stored, KymographError):
+        damaged = damaged_run(directory, stored)
+        arm, seed = (damaged.arm, damaged.seed) if planned is None else (planned.arm, planned.seed)
+        state = RunState(damaged.id, arm, seed, "damaged", planned, None, written, damaged.reason)
+    else:
+        condition: Condition = "finished" if stored.status == "finished" else "failed"
+        state = RunState(
+            stored.id, stored.arm, stored.seed, condition, stored.spec, stored, written, stored.reason or ""
+        )
+    # A failure from before a process started is history: the run is being computed again.
+    retried = any(beat.alive and beat.started > written for beat in beats if state.id in beat.runs)
+    if state.condition == "finished" or not retried:
+        return state
+    return RunState(state.id, state.arm, state.seed, "running", state.spec)
+
+
+def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunState:
+    run_id = name.rsplit("-", 1)[-1]
+    run_beats = [beat for beat in beats if run_id in beat.runs]
+    condition: Condition = "running" if any(beat.alive for beat in run_beats) else "missing" if run_beats else "waiting"
+    return RunState(run_id, planned.arm, planned.seed, condition, planned)
+
+
+def _count(runs: Sequence[RunState]) -> RunCounts:
+    conditions: list[str] = [run.condition for run in runs]
+    return RunCounts(**{field.name: conditions.count(field.name) for field in dataclasses.fields(RunCounts)})
+
+
+def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: Mapping[str, ArmLook]) -> ArmState:
+    finished = sorted((run for run in runs if run.condition == "finished"), key=lambda run: run.seed)
+    latest = max(finished, key=lambda run: run.ended_at, default=None)
+    look = looks[runs[0].arm]
+    return ArmState(
+        name,
+        _count(runs),
+        headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
+        None if latest is None or latest.stored is None else trace_series(latest.stored, traced_names(declaration)),
+        look.label + name.removeprefix(runs[0].arm),
+        look.colour,
+    )
+
+
+def _unfinished(beats: Sequence[Beat], runs: Sequence[RunState]) -> list[Beat]:
+    """Returns the heartbeats of running processes, and of those that ended with runs missing."""
+    missing = {run.id for run in runs if run.condition == "missing"}
+    return [beat for beat in beats if beat.alive or missing & set(beat.runs)]
+
+
+def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
+    members = [runs[run] for run in beat.runs if run in runs]
+    return ProcessState(
+        process=beat.pid,
+        runs=len(beat.runs),
+        arms=tuple(dict.fromkeys(run.arm for run in members)),
+        seeds=tuple(dict.fromkeys(run.seed for run in members)),
+        done=min(beat.done, beat.steps) if beat.steps else beat.done,
+        steps=beat.steps,
+        message=beat.words,
+        started=beat.started,
+        alive=beat.alive,
+        host="" if beat.host == Process.this().host else beat.host,
+    )
+
+
+def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Sequence[Beat], now: float) -> int | None:
+    if not beats or not counts.running + counts.waiting + counts.missing:
+        return None
+    took = [[run.stored.seconds for run in runs if run.stored and run.stored.seconds] for runs in groups.values()]
+    left = [sum(run.condition in ("waiting", "missing") for run in runs) for runs in groups.values()]
+    seconds = remaining_seconds(took, left, beats, now)
+    return None if seconds is None else round(seconds)
+
+
+def _is_study(path: Path, logged: Mapping[str, Any]) -> bool:
+    """Returns whether a directory has planned runs, a heartbeat, or runs."""
+    if real_path(path).name in logged or (path / PLAN).exists() or (path / RUNNING).is_dir():
+        return True
+    return any((run / STATUS).exists() for run in _directories(path))
+
+
+def _directories(path: Path) -> Iterator[Path]:
+    """Yields the directories inside ``path`` that may be runs or studies: not hidden, not half-written."""
+    try:
+        names = [entry.name for entry in entries(path) if is_directory_entry(entry)]
+    except OSError:
+        return
+    yield from (path / name for name in names if not name.startswith(".") and not name.endswith(".part"))
+
+
+LOOK_AT_ALL = 60.0
+"""Seconds after which everything is read again, whether or not something seems to have changed."""
+SHARE = 0.1
+"""The largest share of a core that reading may take while a sweep is running."""
+NEGLIGIBLE = 0.1
+"""CPU seconds that a reading may take without being limited."""
+_COARSE = 2 * 10**9
+"""Nanoseconds within which two changes may have the same date."""
+
+ModificationTimes = tuple[tuple[str, int], ...]
+
+
+class Watcher:
+    """The state of one directory, as of its last reading."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._state: LiveState | None = None
+        self._modification_times: ModificationTimes = ()
+        self._read_at, self._cost = 0.0, 0.0
+
+    def state(self, now: float) -> LiveState:
+        """Returns the state at the time ``now``, the same object as before unless it was read again."""
+        times = tuple(_modification_times(Path(self._directory)))
+        if self._state is None or self._is_due(self._state, times):
+            started = time.process_time()
+            self._state = reread_state(self._directory, now)
+            self._cost, self._read_at, self._modification_times = time.process_time() - started, time.monotonic(), times
+        return self._state
+
+    def _is_due(self, state: LiveState, times: ModificationTimes) -> bool:
+        since = time.monotonic() - self._read_at
+        if self._cost > NEGLIGIBLE and since < self._cost / SHARE:
+            return False
+        at_work = any(process.alive for study in state.studies for process in study.processes)
+        just_now = max((modified for _, modified in self._modification_times), default=0) > time.time_ns() - _COARSE
+        return at_work or just_now or times != self._modification_times or since > LOOK_AT_ALL
+
+
+def _modification_times(root: Path) -> Iterator[tuple[str, int]]:
+    """Yields the dates of all directories and files that change along with a run, a plan or a heartbeat."""
+    for directory in (root, root / LOG, root.parent / LOG, root / RUNNING):
+        yield from _modification_times_in(directory)
+    try:
+        directories = [entry for entry in entries(root) if is_directory_entry(entry)]
+    except OSError:
+        return
+    if any(os.path.exists(f"{root}/{name}") for name in (DECLARATION, RUNNING)):
+        return  # a study's own directory, which contains runs
+    for path in (entry.path for entry in directories if not entry.name.startswith(".")):
+        yield from _modification_time(path)
+        yield from _modification_time(f"{path}/{DECLARATION}")
+        yield from _modification_times_in(Path(path) / RUNNING)
+
+
+def _modification_times_in(directory: Path) -> Iterator[tuple[str, int]]:
+    """Yields the dates of a directory and of each file in it."""
+    yield from _modification_time(str(directory))
+    with contextlib.suppress(OSError):
+        for entry in entries(directory):
+            with contextlib.suppress(OSError):
+                if entry.is_file():
+                    yield entry.path, entry.stat().st_mtime_ns
+
+
+def _modification_time(path: str) -> Iterator[tuple[str, int]]:
+    try:
+        yield path, os.stat(path).st_mtime_ns
+    except OSError:
+        return

@@ -1,0 +1,344 @@
+"""One section of the page per study: its question, arms, tables and charts, as the study declares them.
+
+[report.panels] The kinds of panel that a study can ask for: one module each, found by its name.
+
+A module declares itself with ``PART = {"about": ..., "order": ...}`` (charts appear in that order) and defines
+``draw(request: ChartRequest) -> Chart | None``; None if there is nothing to draw. A study names the kinds it wants in
+``SeriesDisplay.forms``; anything else that a kind needs is in ``SeriesDisplay.facts``.
+
+A kind with ``"scope": "study"`` in its ``PART`` compares the settings of a study. No study names it: it is drawn once
+per study, from all its current runs, with the study's headline numbers as ``facts["headlines"]``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kymograph.errors import KymographError
+from kymograph.pictures.report.charts import Chart, ChartRequest, SettingGroup, group_settings
+from kymograph.pictures.styles import ArmLook, arm_looks
+from kymograph.registry import Registry
+from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, bounds_of, displays_of
+from kymograph.runs.spec import slug
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.tables import collected_notes, count_diverged, headline_number
+from kymograph.studies.loading import registered_study
+
+MOST_HEADLINES = 6
+"""The most summary numbers shown for a study that declares no headlines."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell: ``main`` in the text colour, followed by ``rest`` in grey."""
+
+    main: str
+    rest: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of cells, one row per arm."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    note: str = ""
+    """What a reader must know to read the numbers."""
+
+
+def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) -> Table:
+    """Returns the mean over seeds of every headline number, with its 95 % interval.
+
+    A study without headlines shows the first few numbers that are in no other table.
+    """
+    elsewhere = {key for columns in declaration.tables.values() for key in columns}
+    first = [key for key in numeric_keys(store) if key not in elsewhere][:MOST_HEADLINES]
+    columns = declaration.headlines or {key: key for key in first}
+    return _number_table(store, arms, columns, declaration)
+
+
+def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration) -> tuple[tuple[str, Table], ...]:
+    """Returns the other tables that a study declares, with their titles; tables without numbers are left out."""
+    tables = [
+        (title, _number_table(store, arms, columns, declaration)) for title, columns in declaration.tables.items()
+    ]
+    return tuple((title, table) for title, table in tables if table.rows)
+
+
+def numeric_keys(store: Store) -> list[str]:
+    """Returns the summary keys that are numeric in some finished run."""
+    found = {
+        key
+        for run in store.finished
+        for key, value in run.summary.items()
+        if isinstance(value, int | float) and key != "finite"
+    }
+    return sorted(found)
+
+
+def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str], declaration: Declaration) -> Table:
+    """Returns the table of those summary numbers in ``columns`` that some run has."""
+    known = numeric_keys(store)
+    columns = {key: label for key, label in columns.items() if key in known}
+    rows = []
+    for arm in arms:
+        runs = store.finished.select(arms=[arm]).runs
+        values = {key: [run.summary.get(key) for run in runs] for key in columns}
+        cells = (
+            number_cell(found, bounds_of(key, found, declaration.bounds), key in declaration.p_values)
+            for key, found in values.items()
+        )
+        rows.append((arm, tuple(cells)))
+    return Table(tuple(columns.values()), tuple(rows) if columns else (), _column_notes(declaration.name, columns))
+
+
+def _column_notes(study: str, columns: Mapping[str, str]) -> str:
+    """Returns what the study says about the numbers in ``columns``, for below the table; empty if it says nothing."""
+    registered = registered_study(study)
+    notes = {} if registered is None else registered.column_notes
+    shown = [f"{label}: {notes[key]}" for key, label in columns.items() if key in notes]
+    return f"{'; '.join(shown)}. –: in no run." if shown else ""
+
+
+def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None, p_value: bool = False) -> Cell:
+    """Returns the mean and its 95 % interval over seeds; for Booleans, how many are true; for p-values, the median."""
+    found = headline_number(values, bounds=bounds)
+    if found.n == 0:
+        return Cell("–")
+    if found.true is not None:
+        return Cell(f"{found.true} of {found.n}")
+    text = found.text(p_value=p_value, typeset=True)
+    mean, _, spread = text.partition(", " if p_value else " ")
+    missing = f" ({found.n} of {len(values)} seeds)" if found.missing else ""
+    return Cell(mean, f"{spread}{missing}".strip())
+
+
+def shared_settings(store: Store) -> tuple[tuple[str, str], ...]:
+    """Returns the settings that all runs have in common, with their values."""
+    return tuple((name, values[0]) for name, values in _setting_values(store).items() if len(set(values)) == 1)
+
+
+def differing_settings(store: Store, arms: Sequence[str]) -> Table:
+    """Returns the settings in which the arms differ; values shared by most arms are grey."""
+    # All runs of an arm share their settings here, so one run per arm is enough.
+    first = [next(run for run in store if run.arm == arm) for arm in arms]
+    columns = {name: values for name, values in _setting_values(first).items() if len(set(values)) > 1}
+    usual = {
+        name: value for name, values in columns.items() for value in set(values) if 2 * values.count(value) > len(arms)
+    }
+    rows = []
+    for index, arm in enumerate(arms):
+        own = ((values[index], usual.get(name)) for name, values in columns.items())
+        rows.append((arm, tuple(Cell("", value) if value == common else Cell(value) for value, common in own)))
+    return Table(tuple(columns), tuple(rows) if columns else ())
+
+
+def _setting_values(runs: Iterable[StoredRun]) -> dict[str, list[str]]:
+    """Returns every setting's value in each run, as text."""
+    configs = [run.config for run in runs]
+    names = sorted({name for config in configs for name in config})
+    return {name: [str(config[name]) if name in config else "–" for config in configs] for name in names}
+
+
+PANELS = Registry("kymograph.panels", "kymograph.pictures.report")
+MOST_DRAWN = 12
+"""The most settings of a study that get charts; a page with hundreds of them would be too large to open."""
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """One arm's row in the table of arms."""
+
+    name: str
+    label: str
+    look: ArmLook
+    about: str
+    finished: int
+    diverged: int
+    failed: int
+    seeds: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The runs of a study that share all settings but those of their arms."""
+
+    id: str
+    title: str
+    """Empty if the study was run at one setting only."""
+    arms: tuple[ArmRow, ...]
+    seeds: str
+    """The seeds, if all arms share them; else empty."""
+    differing: Table
+    """Settings in which the arms differ."""
+    headlines: Table
+    tables: tuple[tuple[str, Table], ...]
+    """Further tables that the study declares, with their titles."""
+    shared: tuple[tuple[str, str], ...]
+    """Settings that all arms have in common."""
+    charts: tuple[Chart, ...]
+    undrawn: tuple[str, ...]
+    """Series that are stored but not drawn."""
+    notes: tuple[str, ...]
+    """Why declared panels, or all charts, are not drawn."""
+    remarks: tuple[str, ...] = ()
+    """The runs' notes, e.g. where their random numbers came from."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that distinguish these runs from the study's others."""
+    superseded: bool = False
+    """Whether the runs were computed by an earlier version or source of the study."""
+
+    @property
+    def chart_groups(self) -> list[list[Chart]]:
+        """The charts in order, with charts that belong together in one group."""
+        found: list[list[Chart]] = []
+        for chart in self.charts:
+            if chart.together and found and found[-1][0].together == chart.together:
+                found[-1].append(chart)
+            else:
+                found.append([chart])
+        return found
+
+
+@dataclass(frozen=True)
+class Section:
+    """A study on the page."""
+
+    id: str
+    name: str
+    question: str
+    settings: tuple[Setting, ...]
+    charts: tuple[Chart, ...] = ()
+    """Charts that compare the settings."""
+    notes: tuple[str, ...] = ()
+    """Why some of these charts could not be drawn."""
+
+
+def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[str, Any]] = ()) -> Section:
+    """Returns a study's section; a study that declares nothing shows whatever its runs hold.
+
+    At most `MOST_DRAWN` settings get charts, those that verdicts rest on first; ``judged`` are the settings that the
+    verdicts name.
+    """
+    base = f"study-{slug(declaration.name)}"
+    groups = group_settings(store.select(declaration.name), {declaration.name: declaration})
+
+    def was_judged(group: SettingGroup) -> bool:
+        return any(has_settings(group.settings, one, declaration) for one in judged)
+
+    drawn = {id(group) for group in sorted(groups, key=lambda group: not was_judged(group))[:MOST_DRAWN]}
+    settings = [
+        _setting(f"{base}-{index}" if len(groups) > 1 else base, group, declaration, id(group) in drawn)
+        for index, group in enumerate(groups)
+    ]
+    charts, notes = _drawn(_study_requests(base, groups, declaration))
+    return Section(base, declaration.name, declaration.question, tuple(settings), tuple(charts), notes)
+
+
+def has_settings(own: Mapping[str, Any], wanted: Mapping[str, Any], declaration: Declaration) -> bool:
+    """Returns whether runs with ``own`` settings match those that a verdict names, ``wanted``, or else the defaults."""
+    usual = declaration.defaults.shared
+    return all(str(value) == str(wanted.get(name, usual.get(name))) for name, value in own.items())
+
+
+def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
+    about = {arm.name: arm.about for arm in declaration.arms}
+    order = {arm.name: index for index, arm in enumerate(declaration.arms)}
+    arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # undeclared arms in run order
+    store = group.store.select(arms=arms)
+    looks = arm_looks(declaration, arms)
+    rows = tuple(_arm_row(store, arm, looks[arm], about.get(arm, "")) for arm in arms)
+    finished = store.finished
+    names = sorted({name for run in finished for name in run.series}) if drawn else []
+    charts, notes = _drawn(_requests(base, finished, declaration, names))
+    if not drawn:
+        where = " ".join(f"{name}={value}" for name, value in group.settings.items() if " " not in name)
+        notes = (f"a page has charts for {MOST_DRAWN} settings; `kymograph figure --where {where}` draws these",)
+    shown = {name for chart in charts for name in chart.series}
+    return Setting(
+        id=base,
+        title=group.title,
+        arms=rows,
+        seeds=rows[0].seeds if len({row.seeds for row in rows}) == 1 else "",
+        differing=differing_settings(store, arms),
+        headlines=headline_table(store, arms, declaration),
+        tables=declared_tables(store, arms, declaration),
+        shared=shared_settings(store),
+        charts=tuple(charts),
+        undrawn=tuple(name for name in names if name not in shown),
+        notes=notes,
+        remarks=tuple(collected_notes(finished.runs)),
+        settings=group.settings,
+        superseded=group.superseded,
+    )
+
+
+def _arm_row(store: Store, arm: str, look: ArmLook, about: str) -> ArmRow:
+    runs = store.select(arms=[arm])
+    diverged = count_diverged(run.summary for run in runs.finished)
+    seeds = ", ".join(map(str, sorted(runs.finished.seeds)))
+    return ArmRow(arm, look.label, look, about, len(runs.finished), diverged, len(runs.failed), seeds)
+
+
+def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[Chart], tuple[str, ...]]:
+    """Returns the charts, each with the series it shows, and why others could not be drawn."""
+    charts: list[Chart] = []
+    notes: list[str] = []
+    for form, request in requests:
+        try:
+            chart = PANELS.load(form)(request)
+        except KymographError as error:
+            notes.append(str(error))
+            continue
+        if chart is not None:
+            together = request.display.series if form in OVER_DEPTH else ""
+            series = (request.display.series, *chart.series)
+            charts.append(replace(chart, together=together, series=series))
+    return charts, tuple(dict.fromkeys(notes))
+
+
+def _study_requests(
+    base: str, groups: Sequence[SettingGroup], declaration: Declaration
+) -> Iterator[tuple[str, ChartRequest]]:
+    """Yields a request per kind of panel with ``scope`` ``study``, which compares settings over all current runs."""
+    runs = [run for group in groups if not group.superseded for run in group.store.finished]
+    if not runs:
+        return
+    display = SeriesDisplay("", declaration.name, "", facts={"headlines": dict(declaration.headlines)})
+    for form, part in PANELS.parts().items():
+        if part.facts.get("scope") == "study":
+            store = Store(runs, groups[0].store.root)
+            yield form, ChartRequest(f"{base}-{slug(form)}", store, display, declaration)
+
+
+def _requests(
+    base: str, store: Store, declaration: Declaration, names: list[str]
+) -> Iterator[tuple[str, ChartRequest]]:
+    """Yields every declared form of every stored series, with the request for its chart.
+
+    Forms are in the order that the kinds of panel declare, so that small pictures share rows, except that the forms of
+    one series along depth stay together.
+    """
+    sited = {name for run in store for name, series in run.series.items() if series.sites is not None}
+    order = {form: index for index, form in enumerate(PANELS.names())}
+    displays = displays_of(declaration, names, sited)
+    wanted = [(form, index) for index, display in enumerate(displays) for form in display.forms]
+
+    def key(one: tuple[str, int]) -> tuple[int, int, int]:
+        form, index = one
+        partners = [other for other in displays[index].forms if other in OVER_DEPTH] if form in OVER_DEPTH else [form]
+        rank = order.get(form, len(order))
+        return min(order.get(other, len(order)) for other in partners), index, rank
+
+    ids: Counter[str] = Counter()
+    for form, index in sorted(wanted, key=key):
+        display = displays[index]
+        chart_id = f"{base}-{slug(display.series)}-{slug(form)}"
+        ids[chart_id] += 1
+        if ids[chart_id] > 1:  # e.g. one series at two sites
+            chart_id += f"-{ids[chart_id]}"
+        yield form, ChartRequest(chart_id, store, display, declaration)

@@ -1,0 +1,228 @@
+"""The code in a bundle: that of user-defined studies, and that of the users' parts that made its runs.
+
+Both packing and unpacking check that the code's hash is the source recorded with the runs. Neither executes it: only
+`PackedCode.load` does, when runs are to be computed again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kymograph import registry
+from kymograph.errors import KymographError
+from kymograph.io.files import MAX_SOURCE, read_bytes
+from kymograph.io.writing import make_directory, write_atomically
+from kymograph.registry import source_file
+from kymograph.runs.archive import Archive
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.spec import slug
+from kymograph.runs.tuned import tuned_study
+from kymograph.studies.loading import STUDIES, registered_study
+from kymograph.studies.study import Study
+from kymograph.sweep.code_identity import (
+    CodeReference,
+    PartCode,
+    forget_directory,
+    importable_path,
+    part_code,
+    part_key,
+    source_files,
+    source_hash,
+)
+
+CODE, PARTS = "code", "parts"
+_DIST_INFO = "kymograph_bundle-0.dist-info"
+
+
+@dataclass(frozen=True)
+class PackedCode(CodeReference):
+    """Where the code of a study is in an unpacked bundle, and the hash that it must have."""
+
+    source: str | None = None
+    """The hash of a user-defined study's code; None for a built-in study that uses users' parts."""
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The users' parts in the bundle, by kind and name."""
+    home: str = ""
+    """The directory of the parts."""
+
+    def load(self) -> Any:
+        """Returns an instance of the study, with the bundle's parts; raises if code outside the bundle shadows it."""
+        if self.parts:
+            _register_parts(Path(self.home), self.parts)
+        study = super().load()
+        if study.source != self.source:
+            raise KymographError(
+                f"modules of the same names hide the code of {study.name} in the bundle; verify it where they are not "
+                "installed"
+            )
+        return study
+
+
+def stage_code(
+    directory: Path, archive: Archive, codes: Mapping[str, CodeReference], studies: Mapping[str, Study]
+) -> tuple[dict[str, Any], list[str]]:
+    """Copies the code behind an archive's runs into ``directory``; returns its manifest entries, and notes.
+
+    Args:
+        directory: an empty directory.
+        archive: the runs.
+        codes: where the code of user-defined studies is, by name; raises if it is not what made the runs.
+        studies: these studies, loaded.
+    """
+    facts: dict[str, Any] = {"studies": {}, "parts": {}}
+    notes: list[str] = []
+    for name, code in codes.items():
+        if name not in archive.studies:
+            raise KymographError(f"{archive.root} contains no runs of {name}; drop its --study")
+        if code.user_defined:
+            facts["studies"][name] = _staged_study(directory, name, code, archive.declarations.get(name))
+    for name in archive.studies:
+        if tuned_study(name) is not None:
+            continue  # tuning runs are made by the code of the study that they belong to
+        study = studies.get(name) or registered_study(name)
+        if study is None:
+            notes.append(f"the code of {name} is not in the bundle; name it with --study")
+            continue
+        found, missing = _parts_of(study, archive)
+        notes += missing
+        for key, part in found.items():
+            inside = _copy(part.files, directory / PARTS)
+            facts["parts"][key] = {"group": part.group, "name": part.name, "module": part.module,
+                                   "attribute": part.attribute, "source": part.source, "files": inside}  # fmt: skip
+        if found and name not in facts["studies"]:
+            facts["studies"][name] = None  # a built-in study, which needs only its parts
+    problems = list(code_problems(directory, facts, archive.declarations))
+    if problems:
+        raise KymographError(f"{problems[0]}; restore the code that made them, or run the study again")
+    return facts, notes
+
+
+def _staged_study(directory: Path, name: str, code: CodeReference, declared: Declaration | None) -> dict[str, Any]:
+    files = code.files()
+    source = source_hash(files)
+    if declared is not None and declared.source != source:
+        raise KymographError(
+            f"the code of {name} was edited since its runs were made (source {declared.source} is now {source}); "
+            "restore the code that made them, or run the study again"
+        )
+    _copy(files, directory / CODE / slug(name))
+    return {"name": code.name, "module": code.dotted_name(), "is_file": bool(code.file), "source": source}
+
+
+def _parts_of(study: Study, archive: Archive) -> tuple[dict[str, PartCode], list[str]]:
+    """Returns the code of the users' parts that made a study's current runs, and a note for each that is not here."""
+    declared = archive.declarations.get(study.name)
+    if declared is None or not declared.part_sources:
+        return {}, []
+    made = {key: source for parts in declared.part_sources.values() for key, source in parts.items()}
+    specs = [*(run.spec for run in archive.store), *archive.planned]
+    here: dict[str, PartCode] = {}
+    for spec in specs:
+        if spec.study == study.name and declared.part_sources.get(spec.source or "", {}).keys() - here.keys():
+            try:
+                parts = study.parts(study.config_type(**spec.settings))
+                here |= {part_key(*part): code for part in parts if (code := part_code(*part)) is not None}
+            except (KymographError, TypeError):
+                continue  # a part that is not installed here, or settings that the study no longer has
+    same = {key: code for key, code in here.items() if code.source == made.get(key)}
+    why = {key: "it was edited since" if key in here else "it is not installed here" for key in made}
+    return same, [f"the code of the {key} is not in the bundle: {why[key]}" for key in made if key not in same]
+
+
+def _copy(files: Mapping[str, Path], directory: Path) -> list[str]:
+    """Copies modules into ``directory`` so that they can be imported from it; returns their relative paths."""
+    found = []
+    for name, file in files.items():
+        inside = importable_path(name, file)
+        target = directory.joinpath(*inside.parts)
+        make_directory(target.parent)
+        write_atomically(target, read_bytes(file, MAX_SOURCE))
+        found.append(inside.as_posix())
+    return sorted(found)
+
+
+def code_problems(directory: Path, facts: Mapping[str, Any], declarations: Mapping[str, Declaration]) -> Iterator[str]:
+    """Yields a sentence for all code in a bundle whose hash is not the source recorded with the runs."""
+    for name, about in facts["studies"].items():
+        if about is not None:
+            found = _hash((directory / CODE / slug(name)).rglob("*.py"))
+            declared = declarations[name].source if name in declarations else about["source"]
+            if not found == about["source"] == declared:
+                yield f"the code of {name} is not what made its runs"
+    made = {
+        (key, source)
+        for one in declarations.values()
+        for parts in one.part_sources.values()
+        for key, source in parts.items()
+    }
+    for key, about in facts["parts"].items():
+        found = _hash(directory.joinpath(PARTS, *PurePosixPath(file).parts) for file in about["files"])
+        if found != about["source"] or (key, found) not in made:
+            yield f"the code of the {key} is not what made its runs"
+
+
+def _hash(files: Iterable[Path]) -> str | None:
+    """Returns the hash of some source files; None if one of them is missing."""
+    found = {str(file): file for file in files}
+    return source_hash(found) if found and all(file.is_file() for file in found.values()) else None
+
+
+def packed_code(directory: Path, facts: Mapping[str, Any]) -> dict[str, PackedCode]:
+    """Returns where the code is in an unpacked bundle, by study; raises ValueError for a name that leads out of it."""
+    parts, home = facts["parts"], str(directory / PARTS)
+    for about in parts.values():
+        words = [*about["group"].split("."), *about["module"].split("."), *filter(None, about["attribute"].split("."))]
+        if not all(map(str.isidentifier, words)) or set(about["name"]) & set("=[]\r\n"):
+            raise ValueError(about["module"])
+        if any({"..", "/"} & {*PurePosixPath(file).parts} for file in about["files"]):
+            raise ValueError(about["files"])
+    found = {}
+    for name, about in facts["studies"].items():
+        if about is None:
+            if not STUDIES.is_built_in(name):
+                raise ValueError(name)
+            module = STUDIES.parts()[name].module
+            found[name] = PackedCode(STUDIES.attribute_of(name), module, user_defined=False, parts=parts, home=home)
+            continue
+        words = about["module"].split(".")
+        if not all(map(str.isidentifier, words)):
+            raise ValueError(about["module"])
+        search_path = directory / CODE / slug(name)
+        base = search_path.joinpath(*words)
+        file = base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py")
+        where = {"file": str(file)} if about["is_file"] else {"module": about["module"], "search": (str(search_path),)}
+        found[name] = PackedCode(about["name"], **where, source=about["source"], parts=parts, home=home)
+    return found
+
+
+def unload_bundle(directory: Path) -> None:
+    """Unloads everything imported from an unpacked bundle, so that the directory can be removed."""
+    forget_directory(directory)
+    registry._in_packages.cache_clear()
+
+
+def _register_parts(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Registers a bundle's parts as pip would, after all installed packages; raises if installed parts hide them."""
+    if str(home) not in sys.path:
+        groups: dict[str, list[str]] = {}
+        for about in parts.values():
+            value = f"{about['module']}:{about['attribute']}" if about["attribute"] else about["module"]
+            groups.setdefault(about["group"], []).append(f"{about['name']} = {value}")
+        lines = [line for group, entries in groups.items() for line in (f"[{group}]", *entries)]
+        (home / _DIST_INFO).mkdir(exist_ok=True)
+        (home / _DIST_INFO / "METADATA").write_text("Metadata-Version: 2.1\nName: kymograph-bundle\nVersion: 0\n")
+        (home / _DIST_INFO / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        sys.path.append(str(home))
+        importlib.invalidate_caches()
+        registry._in_packages.cache_clear()
+    for key, about in parts.items():
+        file = source_file(about["module"])
+        if file is None or source_hash(source_files(file, about["module"])) != about["source"]:
+            raise KymographError(
+                f"the {key} installed here is not the one in the bundle; verify it where it is not installed"
+            )

@@ -1,0 +1,109 @@
+"""Do the blocks of a network earn their place? The ladder of last-k trainable blocks, and the audit of one network.
+
+The study trains the same network with only its last k blocks learning, from none (the frozen baseline: embed, norm and
+head learn) to all. ``kymograph audit`` compares one trained network with this ladder, and tests scale and
+reference (after arXiv:2606.21126).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kymograph.errors import KymographError
+from kymograph.runs.declaration import Arm
+from kymograph.runs.record import RunResult
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.study import SEEDED
+from kymograph.sweep.compute import Workplace
+from kymograph_studies.training.image_study import ImageSettings, ImageStudy, NetworkSettings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+
+PART: dict[str, Any] = {
+    "about": "Do a network's blocks add anything to what embed, norm and head learn without them?",
+    "order": 5,
+}
+DEEPEST = 12
+_RULES: dict[str, dict[str, Any]] = {
+    "bp": {"rule": "bp", "rms": False, "clip": False, "penalty": 0.0},
+    "dfa": {"rule": "dfa"},
+}
+
+
+@dataclass(frozen=True)
+class AuditConfig(NetworkSettings):
+    """Every setting of an `audit` run; an arm sets the rule and how many of the last blocks learn."""
+
+    rule: Literal["bp", "dfa"] = "bp"
+    """The learning rule. [set by the arm]"""
+    rms: bool = True
+    """Whether each sample's credit is divided by its RMS (dfa). [arms bp: no]"""
+    clip: bool = True
+    """Whether each block's gradient is clipped to norm 1. [arms bp: no]"""
+    last: int = 4
+    """How many of the last blocks learn; the others keep their initial values. [set by the arm]"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.last <= self.depth:
+            raise KymographError(f"last must be from 0 to {self.depth}, the number of blocks, not {self.last}")
+        super().__post_init__()
+
+    @property
+    def network(self) -> ImageSettings:
+        """The settings of the network, which is measured only before and after training."""
+        shared = {name: value for name, value in vars(self).items() if name != "last"}
+        return ImageSettings(**shared, log_every=10**6)
+
+
+class Audit(ImageStudy[AuditConfig]):
+    """Accuracy by the number of last blocks that learn."""
+
+    name = "audit"
+    question = PART["about"]
+    order = PART["order"]
+    methods = SEEDED
+    version = 3
+    config_type = AuditConfig
+    headlines = {
+        "test_accuracy": "test accuracy",
+        "final_h_L": "‖h_L‖",
+    }
+
+    def arms(self) -> Sequence[Arm]:
+        """Returns, for each rule, the rungs of the ladder; 0 is the frozen baseline."""
+        return [
+            Arm(f"{rule}/last{k}", f"{rule}, {_learners(k)}",
+                {**treatment, "last": k}, default=k <= 4, panel=rule.upper(),
+                label=f"{rule.upper()}, {_blocks(k)}",
+                colour="blue" if rule == "bp" else "vermilion")
+            for rule, treatment in _RULES.items() for k in range(DEEPEST + 1)
+        ]  # fmt: skip
+
+    def train(self, specs: Sequence[RunSpec[AuditConfig]], work: Workplace) -> list[RunResult]:
+        """Trains the rungs one after the other: embed, read-out and the last k blocks of each learn."""
+        from kymograph_studies.training.image_training import fit, result
+
+        def learners(config: AuditConfig) -> list[str]:
+            blocks = [f"blocks.{number}" for number in range(config.depth - config.last, config.depth)]
+            return ["embed", *blocks, "readout"]
+
+        return [result(spec, fit(spec, spec.config.network, work, learners(spec.config))) for spec in specs]
+
+    def figures(self) -> Mapping[str, Callable[..., Figure]]:
+        """Returns the study's figures; see `kymograph_studies.audit.figures`."""
+        from kymograph_studies.audit import figures
+
+        return figures.FIGURES
+
+
+def _learners(last: int) -> str:
+    return "no block learns" if last == 0 else "the last block learns" if last == 1 else f"the last {last} blocks learn"
+
+
+def _blocks(last: int) -> str:
+    return "no block" if last == 0 else "last block" if last == 1 else f"last {last} blocks"

@@ -1,0 +1,255 @@
+"""Ridgelines of the nulls, with the observed cosines marked: as a figure, and as a panel of the report.
+
+[report.panels.nulls] Null distributions: one ridge per null with the density of a statistic, and every seed's observed value.
+
+The display's ``facts`` define the comparison:
+
+    {"observed": "deep_cosine",                        # the summary number that was observed
+     "nulls": {"null_fresh": "fresh matrices", ...},   # series of draws, one draw per step, with their labels
+     "site": "deep",                                   # the site of the draws; left out for series without sites
+     "quantity": "mean cosine over the deep layers",   # optional: what it is, in running text
+     "x_label": "mean cosine, deep layers",            # optional
+     "short": "cosine",                                # optional: what it is, in a tooltip
+     "observed_label": "the trained network",          # optional: where the observed values come from
+     "remark": "..."}                                  # optional: a sentence at the end of the caption
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kymograph.errors import KymographError
+from kymograph.pictures.canvas import LabFigure, legends, panel_grid, stroke, styled
+from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
+from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
+from kymograph.pictures.styles import COLOURS, ArmLook
+from kymograph.runs.declaration import SeriesDisplay
+from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.tables import is_number
+from kymograph.studies.study import StudyFigure
+from kymograph_studies.analysis import REFERENCE, null_label
+from kymograph_studies.calibration import Calibration
+
+PARTS = {
+    "nulls": {
+        "attribute": "nulls_panel",
+        "about": "densities of a statistic under its nulls, with the observed values marked",
+        "order": 10,
+    },
+}
+
+
+_RIDGE = 0.9  # the height of a ridge; the rest is the distance to the next one
+SHOWN = (REFERENCE, "rows", "columns")
+"""The nulls in the figure: those that preserve what images share. The others are too narrow to draw next to them."""
+
+
+@styled
+def draw_histograms(panels: Sequence[tuple[str, Mapping[str, np.ndarray], Sequence[float]]]) -> LabFigure:
+    """Draws one panel per (title, null draws by name, observed values): a ridge per null, a line per observed value.
+
+    Each density is scaled to its own peak, because narrow nulls would otherwise flatten the wide ones.
+    """
+    figure, grid = panel_grid(len(panels), (4.4, 3.2), 3, least=2.2)
+    for axes, (title, nulls, observed) in zip(grid, panels, strict=True):
+        bases = range(len(nulls) - 1, -1, -1)  # the first null on top
+        for (name, values), colour, base in zip(nulls.items(), COLOURS[2:], bases, strict=False):
+            heights, edges = np.histogram(values, bins=40)
+            ridge = base + _RIDGE * heights / heights.max()
+            axes.stairs(ridge, edges, baseline=base, fill=True, alpha=0.45, color=colour)
+            axes.stairs(ridge, edges, baseline=base, color=colour, linewidth=stroke(0.5))
+            figure.note(("panel", "what", "value"), [(title, f"null {name}", value) for value in values.tolist()])
+        for index, value in enumerate(observed):
+            label = f"the network's own B (n = {len(observed)} seeds)" if index == 0 else None
+            axes.axvline(value, color=COLOURS[1], linewidth=stroke(), label=label)
+            figure.note(("panel", "what", "value"), [(title, "observed", value)])
+        shown = np.concatenate([*nulls.values(), np.asarray(observed)])
+        axes.update_datalim([(shown.min(), 0.0), (shown.max(), 1.0)])  # a line alone would coincide with the frame
+        axes.autoscale_view()
+        axes.set_ylim(0.0, len(nulls))
+        drawn = [f"{null_label(name)}\n(n = {len(values):,})" for name, values in nulls.items()]
+        cell = axes.get_subplotspec()
+        first = cell is None or cell.is_first_col()
+        axes.set_yticks([base + _RIDGE / 2 for base in bases], drawn if first else [""] * len(drawn))
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(title)
+        axes.set_xlabel("mean cosine of credit and gradient")
+        if first:
+            axes.set_ylabel("null (density over n draws, peak = 1)")
+    legends(figure, grid)
+    return figure
+
+
+@styled
+def histograms(store: Store) -> LabFigure:
+    """Draws, per arm, the nulls `SHOWN` of the deep mean over all seeds, and each seed's own cosine."""
+    chosen = store.select("calibration").finished
+    if not chosen.runs:
+        raise KymographError("there is no finished run of calibration; run `kymograph run calibration`")
+    labels = {arm.name: arm.label for arm in Calibration().arms()}
+    panels = []
+    for arm in chosen.arms:
+        runs = chosen.select(arms=[arm])
+        nulls = {name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs]) for name in SHOWN}
+        panels.append(
+            (f"{labels.get(arm, arm)}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs])
+        )
+    return draw_histograms(panels)
+
+
+FRAME = Frame(left=12, top=10)
+BINS = 60
+ROW = 46
+"""Pixels from one null to the next."""
+OVERLAP = 0.68
+"""The height of a density, in rows; its name is above it."""
+
+
+@dataclass(frozen=True)
+class NullFacts:
+    """A display's facts about its nulls."""
+
+    observed: str
+    nulls: Mapping[str, str]
+    site: str | None
+    quantity: str
+    x_label: str
+    short: str
+    observed_label: str
+    remark: str
+
+    @staticmethod
+    def of(display: SeriesDisplay) -> NullFacts:
+        """Returns the facts of a display; raises unless they name the observed number and the nulls."""
+        facts: Any = display.facts
+        nulls = facts.get("nulls") if isinstance(facts, Mapping) else None
+        if not isinstance(nulls, Mapping) or not isinstance(facts.get("observed"), str):
+            raise KymographError(
+                f"the display of {display.series!r} as nulls needs `facts` with 'observed', a summary number, and "
+                "'nulls', the series of draws with their labels"
+            )
+        texts = {name: value for name, value in facts.items() if isinstance(value, str)}
+        observed = texts["observed"]
+        quantity = texts.get("quantity", observed.replace("_", " "))
+        return NullFacts(
+            observed=observed,
+            nulls={str(name): str(label) for name, label in nulls.items()},
+            site=texts.get("site"),
+            quantity=quantity,
+            x_label=texts.get("x_label", quantity),
+            short=texts.get("short", quantity),
+            observed_label=texts.get("observed_label", "the observed values"),
+            remark=texts.get("remark", ""),
+        )
+
+
+def nulls_panel(request: ChartRequest) -> Chart | None:
+    """Returns one picture per arm: the density of each null's draws over all seeds, and a line per observed value."""
+    facts = NullFacts.of(request.display)
+    panels: list[Panel] = []
+    rows: list[tuple] = []
+    most_draws = 0
+    for arm in request.store.arms:
+        runs = [run for run in request.store.select(arms=[arm]) if facts.observed in run.summary]
+        draws = {name: _draws(runs, name, facts.site) for name in facts.nulls}
+        draws = {name: values for name, values in draws.items() if len(values)}
+        observed = [(run.seed, run.summary[facts.observed]) for run in runs if facts.nulls.keys() & run.series.keys()]
+        observed = [(seed, float(value)) for seed, value in observed if is_number(value)]
+        if not draws or not observed:
+            continue
+        most_draws = max([most_draws, *(len(values) for values in draws.values())])
+        panel, table = _panel(request.looks[arm], draws, observed, request.display, facts)
+        panels.append(panel)
+        rows += table
+    if not panels:
+        return None
+    caption = (
+        f"Ridges: density of the {facts.quantity} under each null, from up to {most_draws:,} draws pooled over seeds, "
+        f"scaled to the height of the row. Vertical lines: {facts.observed_label}, one per seed. A line inside a ridge "
+        "is consistent with that null."
+    )
+    data = table_data(("panel", "what", "seed", "from", "to", "value"), rows)
+    caption = f"{caption} {facts.remark}".strip()
+    return Chart(request.id, request.display.title, tuple(panels), caption, data, series=tuple(facts.nulls))
+
+
+def _draws(runs: Sequence[StoredRun], name: str, site: str | None) -> np.ndarray:
+    """Returns the finite draws of one null over all ``runs``, at ``site`` if the series has sites."""
+    parts = []
+    for run in runs:
+        series = run.series.get(name)
+        if series is None:
+            continue
+        if series.sites is None:
+            parts.append(series.value)
+        elif site in series.sites:
+            parts.append(series.value[:, series.sites.index(site)])
+    values = np.concatenate(parts) if parts else np.empty(0)
+    return values[np.isfinite(values)]
+
+
+def _panel(
+    look: ArmLook,
+    draws: Mapping[str, np.ndarray],
+    observed: Sequence[tuple[int, float]],
+    display: SeriesDisplay,
+    facts: NullFacts,
+) -> tuple[Panel, list[tuple]]:
+    """Returns one arm's panel, a density per null and a line per observed value, with the rows of its table."""
+    everything = np.concatenate([*draws.values(), [value for _, value in observed]])
+    frame = Frame(height=FRAME.top + ROW * len(draws) + FRAME.bottom, left=FRAME.left, top=FRAME.top)
+    left, top, width, height = frame.box
+    x = scale_over(everything, left, left + width, False)
+    lowest, highest = float(everything.min()), float(everything.max())
+    edges = np.linspace(lowest, highest, BINS + 1) if highest > lowest else np.array([x.low, x.high])
+    shapes: list[object] = []
+    rows: list[tuple] = []
+    targets: list[object] = []  # transparent, in front of everything: what the pointer hovers over
+    for index, (name, values) in enumerate(draws.items()):
+        density = np.histogram(values, edges, density=True)[0]
+        base = top + ROW * (index + 1)
+        y = Scale(0.0, float(density.max()), base, base - ROW * OVERLAP)
+        corners = [(x.at(edges[0]), float(base))]
+        for low, high, value in zip(edges[:-1].tolist(), edges[1:].tolist(), density.tolist(), strict=True):
+            corners += [(x.at(low), y.at(value)), (x.at(high), y.at(value))]
+            rows.append((look.label, name, None, low, high, value))
+            tip = (
+                f"{facts.nulls[name]}, {facts.short} {number(low, 3)} to {number(high, 3)}: density {number(value, 3)}"
+            )
+            targets.append(element("rect", class_="hit", data_tip=tip, x=x.at(low), y=base - ROW,
+                                   width=x.at(high) - x.at(low), height=ROW))  # fmt: skip
+        path = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in [*corners, (x.at(edges[-1]), base)]) + "Z"
+        shapes.append(element("path", class_="ridge", d=path))
+        title = f"{facts.nulls[name]}, {len(values):,} draws"
+        shapes.append(element("text", title, class_="label", x=left, y=base - ROW + 12))
+    for seed, value in observed:
+        at = x.at(value)
+        shapes.append(element("line", class_=f"mean c{look.colour}", x1=at, x2=at, y1=top, y2=top + height))
+        rows.append((look.label, "observed", seed, None, None, value))
+        tip = f"seed {seed}: observed {facts.short} {number(value)}"
+        targets.append(element("rect", class_="hit", data_tip=tip, x=at - 4, y=top, width=8, height=height))
+    label = f"{display.title}, {look.label}: null densities of the {facts.quantity} and {len(observed)} observed values"
+    shown = [*_axis(frame, x, facts.x_label), *shapes, *targets]
+    key = Key(f"{look.label}, observed", look.colour, f"n = {len(observed)}")
+    return Panel(look.label, picture(frame, label, *shown), (key,)), rows
+
+
+def _axis(frame: Frame, x: Scale, label: str) -> Iterator[object]:
+    left, top, width, height = frame.box
+    bottom, ticks = top + height, x.ticks()
+    for tick, text in zip(ticks, labels(ticks), strict=True):
+        yield element("line", class_="grid", x1=x.at(tick), x2=x.at(tick), y1=top, y2=bottom)
+        yield element("text", text, x=x.at(tick), y=bottom + 15, text_anchor="middle")
+    yield element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom)
+    yield element("text", label, class_="label", x=left + width / 2, y=frame.height - 4, text_anchor="middle")
+
+
+FIGURES = {
+    "calibration": StudyFigure(histograms, "nulls of the deep mean cosine, by arm, and the cosine of every seed"),
+}
+"""The study's figures by name."""

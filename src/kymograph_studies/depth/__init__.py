@@ -1,0 +1,180 @@
+"""Do residual connections rescue deep plain networks?
+
+Networks of identical layers learn to reproduce their input, or its image under a fixed orthogonal map. Arms of one
+seed share initial weights, data, batches and the batch they are measured on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from kymograph.runs.declaration import NOT_NEGATIVE, OVER_DEPTH, Arm, SeriesDisplay
+from kymograph.runs.record import RunResult
+from kymograph.runs.spec import RunSpec
+from kymograph.studies.settings import above_zero, at_least
+from kymograph.studies.study import SEEDED, Study
+from kymograph.sweep.compute import Workplace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from kymograph.claims.claim import Claim
+
+
+PART: dict[str, Any] = {"about": "Do residual connections rescue deep plain networks?", "order": 2}
+
+
+@dataclass(frozen=True)
+class DepthConfig:
+    """Every setting of a `depth` run; an arm sets how the layers are connected."""
+
+    layers: int = 20
+    """Layers in the stack."""
+    width: int = 64
+    """Features per layer."""
+    task: Literal["identity", "orthogonal"] = "identity"
+    """What to learn: the input itself, or its image under a fixed random orthogonal map."""
+    n_samples: int = 1024
+    """Training samples, uniform in [-1, 1]."""
+    steps: int = 500
+    """Training steps."""
+    batch_size: int = 64
+    """Samples per step, drawn with replacement."""
+    lr: float = 1e-3
+    """Learning rate of Adam."""
+    skip: bool = False
+    """Whether a layer's input is added to its output. [set by the arm]"""
+    branch: Literal["one", "scaled", "zero"] = "one"
+    """Factor on the residual branches: 1, 1/sqrt(layers), or a learned scalar that starts at 0. [set by the arm]"""
+    prenorm: bool = False
+    """Whether a branch normalises its input. [set by the arm]"""
+    probe_every: int = 50
+    """Steps between measurements along depth."""
+    probe_size: int = 64
+    """Samples of the fixed batch on which every arm is measured."""
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "n_samples", "steps", "batch_size", "probe_every", "probe_size"):
+            at_least(name, getattr(self, name), 1)
+        above_zero("lr", self.lr)
+
+
+WIRINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain": ("h ← relu(W h)", {"skip": False, "branch": "one", "prenorm": False}),
+    "residual": ("h ← h + relu(W h)", {"skip": True, "branch": "one", "prenorm": False}),
+    "residual/scaled": ("h ← h + relu(W h) / √layers", {"skip": True, "branch": "scaled", "prenorm": False}),
+    "residual/zero": ("h ← h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero", "prenorm": False}),
+    "residual/prenorm": ("h ← h + relu(W LN(h))", {"skip": True, "branch": "one", "prenorm": True}),
+}
+LABELS = {
+    "plain": "plain",
+    "residual": "residual",
+    "residual/scaled": "residual, scaled",
+    "residual/zero": "residual, zero-initialised",
+    "residual/prenorm": "residual, pre-norm",
+}
+_LOOKS: dict[str, dict[str, Any]] = {
+    "plain": {"colour": "black"},
+    "residual": {"colour": "orange"},
+    "residual/scaled": {"colour": "sky"},
+    "residual/zero": {"colour": "green", "dash": "short"},
+    "residual/prenorm": {"colour": "purple", "dash": "short"},
+}
+SWEEP_LAYERS = (5, 10, 50, 100)  # 20 is the default
+SWEEP_WIDTH = (16, 32, 128, 256)  # 64 is the default
+SWEPT = ("plain", "residual", "residual/scaled")
+
+
+class Depth(Study[DepthConfig]):
+    """Plain versus residual stacks, and repaired variants of the residual one."""
+
+    name = "depth"
+    question = PART["about"]
+    order = PART["order"]
+    methods = SEEDED
+    version = 2
+    script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
+    config_type = DepthConfig
+    headlines = {
+        "initial_loss": "initial loss",
+        "final_loss": "final loss",
+        "fresh_loss_over_null": "fresh loss / null",
+        "initial_forward_gain": "forward gain, start",
+        "final_forward_gain": "forward gain, end",
+        "final_backward_gain": "backward gain, end",
+    }
+    bounds = dict.fromkeys(headlines, NOT_NEGATIVE)
+    series = (
+        SeriesDisplay("loss", "Training loss", "mean squared error", log=True),
+        SeriesDisplay("forward_gain", "Forward gain", "gain of ‖h‖ per layer", site="estimate"),
+        SeriesDisplay("backward_gain", "Backward gain", "gain of ‖∂L/∂h‖ per layer", site="estimate"),
+        SeriesDisplay(
+            "pre_backward_gain", "Backward gain before the ReLU", "gain of ‖∂L/∂z‖ per layer", site="estimate"
+        ),
+        SeriesDisplay("stream_norm", "Stream norm", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("stream_grad", "Gradient on the stream", "‖∂L/∂h_ℓ‖", log=True, forms=OVER_DEPTH),
+        SeriesDisplay("pre_mean", "Mean before the ReLU", "mean", log=False, forms=("profile",)),
+        SeriesDisplay("pre_std", "Spread before the ReLU", "standard deviation", log=True, forms=("profile",)),
+        SeriesDisplay("grad_norm", "Gradient before the ReLU", "‖∂L/∂z_ℓ‖", log=True, forms=("profile",)),
+    )
+    threads = 1  # so that every engine gives the same bits
+    largest_stack = 16  # fits a core's caches, and leaves work for several workers
+
+    def arms(self) -> Sequence[Arm]:
+        """Returns the five wirings, then the sweeps of depth and width."""
+        arms = [
+            Arm(name, about, treatment, default=True, label=LABELS[name], baseline=name == "plain", **_LOOKS[name])
+            for name, (about, treatment) in WIRINGS.items()
+        ]
+        for name in SWEPT:
+            about, treatment = WIRINGS[name]
+            arms += [
+                Arm(
+                    f"layers/{layers}/{name}",
+                    f"{about}, {layers} layers",
+                    {**treatment, "layers": layers},
+                    label=f"{LABELS[name]}, {layers} layers",
+                    panel=f"{layers} layers",
+                )
+                for layers in SWEEP_LAYERS
+            ]
+            arms += [
+                Arm(
+                    f"width/{width}/{name}",
+                    f"{about}, width {width}",
+                    {**treatment, "width": width},
+                    label=f"{LABELS[name]}, width {width}",
+                    panel=f"Width {width}",
+                )
+                for width in SWEEP_WIDTH
+            ]
+        return arms
+
+    def stack_key(self, config: DepthConfig) -> tuple:
+        """Returns the shape, and whether a run has learned factors or pre-norm, which train in separate stacks."""
+        shape = ("layers", "width", "n_samples", "steps", "batch_size", "lr", "probe_every", "probe_size")
+        return (config.prenorm, config.branch == "zero", *(getattr(config, name) for name in shape))
+
+    def steps(self, config: DepthConfig) -> int:
+        """Returns the number of training steps."""
+        return config.steps
+
+    def train(self, specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunResult]:
+        """Trains the runs; see `kymograph_studies.depth.training`."""
+        from kymograph_studies.depth import training
+
+        return training.train(specs, work)
+
+    def claims(self) -> Sequence[Claim]:
+        """Returns what is claimed about the runs; see `kymograph_studies.depth.claims`."""
+        from kymograph_studies.depth import claims
+
+        return [claim for claim in claims.claims() if claim.study == self.name]  # a subclass has none of them
+
+    def figures(self) -> Mapping[str, Callable[..., Figure]]:
+        """Returns the study's figures; see `kymograph_studies.depth.figures`."""
+        from kymograph_studies.depth import figures
+
+        return figures.FIGURES

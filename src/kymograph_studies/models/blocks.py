@@ -1,0 +1,152 @@
+"""Networks cut into embed, blocks and read-out, so that credit can be handed to each block separately.
+
+[models.blocks] Networks cut into embed, blocks and read-out, so that credit can be handed to each block separately.
+
+    h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l)   (or f_l(h_l) without the skip),   logits = readout(h_L)
+
+``f_l`` is block l without its skip. A `BlockNetwork` is cut this way by construction; `kymograph_studies.models.cut` wraps
+any other module.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from kymograph.shapes import Float
+
+
+class Trace(NamedTuple):
+    """One forward pass up to the read-out."""
+
+    start: Tensor
+    """embed(x), with its graph."""
+    outputs: list[Tensor]
+    """f_0 to f_{L-1}: each block's output before it is joined to the stream."""
+    points: list[Tensor]
+    """h_0 to h_L."""
+
+
+class BlockNetwork(nn.Module):
+    """A network cut into parts; subclasses set `embed`, `blocks`, `norm`, `head` and `skip`."""
+
+    embed: nn.Module
+    blocks: nn.ModuleList
+    norm: nn.Module
+    head: nn.Module
+    skip: bool = True
+    """Whether a block's output is added to its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the logits, shape (batch, classes)."""
+        return self.readout(self.stream(x)[-1])
+
+    def stream(self, x: Tensor) -> list[Tensor]:
+        """Returns h_0 to h_L."""
+        return self.trace(x).points
+
+    def trace(self, x: Tensor, *, detach: bool = False) -> Trace:
+        """Returns one pass through embed and blocks; with ``detach``, no gradient flows between parts."""
+        start = self.embed(x)
+        outputs, points = self.walk(start.detach() if detach else start, detach=detach)
+        return Trace(start, outputs, points)
+
+    def walk(self, h: Tensor, first: int = 0, *, detach: bool = False) -> tuple[list[Tensor], list[Tensor]]:
+        """Continues the stream from ``h`` as h_first; returns f_first to f_{L-1}, and h_first to h_L.
+
+        With ``detach``, each block sees its input without a graph.
+        """
+        outputs, points = [], [h]
+        for block in islice(self.blocks, first, None):
+            outputs.append(block(points[-1]))
+            points.append(self.join(points[-1], outputs[-1].detach() if detach else outputs[-1]))
+        return outputs, points
+
+    def join(self, h: Tensor, f: Tensor) -> Tensor:
+        """Returns the next point of the stream from a point and the block's output there."""
+        return h + f if self.skip else f
+
+    def readout(self, h: Tensor) -> Tensor:
+        """Returns the logits from the last point of the stream."""
+        return self.head(self.norm(self.pooled(h)))
+
+    def pooled(self, h: Tensor) -> Tensor:
+        """Returns the part of a point of the stream that the read-out sees, (batch, features)."""
+        return h
+
+    def measured(self, h: Tensor) -> Tensor:
+        """Returns a point of the stream (or its gradient) as one vector per sample, for norms and cosines."""
+        return h.flatten(1)
+
+    def credit_shape(self, h: Tensor) -> tuple[int, int]:
+        """Returns the width of a credit vector at ``h`` and the number of positions that it is spread over."""
+        return h.shape[-1], 1
+
+    def spread(self, credit: Float[Tensor, "batch width"], h: Tensor) -> Tensor:
+        """Returns credit vectors spread over the positions of ``h``, divided by the root of the number of positions."""
+        return credit.view_as(h)
+
+
+def parameter_names(net: nn.Module) -> dict[str, list[str]]:
+    """Returns each part's parameter names: ``embed``, ``blocks.0`` to ``blocks.L-1``, ``readout``.
+
+    A network that is not cut into blocks is one part, ``network``.
+    """
+    if not isinstance(net, BlockNetwork):
+        return {"network": [name for name, _ in net.named_parameters()]}
+    groups: dict[str, list[str]] = {"embed": []}
+    groups |= {f"blocks.{number}": [] for number in range(len(net.blocks))}
+    groups["readout"] = []
+    for name, _ in net.named_parameters():
+        top = name.split(".")
+        if top[0] == "embed":
+            groups["embed"].append(name)
+        elif top[0] == "blocks":
+            groups[f"blocks.{top[1]}"].append(name)
+        else:
+            groups["readout"].append(name)
+    return groups
+
+
+NORMS = (nn.LayerNorm, nn.GroupNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+def initialise(net: nn.Module, draw: torch.Generator) -> None:
+    """Redraws every parameter from ``draw``, in order, as torch's constructors draw from the global generator.
+
+    Linear and convolution weights and biases are uniform on +-1/sqrt(fan_in); norms start at one and zero; any other
+    parameter, such as a class token, is normal with standard deviation 0.02. A module's method ``first_stds`` may name
+    layers whose weights are then normal with the given standard deviation, and whose biases are zero.
+    """
+    small = {
+        layer: std
+        for module in net.modules()
+        if callable(stds := getattr(module, "first_stds", None))
+        for layer, std in stds().items()
+    }
+    drawn: set[int] = set()
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                nn.init.kaiming_uniform_(module.weight, a=5**0.5, generator=draw)
+                if module.bias is not None:
+                    bound = module.weight[0].numel() ** -0.5
+                    module.bias.uniform_(-bound, bound, generator=draw)
+                if module in small:
+                    # The draw above is discarded, as in the script: later random numbers depend on it.
+                    module.weight.normal_(0.0, small[module], generator=draw)
+                    if module.bias is not None:
+                        module.bias.zero_()
+            elif isinstance(module, NORMS):
+                for parameter, value in ((module.weight, 1.0), (module.bias, 0.0)):
+                    if parameter is not None:
+                        parameter.fill_(value)
+            else:
+                continue
+            drawn |= {id(parameter) for parameter in module.parameters(recurse=False)}
+        for parameter in net.parameters():
+            if id(parameter) not in drawn:
+                parameter.normal_(0.0, 0.02, generator=draw)

@@ -1,0 +1,263 @@
+"""Published values next to those of stored runs, and the page of verdicts that shows them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kymograph.claims.verdict import Verdicts
+from kymograph.pictures.verdict_table import summary_lines
+from kymograph.rounding import estimate_text, number_text
+from kymograph.runs.archive import Archive
+from kymograph.runs.declaration import bounds_of
+from kymograph.runs.log import SHORT
+from kymograph.runs.stored import StoredRun
+from kymograph.runs.tables import HeadlineNumber, arm_headlines, headline_number, is_number
+from kymograph.runs.tuned import Tuned
+from kymograph.studies.study import Study
+from kymograph.wording import counted, markdown_table
+from kymograph_studies.data import copy_remarks
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """A number that a paper reports for runs with given settings."""
+
+    arm: str
+    number: str
+    """The key of the same number in a run's summary."""
+    label: str
+    published: str
+    """As printed in the paper."""
+    low: float
+    high: float
+    """The range that the published value allows: over seeds, or by rounding."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the paper's runs that differ from our defaults."""
+    remark: str = ""
+    """Why ours differs, if it does, or that the reason is unknown."""
+
+
+@dataclass(frozen=True)
+class PublishedComparison:
+    """A published value and ours."""
+
+    value: PublishedValue
+    ours: HeadlineNumber
+    settings: Mapping[str, Any]
+    """Those of our runs that say what is compared."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether our 95 % interval and the range of our seeds both overlap the published range.
+
+        The interval of few seeds overlaps with almost anything, and so does the range of many. Never if a seed has no
+        value, e.g. because an alarm was not raised.
+        """
+        if not self.ours.n or self.ours.missing:
+            return False
+        (least, most), (low, high) = self.ours.range, self.ours.interval
+        if self.ours.n > 1:
+            least, most = max(least, low), min(most, high)
+        return least <= self.value.high and most >= self.value.low
+
+
+def compare(
+    published: Sequence[PublishedValue], runs: Sequence[StoredRun], qualifying: Collection[str] = ()
+) -> list[PublishedComparison]:
+    """Returns every published value whose arm, settings and number occur in ``runs``, with ours over seeds.
+
+    Args:
+        published: the values that one source reports for a study.
+        runs: finished runs of that study.
+        qualifying: further settings to show, where all runs agree in them.
+    """
+    found = []
+    for value in published:
+        same = [run for run in runs if run.arm == value.arm and _has(run.config, value.settings)]
+        if any(value.number in run.summary for run in same):
+            ours = [run.summary.get(value.number) for run in same]
+            ours_over_seeds = headline_number(ours, bounds=bounds_of(value.number, ours))
+            found.append(PublishedComparison(value, ours_over_seeds, dict(value.settings) | _common(same, qualifying)))
+    return found
+
+
+def _common(runs: Sequence[StoredRun], names: Collection[str]) -> dict[str, Any]:
+    """Returns those of the named settings in which all runs agree."""
+    first = runs[0].config
+    return {
+        name: first[name]
+        for name in names
+        if all(name in run.config and run.config[name] == first[name] for run in runs)
+    }
+
+
+def _has(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    return all(config.get(name) == value for name, value in settings.items())
+
+
+TEXT = "Means over seeds and their 95 % intervals; every tuned arm at the value that was chosen for it on other seeds."
+EDGE = "A value in brackets is at the edge of its grid, so that a better one may lie outside."
+
+
+def arm_numbers(study: Study, runs: Sequence[StoredRun]) -> str:
+    """Returns a Markdown table of every arm's chosen value, headline numbers, paired differences and time.
+
+    The differences are those that the study asks for (`Study.contrasts`), in its first headline number. The time is
+    that of one run, including all measurements, while other runs share the machine.
+    """
+    rules = study.tuning()
+    settings = " and ".join(dict.fromkeys(rule.setting for rule in rules.values()))
+    by_arm: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        by_arm.setdefault(run.arm, []).append(run)
+    first = next(iter(study.headlines), "")
+    header = [
+        "arm", "n", settings, *study.headlines.values(), *(f"{study.headlines.get(first, first)} {label}"
+        for label in study.contrasts), "seconds a run, median",
+    ]  # fmt: skip
+    rows = []
+    for arm, arm_runs in by_arm.items():
+        found = arm_headlines([run.summary for run in arm_runs], study.headlines, study.bounds)
+        diverged = f" ({found.diverged} diverged)" if found.diverged else ""
+        differences = [_difference(arm_runs, by_arm.get(_sibling(arm, end, by_arm), []), first)
+                       for end in study.contrasts.values()]  # fmt: skip
+        times = [run.seconds for run in arm_runs if run.seconds is not None]
+        seconds = f"{statistics.median(times):.1f}" if times else ""
+        numbers = [_arm_numbers_mean(number) for number in found.numbers.values()]
+        rows.append(
+            [arm, f"{len(arm_runs)}{diverged}", _chosen(rules.get(arm), arm_runs), *numbers, *differences, seconds]
+        )
+    text = f"{TEXT} {EDGE}" if any(row[2].startswith("[") for row in rows) else TEXT
+    return f"{text}\n\n{markdown_table(header, rows).strip()}"
+
+
+def _sibling(arm: str, end: str, arms: Mapping[str, object]) -> str:
+    """Returns the arm called ``end`` in the smallest group around ``arm`` that has one; empty if that is ``arm``.
+
+    >>> _sibling("mlp/kp/decay", "bp", {"mlp/bp": 0, "conv/bp": 0})
+    'mlp/bp'
+    """
+    group = arm
+    while "/" in group:
+        group = group.rpartition("/")[0]
+        if f"{group}/{end}" in arms:
+            return "" if f"{group}/{end}" == arm else f"{group}/{end}"
+    return "" if end == arm else end
+
+
+def _difference(runs: Sequence[StoredRun], others: Sequence[StoredRun], key: str) -> str:
+    """Returns the mean difference over the seeds that both arms have, with its interval; empty if there are none."""
+    theirs = {run.seed: run.summary.get(key) for run in others}
+    pairs = [(run.summary.get(key), theirs.get(run.seed)) for run in runs]
+    known = [float(value) - float(other) for value, other in pairs if is_number(value) and is_number(other)]  # type: ignore[arg-type]
+    return _arm_numbers_mean(headline_number(known))
+
+
+def _chosen(rule: Tuned | None, runs: Sequence[StoredRun]) -> str:
+    """Returns the tuned setting's value, in brackets at the edge of its grid; empty for an arm that is not tuned."""
+    if rule is None:
+        return ""
+    values = dict.fromkeys(run.config.get(rule.setting) for run in runs)
+    return ", ".join(f"[{value}]" if rule.edge(value) else str(value) for value in values)
+
+
+def _arm_numbers_mean(number: HeadlineNumber) -> str:
+    return estimate_text(number.mean, number.interval) if number.n else ""
+
+
+def verdict_page(
+    verdicts: Verdicts,
+    archive: Archive,
+    studies: Collection[Study],
+    ids: set[str],
+    data: str,
+    command: str,
+    about: str = "",
+) -> str:
+    """Returns a page in Markdown: every verdict with its reasons, published values next to ours, provenance.
+
+    Args:
+        verdicts: the verdicts on all claims.
+        archive: the directory with the runs.
+        studies: those whose runs were judged; they hold the published values.
+        ids: the runs that were judged.
+        data: the data set that the image studies used.
+        command: the command that writes the page.
+        about: the one study that the page is about; empty: those of the scripts.
+    """
+    runs = [run for run in archive.store.finished if run.id in ids]
+    seeds = len({run.seed for run in runs})
+    name = {"digits": "embedded data", "cifar10": "CIFAR-10"}.get(data, data)
+    ran = f"{counted(len(runs), 'run')}, {counted(seeds, 'seed')}"
+    parts = [
+        f"# Verdicts{f' of {about}' if about else ''} on {name}",
+        f"Written by `{command}`: {next(summary_lines(verdicts))}; {ran}.",
+        verdicts.markdown().strip(),
+    ]
+    for study in studies:
+        if (study_runs := [run for run in runs if run.study == study.name]) and study.tuning():
+            parts += [f"## Numbers of {study.name}", arm_numbers(study, study_runs)]
+    compared: dict[str, list[PublishedComparison]] = {}
+    for study in studies:
+        for source, values in study.published.items():
+            if found := compare(values, [run for run in runs if run.study == study.name], study.qualifying):
+                compared.setdefault(source, []).extend(found)
+    if compared:
+        parts += ["## Published values", *(_published(source, found) for source, found in compared.items())]
+    parts += ["## Provenance", _provenance(runs, archive)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _published(source: str, compared: Sequence[PublishedComparison]) -> str:
+    header = ["runs", "number", "published", "ours: mean [95 % interval], range over seeds", "n", ""]
+    rows = []
+    for one in compared:
+        value = one.value
+        known = [number for number in one.ours.values if number is not None]
+        spread = f", {number_text(min(known))} to {number_text(max(known))}" if known else ""
+        rows.append([
+            ", ".join([value.arm, *(f"{name} {setting}" for name, setting in one.settings.items())]),
+            value.label,
+            value.published,
+            _mean(one.ours) + spread,
+            f"{one.ours.n} of {len(one.ours.values)}" if one.ours.missing else str(one.ours.n),
+            "agrees" if one.agrees else f"differs: {value.remark or 'not explained'}",
+        ])  # fmt: skip
+    text = (
+        f"Published: {source}. Values agree if the range of our seeds and our 95 % interval both overlap "
+        "the published range."
+    )
+    return f"{text}\n\n{markdown_table(header, rows).strip()}"
+
+
+def _mean(number: HeadlineNumber) -> str:
+    return estimate_text(number.mean, number.interval)
+
+
+def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
+    found: dict[str, list[Any]] = {
+        "data digest": [run.summary.get("data_digest") for run in runs],
+        "code": [run.provenance.get("code") for run in runs],
+        "device": [run.provenance.get("device") for run in runs],
+        "processor": [run.provenance.get("hardware", {}).get("processor") for run in runs],
+        "torch threads of a run": [run.provenance.get("threads") for run in runs],
+        **{
+            package: [run.provenance.get("versions", {}).get(package) for run in runs]
+            for package in ("kymograph", "torch", "numpy", "python")
+        },
+    }
+    rows = [
+        [name, ", ".join(sorted({str(one) for one in values if one is not None}))] for name, values in found.items()
+    ]
+    heads = ", ".join(archive.log.heads)
+    rows.append(["heads of the log", f"`{heads}`" if heads else "none"])
+    table = markdown_table(["", ""], [row for row in rows if row[1]]).strip()
+    text = (
+        f"The heads are SHA-256 hashes, which cover every registration and every planned run; `kymograph verify DIR "
+        f"--anchor {{first {SHORT} digits}}` finds them."
+    )
+    remarks = copy_remarks(str(run.summary.get("data_digest")) for run in runs)
+    return "\n\n".join([*remarks, table, text])
