@@ -123,7 +123,7 @@ kymograph.export(store, "json", {str(tmp_path / "runs.json")!r})
 
 def test_the_public_names_are_these_and_no_others() -> None:
     assert kymograph.__all__ == [
-        "ActiveRun", "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Probe", "Quantity",
+        "ActiveRun", "Arm", "Check", "Claim", "KymographError", "LabelledArray", "Measure", "Probe", "Side",
         "RunResult", "RunSeries", "RunSpec", "SeriesDisplay", "Store", "StoredRun", "Study", "Tuned", "Verdicts",
         "audit", "difference_map", "export", "figure", "fixed_seeds", "generator", "judge", "list_studies",
         "load_study", "record", "run", "study",

@@ -22,7 +22,7 @@ from kymograph import registry
 from kymograph.cli.main import main
 from kymograph.pictures.report.sections import PANELS
 from kymograph.studies.loading import built_in_studies
-from tests.data import archive
+from tests.science.data import archive
 
 ROOT = Path(__file__).parent.parent
 HOWTO = ROOT / "docs" / "howto"
@@ -368,6 +368,6 @@ def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_fi
 
 def test_the_forms_of_a_series_that_are_described_are_those_that_there_are() -> None:
     parts = PANELS.parts()
-    forms = {name for name, part in parts.items() if part.facts.get("scope") != "study"}
+    forms = {name for name, part in parts.items() if part.properties.get("scope") != "study"}
     described = (kymograph.SeriesDisplay.__doc__ or "").split("forms: ")[1].split("facts: ")[0]
     assert forms <= set(re.findall(r"``(\w+)``", described)), forms

@@ -43,7 +43,7 @@ def test_a_declaration_is_read_from_the_source_and_not_run() -> None:
 def test_every_part_of_the_tree_says_what_it_is(package: str) -> None:
     parts = Registry(package, REGISTRIES[package]).parts()
     assert parts and all(part.about for part in parts.values())
-    assert list(parts) == sorted(parts, key=lambda name: (parts[name].facts.get("order", 1000), name))
+    assert list(parts) == sorted(parts, key=lambda name: (parts[name].properties.get("order", 1000), name))
 
 
 def test_listing_imports_no_part() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kymograph.claims.claim import Check as Check
     from kymograph.claims.claim import Claim as Claim
     from kymograph.claims.claim import Measure as Measure
-    from kymograph.claims.claim import Quantity as Quantity
+    from kymograph.claims.claim import Side as Side
     from kymograph.claims.estimands import difference_map as difference_map
     from kymograph.claims.judge import judge as judge
     from kymograph.claims.verdict import Verdicts as Verdicts
@@ -53,7 +53,7 @@ _HOMES = {
     "LabelledArray": "kymograph.runs.store",
     "Measure": "kymograph.claims.claim",
     "Probe": "kymograph.probes.probe",
-    "Quantity": "kymograph.claims.claim",
+    "Side": "kymograph.claims.claim",
     "RunResult": "kymograph.runs.record",
     "RunSeries": "kymograph.runs.record",
     "RunSpec": "kymograph.runs.spec",

@@ -61,7 +61,7 @@ class Part:
 
     name: str
     module: str
-    facts: Mapping[str, Any]
+    properties: Mapping[str, Any]
     attribute: str = ""
     """The attribute of the module that holds the part; empty: the registry's default."""
     file: Path | None = None
@@ -74,12 +74,12 @@ class Part:
     @property
     def about(self) -> str:
         """A one-line description of the part."""
-        return str(self.facts.get("about", ""))
+        return str(self.properties.get("about", ""))
 
     @property
     def order(self) -> float:
         """The part's position in lists."""
-        order = self.facts.get("order", _LAST)
+        order = self.properties.get("order", _LAST)
         return order if isinstance(order, int | float) and order == order else _LAST
 
 
@@ -163,9 +163,11 @@ def _in_tree(package: str) -> tuple[Part, ...]:
             module = f"{package}.{stem}"
             if stem == "__init__":
                 continue
-            for name, (facts, problem) in _declared_in(path, module).items():
-                if facts is not None or problem:
-                    found.append(_part(name or stem, module, facts or {}, file=path, problem=problem, built_in=True))
+            for name, (properties, problem) in _declared_in(path, module).items():
+                if properties is not None or problem:
+                    found.append(
+                        _part(name or stem, module, properties or {}, file=path, problem=problem, built_in=True)
+                    )
     return tuple(found)
 
 
@@ -182,9 +184,9 @@ def _in_packages(group: str) -> tuple[Part, ...]:
             continue
         file = source_file(module)
         declared_here = {} if file is None else _declared_in(file, module)
-        facts, problem = declared_here.get(entry.name) or declared_here.get("") or (None, "")
+        properties, problem = declared_here.get(entry.name) or declared_here.get("") or (None, "")
         own = entry.dist is not None and entry.dist.name == DISTRIBUTION
-        found.append(_part(entry.name, module, facts or {}, attribute, file, problem, own))
+        found.append(_part(entry.name, module, properties or {}, attribute, file, problem, own))
     return tuple(found)
 
 
@@ -238,37 +240,37 @@ def _declared_in(path: Path, module: str) -> dict[str, tuple[dict[str, Any] | No
         elif mark == MARK:
             found[""] = _checked(literal, f"{MARK}[", module)
         else:
-            for name, facts in literal.items():
+            for name, properties in literal.items():
                 where = f"{MARKS}[{json.dumps(str(name))}]"
-                about = _checked(facts, f"{where}[", module) if isinstance(facts, dict) else None
+                about = _checked(properties, f"{where}[", module) if isinstance(properties, dict) else None
                 found[str(name)] = about or (None, f"{where} in {module} is not a dictionary literal")
     return found
 
 
-def _checked(facts: Mapping[str, Any], where: str, module: str) -> tuple[dict[str, Any], str]:
-    """Returns the declared facts without those of a wrong type, and the first of these in words."""
-    order = facts.get("order", _LAST)
+def _checked(properties: Mapping[str, Any], where: str, module: str) -> tuple[dict[str, Any], str]:
+    """Returns the declared properties without those of a wrong type, and the first of these in words."""
+    order = properties.get("order", _LAST)
     wrong = [
-        key for key, value in facts.items() if key in ("name", "about", "attribute") and not isinstance(value, str)
+        key for key, value in properties.items() if key in ("name", "about", "attribute") and not isinstance(value, str)
     ]
     if isinstance(order, bool) or not isinstance(order, int | float) or order != order:
         wrong.append("order")
     kind = {"order": "a number"}
     problem = f'{where}"{wrong[0]}"] in {module} must be {kind.get(wrong[0], "a string")}' if wrong else ""
-    return {key: value for key, value in facts.items() if key not in wrong}, problem
+    return {key: value for key, value in properties.items() if key not in wrong}, problem
 
 
 def _part(
     stem: str,
     module: str,
-    facts: Mapping[str, Any],
+    properties: Mapping[str, Any],
     attribute: str = "",
     file: Path | None = None,
     problem: str = "",
     built_in: bool = False,
 ) -> Part:
-    name = str(facts.get("name", stem.replace("_", "-")))
-    return Part(name, module, facts, attribute or str(facts.get("attribute", "")), file, problem, built_in)
+    name = str(properties.get("name", stem.replace("_", "-")))
+    return Part(name, module, properties, attribute or str(properties.get("attribute", "")), file, problem, built_in)
 
 
 def declared(source: str, mark: str = MARK) -> dict[str, Any] | None:

@@ -174,8 +174,8 @@ def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
     used: set[str] = set()
     for arm in Snapshot().arms():
         config = SnapshotConfig(**{**arm.preset, **arm.treatment})
-        facts = RULES.part(config.rule).facts
-        used.add(facts.get("normalised", config.rule) if config.rms else config.rule)
+        properties = RULES.part(config.rule).properties
+        used.add(properties.get("normalised", config.rule) if config.rms else config.rule)
         kind = (config.rule, config.rms, config.penalty)
         if config.model == model and kind not in known:
             known.add(kind)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
 from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture
-from kymograph.pictures.styles import ArmLook
+from kymograph.pictures.styles import ArmStyle
 from kymograph_studies.variance import (
     ALL,
     ORDER,
@@ -78,7 +78,7 @@ def _scale(numbers: Iterable[NumberSpread]) -> Scale:
     return Scale(0.0, 1.04 * end if end > 0 else 1.0, left, left + width)
 
 
-def _keys(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook]) -> tuple[Key, ...]:
+def _keys(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmStyle]) -> tuple[Key, ...]:
     return tuple(
         Key(look.label, look.colour, f"n = {_range([spread.n for spread in here[arm].sources])}", dash=look.dash)
         for arm, look in colours.items()
@@ -90,7 +90,7 @@ def _range(counts: Sequence[int]) -> str:
     return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
 
 
-def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x: Scale) -> Markup:
+def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmStyle], x: Scale) -> Markup:
     """Returns the picture of one number: one row per source, with a dot and an interval per arm.
 
     An arm has the same position and colour in every picture, even where other arms lack the number.
@@ -122,7 +122,7 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmLook], x
     return picture(frame, f"{TITLE}: {title} by source, {', '.join(here)}", *parts, axis)
 
 
-def _mark(look: ArmLook, spread: SourceSpread, x: Scale, y: float) -> list[object]:
+def _mark(look: ArmStyle, spread: SourceSpread, x: Scale, y: float) -> list[object]:
     """Returns a dot at the standard deviation, a line over its interval, and a target for the pointer."""
     arm, colour = look.label, look.colour
     low, high = x.at(min(spread.low, x.high)), x.at(min(spread.high, x.high))

@@ -33,7 +33,7 @@ def _downloads() -> Iterable[str]:
     """Returns the data sets that are files."""
     from kymograph_studies.data import DATA_SETS as registry
 
-    return (name for name, part in registry.parts().items() if "files" in part.facts)
+    return (name for name, part in registry.parts().items() if "files" in part.properties)
 
 
 DATA_SETS = Choices("data set", parts_of("kymograph_studies.data", "DATA_SETS"))
@@ -192,7 +192,7 @@ def fetch_verb(words: list[str]) -> int:
     options = parse(FetchOptions, words, "kymograph fetch")
     from kymograph_studies.data import DATA_SETS
 
-    files = importlib.import_module(DATA_SETS.part(options.name).facts["files"])
+    files = importlib.import_module(DATA_SETS.part(options.name).properties["files"])
     print(files.fetch(options.directory))
     return 0
 

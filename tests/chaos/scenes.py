@@ -18,7 +18,7 @@ from typing import Any
 from kymograph.runs.log import SHORT
 from tests.chaos.points import Ended, forked, kill
 from tests.cli.command import call
-from tests.data import archive
+from tests.science.data import archive
 from tests.fuzz import stage as samples
 
 COIN = ("coin.py", "--engine", "serial", "--quiet")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.registration import key
 from kymograph.errors import KymographError
 from kymograph.studies.loading import list_studies
 
-A, B, C, D = (Quantity(arm, Measure("x")) for arm in "abcd")
+A, B, C, D = (Side(arm, Measure("x")) for arm in "abcd")
 CLAIM = Claim("a above b", "s", "own", "t", "o", A, B, "greater", 0.1)
 # A claim that changes shows here, and must be registered anew.
 HASHES = {

@@ -10,14 +10,14 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from kymograph.claims import decision as decide
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.decision import bounds_of, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.p_values import holm, sign_flip_p, t_test
 from kymograph.statistics.power import ManySamples
 
-SIDE = Quantity("a", Measure("x"))
+SIDE = Side("a", Measure("x"))
 
 
 def claim(

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kymograph.claims.claim import REDUCTIONS, Check, Claim, Measure, Quantity, measure_name, with_labels
-from kymograph.claims.evidence import World
+from kymograph.claims.claim import REDUCTIONS, Check, Claim, Measure, Side, measure_name, with_labels
+from kymograph.claims.evidence import StudyEvidence
 from kymograph.claims.family import decide_claims
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
-from tests.claims.test_judge import FakeRun, planned
+from tests.claims.test_family import FakeRun, planned
 
 DECLARATION = Declaration(
     "s",
@@ -16,7 +16,7 @@ DECLARATION = Declaration(
 )
 CLAIM = replace(
     Claim.compare("final_h", "mlp/dfa/no_ln", ">", "mlp/dfa"),
-    checks=(Check("norms are finite", Quantity("mlp/dfa", Measure("final_h")), most=10.0),),
+    checks=(Check("norms are finite", Side("mlp/dfa", Measure("final_h")), most=10.0),),
 )
 
 
@@ -24,12 +24,12 @@ def test_verdicts_call_arms_and_numbers_as_the_study_labels_them() -> None:
     """Checks and reasons used to say `final_h (mlp/dfa/no_ln)` where the page around them says DFA, no LayerNorm."""
     arms = {"mlp/dfa/no_ln": 3.0, "mlp/dfa": 1.0}
     runs = [FakeRun(arm, seed, {"final_h": value + 0.01 * seed}) for arm, value in arms.items() for seed in range(6)]
-    (verdict,) = decide_claims([CLAIM], World(runs, declaration=DECLARATION), lambda _: "registered")
+    (verdict,) = decide_claims([CLAIM], StudyEvidence(runs, declaration=DECLARATION), lambda _: "registered")
     assert verdict.checks[0].found == "‖h‖ (DFA) is 1 to 1.05"
     broken = replace(CLAIM, checks=(replace(CLAIM.checks[0], text="mlp/dfa/no_ln is large", least=2.0),))
-    (verdict,) = decide_claims([broken], World(runs, declaration=DECLARATION), lambda _: "registered")
+    (verdict,) = decide_claims([broken], StudyEvidence(runs, declaration=DECLARATION), lambda _: "registered")
     assert verdict.reason == 'the check "DFA, no LayerNorm is large" failed: ‖h‖ (DFA) is 1 to 1.05 at 6 of 6 seeds'
-    missing = World(runs, [planned("mlp/dfa", 9)], declaration=DECLARATION)
+    missing = StudyEvidence(runs, [planned("mlp/dfa", 9)], declaration=DECLARATION)
     (verdict,) = decide_claims([replace(CLAIM, checks=())], missing, lambda _: "registered")
     assert verdict.reason == "1 of 7 planned runs of DFA are missing (seed 9)"
 

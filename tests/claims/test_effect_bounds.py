@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.estimands import EVERYTHING, effect_bounds, measure_bounds
-from kymograph.claims.evidence import World
+from kymograph.claims.evidence import StudyEvidence
 from kymograph.claims.family import decide_claims
 from kymograph.claims.verdict import Point, Verdict
 from kymograph.runs.declaration import Declaration
-from tests.claims.test_judge import FakeRun
+from tests.claims.test_family import FakeRun
 
 LEFT = [1.0, 0.999, 0.99, 0.998, 0.8, 0.997, 0.995, 0.2]
 RIGHT = [0.0, 0.01, 0.0, 0.0, 0.01, 0.02, 0.0, 0.0]
@@ -25,7 +25,9 @@ def judged(name: str, right: str | float = "b", *, scale: str = "difference", **
     claim = Claim.compare(name, "a", ">", right, scale=scale, margin=margin)  # type: ignore[arg-type]
     arms = {"a": LEFT, "b": [value + 0.001 for value in RIGHT]}
     runs = [FakeRun(arm, seed, {name: x}) for arm, values in arms.items() for seed, x in enumerate(values)]
-    (verdict,) = decide_claims([claim], World(runs, declaration=Declaration("s", bounds=bounds)), lambda _: "post hoc")
+    (verdict,) = decide_claims(
+        [claim], StudyEvidence(runs, declaration=Declaration("s", bounds=bounds)), lambda _: "post hoc"
+    )
     return verdict
 
 
@@ -52,7 +54,7 @@ UNIT = st.floats(0.0, 1.0)
 def test_bounds_are_the_extremes_over_all_corners(pairs: list[tuple[float, float]]) -> None:
     """A second way: a difference of differences is extreme where every number is at an end of its range."""
     ranges = dict(zip("abcd", (tuple(sorted(pair)) for pair in pairs), strict=True))
-    sides = [Quantity("arm", Measure(name)) for name in "abcd"]
+    sides = [Side("arm", Measure(name)) for name in "abcd"]
     claim = replace(CLAIM, left=sides[0], right=sides[1], interaction=(sides[2], sides[3]))
     corners = [a - b - (c - d) for a, b, c, d in itertools.product(*ranges.values())]
     middle = tuple(sum(pair) / 2 for pair in ranges.values())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.claims.claim import Measure, Quantity
+from kymograph.claims.claim import Measure, Side
 from kymograph.claims.files import read_claims
 from kymograph.claims.judge_csv import read_csv_arm
 from kymograph.errors import KymographError
@@ -46,8 +46,8 @@ def write(tmp_path: Path, text: str, name: str = "claims.toml") -> Path:
 
 def test_a_toml_file_becomes_claims(tmp_path: Path) -> None:
     first, second = read_claims(write(tmp_path, GOOD))
-    assert first.left == Quantity("extreme/clip", Measure("loss", "mean"), {"lr": 0.1})
-    assert first.right == Quantity("extreme/no_clip", Measure("loss", "mean"), {"lr": 0.1})
+    assert first.left == Side("extreme/clip", Measure("loss", "mean"), {"lr": 0.1})
+    assert first.right == Side("extreme/no_clip", Measure("loss", "mean"), {"lr": 0.1})
     assert first.checks[0].least == 0.001 and first.checks[0].quantity.arm == "extreme/clip"
     assert second.study == "own" and second.right.measure == Measure("common_grad_norm")  # type: ignore[union-attr]
     assert first.origin == "claims.toml"
@@ -55,8 +55,8 @@ def test_a_toml_file_becomes_claims(tmp_path: Path) -> None:
 
 def test_a_python_file_becomes_claims(tmp_path: Path) -> None:
     text = """
-from kymograph import Claim, Measure, Quantity
-side = Quantity("a", Measure("x"))
+from kymograph import Claim, Measure, Side
+side = Side("a", Measure("x"))
 CLAIMS = [Claim("c", "s", "own", "t", "o", side, 1.0, "less", 0.0)]
 """
     assert read_claims(write(tmp_path, text, "claims.py"))[0].name == "c"
@@ -118,7 +118,7 @@ def test_an_interaction_names_the_other_pair(tmp_path: Path) -> None:
     own = 'where = { lr = 0.2 }\nseries = "loss"\nreduce = "mean"\n'
     (claim,) = read_claims(write(tmp_path, INTERACTION + own))
     assert claim.interaction == tuple(
-        Quantity(arm, Measure("loss", "mean"), {"lr": 0.2}) for arm in ("moderate/clip", "moderate/no_clip")
+        Side(arm, Measure("loss", "mean"), {"lr": 0.2}) for arm in ("moderate/clip", "moderate/no_clip")
     )
     assert claim.left.where == {}
     setting = INTERACTION.replace("moderate", "extreme") + "where = { lr = 0.2 }\n"

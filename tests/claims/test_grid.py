@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.claim import Quantity
+from kymograph.claims.claim import Side
 from kymograph.claims.grid import claims_on_grid, grid_points
 from kymograph.errors import KymographError
 from tests.cli.command import call
@@ -19,7 +19,7 @@ def test_every_claim_is_made_at_every_point() -> None:
     assert [one.name for one in made] == [
         "one (shift 0.0, faces 2)", "one (shift 3.0, faces 2)", "two (shift 0.0, faces 2)", "two (shift 3.0, faces 2)",
     ]  # fmt: skip
-    assert isinstance(made[1].right, Quantity) and made[1].right.where == {"shift": 3.0, "faces": 2}
+    assert isinstance(made[1].right, Side) and made[1].right.where == {"shift": 3.0, "faces": 2}
     assert claims_on_grid([claim("one")], {}) == [claim("one")] and grid_points({}) == [{}]
 
 

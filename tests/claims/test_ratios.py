@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.design import Design, Plan
+from kymograph.claims.claim import Claim, Measure, Side
+from kymograph.claims.design import Design, Terms
 from kymograph.claims.registration import log_registration
 from kymograph_studies.variance import compared_as_ratios, registered_claims
 
-PLAN = Plan(tuple(range(10)), Design((10,)))
+PLAN = Terms(tuple(range(10)), Design((10,)))
 
 
 def claim(name: str, measure: Measure, scale: str, study: str = "s") -> Claim:
-    left, right = (Quantity(arm, measure) for arm in ("a", "b"))
+    left, right = (Side(arm, measure) for arm in ("a", "b"))
     return Claim(name, study, "own", name, "a test", left, right, "greater", 1.0, scale)  # type: ignore[arg-type]
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.decision import Decision, decide_family, margin_text, reason, weigh
 from kymograph.claims.verdict import Outcome, p_text
 from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.p_values import sign_flip_p, t_test
 
-SIDE = Quantity("a", Measure("x"))
+SIDE = Side("a", Measure("x"))
 CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)
 RATIO = replace(CLAIM, direction="less", margin=1.05, scale="log ratio")
 SPREAD = np.linspace(-1.0, 1.0, 10)

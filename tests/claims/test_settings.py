@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Verdict
 from kymograph.studies.loading import list_studies, load_study
@@ -35,7 +35,7 @@ def test_a_script_claim_on_other_data_is_a_transfer(tmp_path: Path) -> None:
 
 
 def test_how_often_a_run_is_measured_does_not_change_whose_set_up_it_is() -> None:
-    from kymograph.claims.evidence import World, setup_label
+    from kymograph.claims.evidence import StudyEvidence, setup_label
 
     class Made:
         def __init__(self, arm: str, **settings: object) -> None:
@@ -43,15 +43,15 @@ def test_how_often_a_run_is_measured_does_not_change_whose_set_up_it_is() -> Non
             self.config = {**load_study("snapshot").declaration().script.of(arm), **settings}
 
     declaration = load_study("snapshot").declaration()
-    claim = Claim("x", "snapshot", "script", "", "", Quantity("resmlp/dfa", Measure("final_h_L")), 1.0, "greater", 0.0)
+    claim = Claim("x", "snapshot", "script", "", "", Side("resmlp/dfa", Measure("final_h_L")), 1.0, "greater", 0.0)
 
     def label(**settings: object) -> str:
         runs = [Made("resmlp/dfa", **settings)]
-        return setup_label(claim, World(runs, script=declaration.script, bookkeeping=declaration.bookkeeping))
+        return setup_label(claim, StudyEvidence(runs, script=declaration.script, bookkeeping=declaration.bookkeeping))
 
     assert label() == label(log_every=7) == "script"
     assert label(epochs=30) == "altered" and label(data="digits") == "transfer"
-    assert setup_label(claim, World([Made("resmlp/dfa")])) == "own"
+    assert setup_label(claim, StudyEvidence([Made("resmlp/dfa")])) == "own"
 
 
 @pytest.mark.parametrize("study", ["clipping", "depth", "snapshot", "calibration"])
@@ -71,12 +71,12 @@ def test_the_scripts_trained_on_cifar10() -> None:
 
 
 def test_several_values_of_a_setting_are_listed_as_numbers() -> None:
-    from kymograph.claims.evidence import World, named_settings
+    from kymograph.claims.evidence import StudyEvidence, named_settings
 
     class Made:
         def __init__(self, arm: str, width: int) -> None:
             self.arm, self.seed, self.summary, self.series, self.config = arm, 1, {}, {}, {"width": width}
 
-    wide, narrow = Quantity("wide", Measure("loss")), Quantity("narrow", Measure("loss"))
+    wide, narrow = Side("wide", Measure("loss")), Side("narrow", Measure("loss"))
     claim = Claim("x", "mine", "own", "", "", wide, narrow, "less", 0.0)
-    assert named_settings(claim, World([Made("wide", 64), Made("narrow", 8)])) == {"width": "8 or 64"}
+    assert named_settings(claim, StudyEvidence([Made("wide", 64), Made("narrow", 8)])) == {"width": "8 or 64"}

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.verdict import Outcome, Point, Verdict, Verdicts, decisive_p, effect_text, settings_text
 
-SIDE = Quantity("a", Measure("x"))
+SIDE = Side("a", Measure("x"))
 CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)
 VERDICT = Verdict(CLAIM, Outcome.SUPPORTED, "beyond the margin of 0.1", "registered", p=0.004, p_zero=0.002)
 

@@ -21,7 +21,7 @@ from kymograph.sweep.progress import Progress
 from kymograph_studies.models.blocks import initialise
 from kymograph_studies.models.feedforward import ResidualMLP
 from tests.cli.command import call
-from tests.data import archive
+from tests.science.data import archive
 
 IMAGES = {"epochs": 2, "depth": 2, "width": 8, "batch_size": 64, "data": "cifar10", "log_every": 1}
 RUNNING_COIN = (1, 2, 3)

@@ -27,7 +27,7 @@ from tests.fuzz.budget import EXAMPLES, SEED
 from tests.fuzz.mutations import BYTES, dump, replace_value
 
 ANSWER = {"outcomes": [{"run": "RUN", "status": "finished", "reason": None}, {"run": "b", "status": "failed"}]}
-CODE = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
+CODE = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
 NAMES = ("job", "0.answers", "0.runs", "0.log", "followed")
 hostile = st.one_of(
     st.binary(max_size=60),

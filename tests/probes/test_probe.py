@@ -394,7 +394,9 @@ def test_series_are_what_records_hold_and_levels_nest() -> None:
     for row, value in zip(probe.rows(), series["output_norm"].value, strict=True):
         assert list(row.values["output_norm"].values()) == value.tolist()
     assert [row.step for row in probe.rows(since=3)] == [3, 4]
-    assert all(QUANTITIES.part(name).about and "unit" in QUANTITIES.part(name).facts for name in QUANTITIES.names())
+    assert all(
+        QUANTITIES.part(name).about and "unit" in QUANTITIES.part(name).properties for name in QUANTITIES.names()
+    )
 
 
 def test_rows_that_change_their_shape_are_kept_apart() -> None:

@@ -247,6 +247,6 @@ def test_a_quantity_that_does_not_say_where_it_is_read_is_refused(monkeypatch) -
     from kymograph.probes.quantities import QUANTITIES
 
     part = QUANTITIES.part("output-norm")
-    monkeypatch.setattr(QUANTITIES, "part", lambda name: replace(part, facts={**part.facts, "at": "nowhere"}))
+    monkeypatch.setattr(QUANTITIES, "part", lambda name: replace(part, properties={**part.properties, "at": "nowhere"}))
     with pytest.raises(KymographError, match="needs either 'from', the quantities"):
         load(["output_norm"])

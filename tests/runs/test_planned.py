@@ -15,7 +15,7 @@ from kymograph.runs.history import PLAN, read_plan
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sharing.verify import all_hold, verify
 from tests.conftest import QUICK_CLIPPING
-from tests.live.stage import plan
+from tests.pictures.live.stage import plan
 from tests.studies.tossing import REFERENCE
 
 runs = st.lists(

@@ -14,7 +14,7 @@ import kymograph
 PACKAGE = Path(kymograph.__file__).parent
 MODULES = sorted(
     path
-    for path in [*PACKAGE.glob("statistics/*.py"), *PACKAGE.glob("probes/**/*.py"), PACKAGE / "runs" / "headlines.py"]
+    for path in [*PACKAGE.glob("statistics/*.py"), *PACKAGE.glob("probes/**/*.py"), PACKAGE / "runs" / "tables.py"]
     if ">>> " in path.read_text()
 )
 

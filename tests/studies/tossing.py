@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph import Arm, Claim, Measure, Quantity, RunResult, RunSeries, RunSpec, Study
+from kymograph import Arm, Claim, Measure, RunResult, RunSeries, RunSpec, Side, Study
 from kymograph.sweep.compute import Workplace
 
 REFERENCE = "tests.studies.tossing:Tossing"
@@ -57,5 +57,5 @@ class Tossing(Study[TossingConfig]):
 def claim(name: str, margin: float = 0.0) -> Claim:
     """Returns the claim that tails exceeds heads, under a name of its own."""
     x = Measure("x")
-    return Claim(name, "tossing", "own", "tails exceeds heads", "a test", Quantity("tails", x), Quantity("heads", x),
+    return Claim(name, "tossing", "own", "tails exceeds heads", "a test", Side("tails", x), Side("heads", x),
                  "greater", margin)  # fmt: skip

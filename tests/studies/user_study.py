@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from local_helper import SCALE
 
-from kymograph import Arm, Check, Claim, Measure, Quantity, RunResult, RunSeries, SeriesDisplay, Study
+from kymograph import Arm, Check, Claim, Measure, Side, RunResult, RunSeries, SeriesDisplay, Study
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Decay(Study[DecayConfig]):
     def claims(self):
         final = Measure("final")
         return [
-            Claim("fast ends lower", "decay", "own", "the fast decay ends lower", "the file", Quantity("fast", final),
-                  Quantity("slow", final), "less", 1.5, "log ratio")
+            Claim("fast ends lower", "decay", "own", "the fast decay ends lower", "the file", Side("fast", final),
+                  Side("slow", final), "less", 1.5, "log ratio")
         ]
 
     def figures(self):

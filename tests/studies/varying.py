@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from kymograph import Arm, Claim, Measure, Quantity, RunResult, RunSeries, RunSpec, Study
+from kymograph import Arm, Claim, Measure, RunResult, RunSeries, RunSpec, Side, Study
 from kymograph.runs.spec import ADDED_LATER
 from kymograph.sweep.compute import Workplace
 
@@ -54,7 +54,7 @@ class Varying(Study[VaryingConfig]):
         size = Measure("size")
         return [
             Claim("learned is larger", self.name, "own", "learned is ten times larger", "a test",
-                  Quantity("learned", size), Quantity("exact", size), "greater", 10.0, "log ratio")
+                  Side("learned", size), Side("exact", size), "greater", 10.0, "log ratio")
         ]  # fmt: skip
 
 

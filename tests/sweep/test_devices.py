@@ -132,7 +132,7 @@ def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: st
 
     monkeypatch.setattr(processes._WorkerThread, "_compute", compute)
     stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
-    code = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
+    code = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
     orders = orders_for(code, stacks, Path(), device, None)
     assert list(processes.ProcessesEngine(workers).run(orders, Nobody())) == [[]] * workers
     return sorted(found)

@@ -113,14 +113,14 @@ def test_an_order_names_absolute_paths(tmp_path: Path, monkeypatch: pytest.Monke
     """A worker that starts in another directory must find the same files."""
     monkeypatch.chdir(tmp_path)
     runs = kymograph.load_study("depth").specs([1], ["plain"])
-    code = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
+    code = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
     (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], Path("out"), "cpu", "data")
     assert (order.directory, order.data_dir) == (str(tmp_path / "out"), str(tmp_path / "data"))
 
 
 def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:
     runs = kymograph.load_study("depth").specs([1], ["plain"])
-    code = CodeReference("STUDY", "kymograph_studies.depth", user_defined=False)
+    code = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
     (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], tmp_path, "cpu", tmp_path)
     back = Order.from_json(json.loads(json.dumps(order.to_json())))
     assert back.to_json() == order.to_json()

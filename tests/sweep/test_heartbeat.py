@@ -19,7 +19,7 @@ from kymograph.sweep import heartbeat as module
 from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
 from kymograph.sweep.orders import Stack
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
-from tests.live.stage import beat, dead_process, specs
+from tests.pictures.live.stage import beat, dead_process, specs
 
 
 class Listener:

@@ -13,7 +13,7 @@ from kymograph.experiments.stages import SweepOptions
 from kymograph.io.processes import Process
 from kymograph.sweep.heartbeat import RUNNING
 from tests.cli.command import write_coin
-from tests.live.stage import beat, dead_process
+from tests.pictures.live.stage import beat, dead_process
 
 
 def swept(tmp_path: Path, pid: int | None) -> tuple[Path, list[Path]]:

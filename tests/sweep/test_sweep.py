@@ -16,7 +16,7 @@ from kymograph.runs.spec import RunSpec
 from kymograph.studies.loading import load_study
 from kymograph.sweep.engines import base
 from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.orders import Stack, plan
+from kymograph.sweep.orders import Stack, missing_stacks
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 
 FAILING = "tests.studies.failing:Failing"
@@ -31,7 +31,7 @@ def specs(count: int, kind: int = 0) -> list[RunSpec]:
 
 
 def planned(runs: list[RunSpec], root: Path, largest: int) -> list[Stack]:
-    return plan(runs, root, lambda spec: (spec.config["kind"],), lambda spec: 1, largest)
+    return missing_stacks(runs, root, lambda spec: (spec.config["kind"],), lambda spec: 1, largest)
 
 
 def test_stacks_are_few_equal_and_of_one_kind(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_finished_runs_stay_in_their_stack_so_that_a_restart_computes_the_same_o
     study = load_study("clipping")
     asked = study.specs([1, 2, 3], ["extreme/clip"], QUICK_CLIPPING)
     kymograph.run("clipping", seeds=[2], arms=["extreme/clip"], out=tmp_path, quiet=True, **QUICK_CLIPPING)
-    (stack,) = plan(asked, tmp_path, lambda s: study.stack_key(s.config), lambda s: 1, 8)
+    (stack,) = missing_stacks(asked, tmp_path, lambda s: study.stack_key(s.config), lambda s: 1, 8)
     assert [spec.seed for spec in stack.specs] == [1, 2, 3]
     assert stack.missing == (True, False, True)
 

@@ -62,10 +62,10 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Quantity:
+class Side:
     """A measure taken in one arm, among runs with these settings.
 
-    >>> Quantity("adam", Measure("loss", "last"), where={"task": "orthogonal"})
+    >>> Side("adam", Measure("loss", "last"), where={"task": "orthogonal"})
     """
 
     arm: str
@@ -82,12 +82,12 @@ class Quantity:
 class Check:
     """A condition for deciding a claim at all: ``quantity`` must lie within [least, most] in every seed.
 
-    >>> Check("clipping fired", Quantity("clip", Measure("clip_fraction")), least=0, strict=True)
+    >>> Check("clipping fired", Side("clip", Measure("clip_fraction")), least=0, strict=True)
     """
 
     text: str
     """What must hold, e.g. "clipping fired"."""
-    quantity: Quantity
+    quantity: Side
     least: float = -math.inf
     most: float = math.inf
     strict: bool = False
@@ -115,8 +115,8 @@ class Claim:
     text: str
     origin: str
     """Where the finding is stated, in our own words."""
-    left: Quantity
-    right: Quantity | float
+    left: Side
+    right: Side | float
     direction: Direction
     margin: float
     scale: Scale = "difference"
@@ -126,7 +126,7 @@ class Claim:
     """What to do about a value that is not finite: leave the claim undecided (INVALID), or leave the seed out."""
     equivalence_margin: float | None = None
     """Within this, the effect counts as EQUIVALENT to none; None: within the margin."""
-    interaction: tuple[Quantity, Quantity] | None = None
+    interaction: tuple[Side, Side] | None = None
     """The pair (c, d): left - right is compared with c - d."""
     kind: Literal["manipulation check"] | None = None
     """Set if the claim is not a finding, but a check that the arms do to the runs what they are meant to do."""
@@ -143,7 +143,7 @@ class Claim:
         if self.scale not in SCALES:
             raise KymographError(f"{self.name}: scale must be one of {', '.join(SCALES)}")
         self._check_margins()
-        if self.interaction is not None and not isinstance(self.right, Quantity):
+        if self.interaction is not None and not isinstance(self.right, Side):
             raise KymographError(f"{self.name}: an interaction compares four quantities, but right is a number")
         if not 0 < self.alpha < 0.5:
             raise KymographError(f"{self.name}: alpha must lie between 0 and 0.5, not {self.alpha}")
@@ -207,11 +207,11 @@ class Claim:
                 f"the margin of a ratio must be at least 1, not {size:g}; for a difference, use scale='difference'"
             )
         taken = Measure(measure, reduce, site)
-        against: Quantity | float = Quantity(right, taken) if isinstance(right, str) else float(right)
+        against: Side | float = Side(right, taken) if isinstance(right, str) else float(right)
         words = text or _comparison_text(str(taken), left, SIGNS[sign], right, size, ratio)
         return Claim(
             name or f"{measure}: {left} {sign} {right}", "", "own", words, "the author of the study",
-            Quantity(left, taken), against, SIGNS[sign], size, "log ratio" if ratio else "difference", alpha,
+            Side(left, taken), against, SIGNS[sign], size, "log ratio" if ratio else "difference", alpha,
             tuple(checks), equivalence_margin=equivalence_margin,
         )  # fmt: skip
 
@@ -221,9 +221,9 @@ class Claim:
         return self.study if self.kind is None else f"{self.study}, {self.kind}s"
 
     @property
-    def sides(self) -> tuple[Quantity, ...]:
+    def sides(self) -> tuple[Side, ...]:
         """The quantities that are compared: one, two, or the four of an interaction."""
-        right = (self.right,) if isinstance(self.right, Quantity) else ()
+        right = (self.right,) if isinstance(self.right, Side) else ()
         return (self.left, *right, *(self.interaction or ()))
 
     @property
@@ -282,8 +282,8 @@ def _comparison_text(what: str, left: str, direction: str, right: str | float, m
     return f"{what} is {direction} in {left} than {other} by {size} or more"
 
 
-def _quantity(content: Mapping[str, Any]) -> Quantity:
-    return Quantity(content["arm"], Measure(**content["measure"]), content["where"])
+def _quantity(content: Mapping[str, Any]) -> Side:
+    return Side(content["arm"], Measure(**content["measure"]), content["where"])
 
 
 def _number(value: Any) -> float:
@@ -315,7 +315,7 @@ def measure_name(measure: Measure, declaration: Declaration) -> str:
     return f"{_REDUCED.get(measure.reduce, f'{measure.reduce} of')} {series}{site}"
 
 
-def quantity_text(quantity: Quantity, declaration: Declaration) -> str:
+def quantity_text(quantity: Side, declaration: Declaration) -> str:
     """Returns what is measured, in which arm, and the settings that its runs must have."""
     settings = "".join(f", {name} {value}" for name, value in quantity.where.items())
     return f"{measure_name(quantity.measure, declaration)} ({declaration.label(quantity.arm)}{settings})"
@@ -344,6 +344,6 @@ def side_names(claim: Claim, declaration: Declaration) -> tuple[str, ...]:
         names = measures
     else:
         names = [quantity_text(side, declaration) for side in sides]
-    if isinstance(claim.right, Quantity):
+    if isinstance(claim.right, Side):
         return tuple(names)
     return names[0] if len(arms) > 1 else arms[0], number_text(claim.right, 4)

@@ -147,7 +147,7 @@ def stage(
 
 
 @dataclass(frozen=True)
-class Plan:
+class Terms:
     """The seeds, the looks and the settings of a registration."""
 
     seeds: tuple[int, ...]
@@ -185,7 +185,7 @@ class Plan:
         }
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> Plan:
+    def from_json(content: Mapping[str, Any]) -> Terms:
         """Returns the plan of a registration; raises ValueError if it cannot be read."""
         seeds, fields = content.get("seeds"), content.get("fields", {})
         if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds) or not seeds:
@@ -195,7 +195,7 @@ class Plan:
         design = Design.from_json(content.get("design", {}), seeds)
         settings = ArmSettings.from_json(content["settings"]) if "settings" in content else ArmSettings()
         tuned = rules_from_json(content.get("tuned", {}))
-        return Plan(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})), tuned)
+        return Terms(tuple(seeds), design, fields, settings, _grid(content.get("grid", {})), tuned)
 
 
 def _grid(content: Any) -> dict[str, list[Any]]:

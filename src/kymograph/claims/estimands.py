@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.verdict import Point
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.declaration import bounds_of
@@ -131,7 +131,7 @@ def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, 
     columns = list(zip(*(point.parts or (point.left, point.right) for point in points), strict=True))
     sides = (claim.left, claim.right, *(claim.interaction or ()))
     ranges = [
-        measure_bounds(side.measure, values, declared) if isinstance(side, Quantity) else (float(side), float(side))
+        measure_bounds(side.measure, values, declared) if isinstance(side, Side) else (float(side), float(side))
         for side, values in zip(sides, columns, strict=True)
     ]
     compared = _ratio if claim.scale == "log ratio" else _difference

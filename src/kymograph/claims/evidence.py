@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kymograph.claims.claim import Claim, Quantity, measure_name
+from kymograph.claims.claim import Claim, Side, measure_name
 from kymograph.claims.design import Design
 from kymograph.claims.estimands import Run
 from kymograph.claims.verdict import Checked, Point
@@ -60,7 +60,7 @@ class Selected:
 
 
 @dataclass(frozen=True)
-class World:
+class StudyEvidence:
     """All that is known about one study's runs: those that finished, and those that are missing or invalid."""
 
     runs: Sequence[Run]
@@ -106,7 +106,7 @@ class World:
     declaration: Declaration = field(default_factory=lambda: Declaration(""))
     """The study's names for its arms and numbers, and the ranges that numbers cannot leave."""
 
-    def selected(self, quantity: Quantity) -> Selected:
+    def selected(self, quantity: Side) -> Selected:
         """Returns the runs that a quantity is about: those with the registered settings, if any was ever planned.
 
         If the user narrowed the runs by their settings: the remaining ones, whatever was registered.
@@ -120,7 +120,7 @@ class World:
     def _selections(self) -> dict[tuple[str, str], Selected]:
         return {}  # a claim selects the same runs half a dozen times, and many claims share their arms
 
-    def _select(self, quantity: Quantity) -> Selected:
+    def _select(self, quantity: Side) -> Selected:
         runs, planned, invalid = ([run for run in group if fits(run, quantity)] for group in self.of_arm(quantity.arm))
         expected = self.registered.of(quantity.arm)
         if not expected:
@@ -173,12 +173,12 @@ def distinct(runs: Iterable[Run]) -> list[Run]:
     return list(found.values())
 
 
-def quantities(claim: Claim) -> list[Quantity]:
+def quantities(claim: Claim) -> list[Side]:
     """Returns every quantity that the claim rests on."""
     return [*claim.sides, *(check.quantity for check in claim.checks)]
 
 
-def has_planned_runs(claim: Claim, world: World) -> bool:
+def has_planned_runs(claim: Claim, world: StudyEvidence) -> bool:
     """Returns whether runs were ever planned for everything that the claim compares."""
     # A tuned arm for which no value could be chosen has no runs, but was planned all the same.
     unused = {*world.superseded, *world.further_seeds, *(arm for arm, one in world.tuned.items() if one.problem)}
@@ -189,7 +189,7 @@ def has_planned_runs(claim: Claim, world: World) -> bool:
     )
 
 
-def fits(run: Run | RunSpec | Invalid, quantity: Quantity) -> bool:
+def fits(run: Run | RunSpec | Invalid, quantity: Side) -> bool:
     """Returns whether a run has the quantity's arm and settings; one whose settings are lost counts as if it had."""
     if run.arm != quantity.arm:
         return False
@@ -222,7 +222,7 @@ DATA = "data"
 """The setting that names a study's data."""
 
 
-def named_settings(claim: Claim, world: World) -> dict[str, Any]:
+def named_settings(claim: Claim, world: StudyEvidence) -> dict[str, Any]:
     """Returns the settings that a reader must know: the qualifying ones, and all that are not the study's defaults.
 
     A setting with several values, because the claim compares them, lists all of them.
@@ -249,7 +249,7 @@ def _listed(values: Iterable[Any]) -> str:
     return " or ".join(map(str, found))
 
 
-def setup_label(claim: Claim, world: World) -> str:
+def setup_label(claim: Claim, world: StudyEvidence) -> str:
     """Returns the claim's set-up, ``script`` only if its runs have the script's data and settings.
 
     With other data it is a ``transfer``, with other settings ``altered``, and where there is no script ``own``.
@@ -265,7 +265,7 @@ def setup_label(claim: Claim, world: World) -> str:
     return "script" if not names else TRANSFER if DATA in names else ALTERED
 
 
-def _runs(claim: Claim, world: World) -> list[tuple[Run, Quantity]]:
+def _runs(claim: Claim, world: StudyEvidence) -> list[tuple[Run, Side]]:
     """Returns one run per configuration, which all seeds share, with the quantity that it is used for."""
     return [(run, quantity) for quantity in quantities(claim) for run in distinct(world.selected(quantity).runs)]
 
@@ -278,7 +278,7 @@ class CannotDecide(Exception):
         self.reason, self.points, self.checks = reason, tuple(points), tuple(checks)
 
 
-def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
+def runs_by_seed(quantity: Side, world: StudyEvidence) -> dict[int, Run]:
     """Returns the arm's run at every seed; raises if one is missing, or if several match."""
     if world.changed_records:
         raise CannotDecide("; ".join(world.changed_records))
@@ -315,7 +315,7 @@ def runs_by_seed(quantity: Quantity, world: World) -> dict[int, Run]:
     return found
 
 
-def check_pairing(claim: Claim, sides: Sequence[Mapping[int, Run]], world: World) -> None:
+def check_pairing(claim: Claim, sides: Sequence[Mapping[int, Run]], world: StudyEvidence) -> None:
     """Raises if paired runs differ in a setting that no arm is about; ``sides`` are the runs of the claim's sides."""
     if not world.declared:
         return
@@ -330,7 +330,7 @@ def check_pairing(claim: Claim, sides: Sequence[Mapping[int, Run]], world: World
                     raise CannotDecide(f"the arms differ in {name} at seed {seed}, which is not what they are about")
 
 
-def remarks(claim: Claim, world: World) -> list[str]:
+def remarks(claim: Claim, world: StudyEvidence) -> list[str]:
     """Returns what a reader must know about the runs behind a verdict: which were left out, and which are missing."""
     arms = dict.fromkeys(quantity.arm for quantity in quantities(claim))
     found = []
@@ -363,7 +363,7 @@ def remarks(claim: Claim, world: World) -> list[str]:
     return found
 
 
-def _tuning_remarks(arms: Sequence[str], world: World) -> list[str]:
+def _tuning_remarks(arms: Sequence[str], world: StudyEvidence) -> list[str]:
     """Returns the values chosen for a claim's tuned arms, one sentence per setting."""
     chosen: dict[str, list[str]] = {}
     for arm in arms:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.claims.claim import ABSENCES, MANIPULATION_CHECK, Check, Claim, Quantity, quantity_text, with_labels
+from kymograph.claims.claim import ABSENCES, MANIPULATION_CHECK, Check, Claim, Side, quantity_text, with_labels
 from kymograph.claims.decision import (
     Decision,
     Evidence,
@@ -25,7 +25,7 @@ from kymograph.claims.design import LEVEL, stage
 from kymograph.claims.estimands import Run, effect_bounds, measure
 from kymograph.claims.evidence import (
     CannotDecide,
-    World,
+    StudyEvidence,
     check_pairing,
     named_settings,
     remarks,
@@ -44,7 +44,7 @@ _ROUNDING = 1e-12
 """The relative difference of two numbers that float64 may give the same computation in another order."""
 
 
-def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[[Claim], str]) -> list[Verdict]:
+def decide_claims(claims: Iterable[Claim], world: StudyEvidence, registration: Callable[[Claim], str]) -> list[Verdict]:
     """Returns a verdict on every claim of one study; its findings, including those not judged here, are one family.
 
     Manipulation checks are not findings: they are a family of their own. ``registration`` returns a claim's
@@ -67,7 +67,7 @@ def decide_claims(claims: Iterable[Claim], world: World, registration: Callable[
     return [verdicts[index] for index in range(len(drafts))]
 
 
-def _draft(claim: Claim, world: World, registration: str) -> tuple[Verdict, Evidence | None]:
+def _draft(claim: Claim, world: StudyEvidence, registration: str) -> tuple[Verdict, Evidence | None]:
     """Returns an undecided verdict with its evidence, or an INVALID one without evidence."""
     facts: dict[str, Any] = {"settings": named_settings(claim, world), "setup": setup_label(claim, world)}
     try:
@@ -163,7 +163,7 @@ def _decided(
         p_margin=decision.p_margin,
         p_equivalence=decision.p_equivalence if tests else None,
         tost_flip_p=float(evidence.flip.equivalence) if tests else None,
-        pairing_gain=_known(pairing_gain(*scaled.T)) if isinstance(claim.right, Quantity) else None,
+        pairing_gain=_known(pairing_gain(*scaled.T)) if isinstance(claim.right, Side) else None,
         failing_seeds=failing,
         failing_rate_bound=bound,
         family_size=family,
@@ -223,7 +223,7 @@ def _failing(claim: Claim, points: tuple[Point, ...]) -> tuple[tuple[int, ...] |
     return seeds, binomial_upper_bound(len(seeds), len(points), 1 - claim.alpha)
 
 
-def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
+def _points(claim: Claim, world: StudyEvidence) -> tuple[list[Point], list[int]]:
     """Returns every seed's numbers, and the seeds left out as declared; raises `CannotDecide` with the reason."""
     sides = [runs_by_seed(quantity, world) for quantity in claim.sides]
     unpaired = sorted({seed for side in sides[1:] for seed in set(sides[0]) ^ set(side)})
@@ -244,11 +244,11 @@ def _points(claim: Claim, world: World) -> tuple[list[Point], list[int]]:
         for value, _, quantity in found:
             if math.isnan(value):
                 raise CannotDecide(f"{quantity_text(quantity, world.declaration)} is missing at seed {seed}")
-        compared = numbers if isinstance(claim.right, Quantity) else [*numbers, float(claim.right)]
-        names = claim.sides if isinstance(claim.right, Quantity) else (*claim.sides, claim.right)
+        compared = numbers if isinstance(claim.right, Side) else [*numbers, float(claim.right)]
+        names = claim.sides if isinstance(claim.right, Side) else (*claim.sides, claim.right)
         if claim.scale == "log ratio" and min(compared) <= 0:
             value, one = next((value, name) for value, name in zip(compared, names, strict=True) if value <= 0)
-            name = quantity_text(one, world.declaration) if isinstance(one, Quantity) else "the number compared with"
+            name = quantity_text(one, world.declaration) if isinstance(one, Side) else "the number compared with"
             raise CannotDecide(f"{name} is {value:g} at seed {seed}, and a ratio needs positive numbers")
         if claim.scale != "log ratio" and (largest := max(map(abs, compared))) > _LARGEST:
             raise CannotDecide(f"a number at seed {seed} is as large as {largest:g}: its statistics would overflow")
@@ -277,7 +277,7 @@ def _diverged(value: float, run: Run) -> bool:
     return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
 
 
-def _checked(check: Check, world: World) -> Checked:
+def _checked(check: Check, world: StudyEvidence) -> Checked:
     """Returns whether the check holds in every seed, and what was found."""
     runs = runs_by_seed(check.quantity, world)
     values = {seed: measure(run, check.quantity.measure) for seed, run in runs.items()}

@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity, Scale, named_scale
+from kymograph.claims.claim import Check, Claim, Measure, Scale, Side, named_scale
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.io.documents import read_toml
 from kymograph.io.files import MAX_SOURCE, is_file, read_bytes
@@ -119,24 +119,24 @@ def _scale(word: Any, label: str) -> Scale:
         raise KymographError(f"{label}: {error}") from None
 
 
-def _pair(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity | float]:
+def _pair(table: Mapping[str, Any], label: str) -> tuple[Side, Side | float]:
     """Returns the two sides of a comparison: two quantities, or a quantity and a number."""
     where = table.get("where", {})
     if not isinstance(where, dict):
         raise KymographError(f"{label}: where must be a table such as {{ lr = 0.1 }}")
-    left = Quantity(str(table["arm"]), _measure(table, label), where)
+    left = Side(str(table["arm"]), _measure(table, label), where)
     others = {name.removeprefix("against_"): table[name] for name in sorted(_OTHER_MEASURE & set(table))}
     if isinstance(table["against"], str):
         other = left.measure
         if others:
             other = _measure({**{name: table[name] for name in ("reduce", "site") if name in table}, **others}, label)
-        return left, Quantity(table["against"], other, where)
+        return left, Side(table["against"], other, where)
     for name in others:
         raise KymographError(f"{label}: against_{name} goes with an arm, but against is a number")
     return left, _number(table["against"], f"{label}: against")
 
 
-def _interaction(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quantity] | None:
+def _interaction(table: Mapping[str, Any], label: str) -> tuple[Side, Side] | None:
     """Returns the other pair of a difference of differences; keys that it leaves out are taken from the claim."""
     if "interaction" not in table:
         return None
@@ -150,7 +150,7 @@ def _interaction(table: Mapping[str, Any], label: str) -> tuple[Quantity, Quanti
     own_measure = bool(_MEASURE & set(inner))
     inherited = {"where"} if own_measure else _PAIR
     third, fourth = _pair({**{name: table[name] for name in inherited & set(table)}, **inner}, label)
-    assert isinstance(fourth, Quantity)
+    assert isinstance(fourth, Side)
     return third, fourth
 
 
@@ -158,7 +158,7 @@ def _check(table: Any, arm: str, where: Mapping[str, Any], label: str) -> Check:
     if not isinstance(table, dict):
         raise KymographError(f"{label}: write checks as [[claim.check]]")
     _known(table, _CHECK, f"{label}, check")
-    quantity = Quantity(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
+    quantity = Side(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
     least = _number(table.get("least", -math.inf), f"{label}, check: least")
     most = _number(table.get("most", math.inf), f"{label}, check: most")
     return Check(str(table.get("text", quantity)), quantity, least, most, table.get("strict") is True)

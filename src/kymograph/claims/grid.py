@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kymograph.claims.claim import Claim, Quantity
+from kymograph.claims.claim import Claim, Side
 from kymograph.claims.verdict import Verdict
 from kymograph.runs.spec import canonical_json
 
@@ -32,7 +32,7 @@ def claims_on_grid(claims: Sequence[Claim], grid: Grid) -> list[Claim]:
 
 
 def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
-    def at_point(quantity: Quantity) -> Quantity:
+    def at_point(quantity: Side) -> Side:
         return replace(quantity, where={**point, **quantity.where})
 
     words = ", ".join(f"{name} {value}" for name, value in point.items())
@@ -42,7 +42,7 @@ def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
         name=f"{claim.name} ({words})",
         text=f"{claim.text}, with {words}",
         left=at_point(claim.left),
-        right=at_point(claim.right) if isinstance(claim.right, Quantity) else claim.right,
+        right=at_point(claim.right) if isinstance(claim.right, Side) else claim.right,
         interaction=None if pair is None else (at_point(pair[0]), at_point(pair[1])),
         checks=tuple(replace(check, quantity=at_point(check.quantity)) for check in claim.checks),
     )
@@ -101,8 +101,8 @@ def _where(claim: Claim) -> Mapping[str, Any]:
 def _statement(claim: Claim) -> str:
     """Returns what a claim tests as JSON, without its name, its text and the settings of its runs."""
 
-    def bare(side: Quantity | float) -> Any:
-        if not isinstance(side, Quantity):
+    def bare(side: Side | float) -> Any:
+        if not isinstance(side, Side):
             return side
         own = {name: value for name, value in side.where.items() if claim.left.where.get(name) != value}
         return [side.arm, vars(side.measure), own]  # settings in which two sides differ belong to the claim

@@ -12,7 +12,7 @@ from typing import Any
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.design import completed
-from kymograph.claims.evidence import Invalid, World, fits, has_planned_runs, quantities
+from kymograph.claims.evidence import Invalid, StudyEvidence, fits, has_planned_runs, quantities
 from kymograph.claims.family import decide_claims
 from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.grid import Grid, claims_on_grid
@@ -188,7 +188,7 @@ def judge(
         dropped = {registration.key(claim) for claim in old} if study is not None else set()
 
         def status_of(
-            claim: Claim, dropped: set[str] = dropped, world: World = world, known: list[Registration] = known
+            claim: Claim, dropped: set[str] = dropped, world: StudyEvidence = world, known: list[Registration] = known
         ) -> str:
             words = _registration_status(claim, world, known, evidence)
             return f"{words}, and no longer claimed" if registration.key(claim) in dropped else words
@@ -206,10 +206,10 @@ def judge(
 def _grid(study: str, known: Sequence[Registration], evidence: JudgedRuns) -> Grid:
     """Returns the grid that the study's claims were registered on; empty if there is none."""
     first = registration.binding(known, study, evidence.log)
-    return {} if first is None else first.plan.grid
+    return {} if first is None else first.terms.grid
 
 
-def _narrowing(where: Mapping[str, Any], world: World) -> str:
+def _narrowing(where: Mapping[str, Any], world: StudyEvidence) -> str:
     """Returns which settings the study's runs were narrowed to, in words; empty if it has none of them."""
     known = {name for run in world.runs for name in run.config} | {
         name for run in world.planned for name in run.settings
@@ -224,7 +224,7 @@ def _with_registration(verdict: Verdict, known: Sequence[Registration]) -> Verdi
     matching = next((one for one in known if one.claims.get(name) == content), None)
     if matching is None:
         return verdict
-    return replace(verdict, registered={"digest": matching.digest, **matching.plan.to_json()})
+    return replace(verdict, registered={"digest": matching.digest, **matching.terms.to_json()})
 
 
 def _code_changed(study: Study | None, declaration: Declaration) -> str:
@@ -234,7 +234,9 @@ def _code_changed(study: Study | None, declaration: Declaration) -> str:
     return f"the study's code has changed since these runs (source {declaration.source} is now {study.source})"
 
 
-def _registration_status(claim: Claim, world: World, known: Sequence[Registration], evidence: JudgedRuns) -> str:
+def _registration_status(
+    claim: Claim, world: StudyEvidence, known: Sequence[Registration], evidence: JudgedRuns
+) -> str:
     """Returns in words whether a claim is registered or post hoc, and which look at its seeds this is."""
     selected = [world.selected(quantity) for quantity in quantities(claim)]
     ids = {run.id for one in selected for run in one.runs if isinstance(run, StoredRun)}
@@ -258,7 +260,7 @@ def _registration_status(claim: Claim, world: World, known: Sequence[Registratio
     return words + _look(world, set.intersection(*seeds) if seeds else set())
 
 
-def _look(world: World, seeds: set[int]) -> str:
+def _look(world: StudyEvidence, seeds: set[int]) -> str:
     """Returns which look at the registered seeds this is, in words; empty if it is the only one and complete."""
     if not world.seeds or world.design is None:
         return ""
@@ -285,18 +287,18 @@ def _changed_records(study: str, evidence: JudgedRuns, known: Sequence[Registrat
     return found
 
 
-def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Registration]) -> World:
+def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Registration]) -> StudyEvidence:
     """Returns what is known about one study's runs; those of its earlier code are only counted."""
     name = declaration.name
     given_up = evidence.history.abandoned
     finished = [run for run in evidence.finished if run.study == name and run.id not in given_up]
-    # What was planned is in the log, even if the plan was deleted with the runs.
+    # What was planned is in the log, even if the terms was deleted with the runs.
     every = {run.id: run for run in evidence.planned} | (evidence.history.planned if evidence.unfiltered else {})
     planned = [run for run in every.values() if run.study == name and run.id not in given_up]
     invalid = [run for run in evidence.invalid if run.study == name and run.id not in given_up]
     first = registration.binding(known, name, evidence.log)
-    plan = first.plan if first is not None else None
-    seeds = plan.seeds if plan is not None else None
+    terms = first.terms if first is not None else None
+    seeds = terms.seeds if terms is not None else None
     further: dict[str, list[int]] = {}
     if seeds is not None:
         for run in finished:
@@ -326,8 +328,8 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
                 unjudged.setdefault(spec.arm, []).append(spec.seed)
         planned = []
     counted: list[Invalid] = list(invalid)
-    tuned = tuned_arms(plan, declaration, finished, evidence.root, evidence.history)
-    return World(
+    tuned = tuned_arms(terms, declaration, finished, evidence.root, evidence.history)
+    return StudyEvidence(
         finished,
         planned,
         counted,
@@ -338,9 +340,11 @@ def _world(declaration: Declaration, evidence: JudgedRuns, known: Sequence[Regis
         "",
         _changed_records(name, evidence, known),
         seeds,
-        plan.design if plan is not None else None,
+        terms.design if terms is not None else None,
         further,
-        registered=with_chosen(plan.settings_given(declaration.defaults) if plan is not None else ArmSettings(), tuned),
+        registered=with_chosen(
+            terms.settings_given(declaration.defaults) if terms is not None else ArmSettings(), tuned
+        ),
         defaults=declaration.defaults,
         script=declaration.script,
         bookkeeping=declaration.bookkeeping,

@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from kymograph.claims import registration
-from kymograph.claims.claim import Claim, Measure, Quantity
-from kymograph.claims.evidence import World, has_planned_runs
+from kymograph.claims.claim import Claim, Measure, Side
+from kymograph.claims.evidence import StudyEvidence, has_planned_runs
 from kymograph.claims.family import decide_claims
 from kymograph.claims.files import read_claims
 from kymograph.claims.verdict import Verdicts
@@ -104,7 +104,7 @@ def judge_csv(
     arms = [read_csv_arm(first), read_csv_arm(second)]
     if arms[0][0].arm == arms[1][0].arm:
         raise KymographError(f"both directories are called {arms[0][0].arm!r}, which names the arms; rename one")
-    world = World([run for arm in arms for run in arm])
+    world = StudyEvidence([run for arm in arms for run in arm])
     asked_for = read_claims(claims) if claims is not None else _last_values(arms, words)
     ready = [claim for claim in asked_for if has_planned_runs(claim, world)]
     if not ready:
@@ -144,7 +144,7 @@ def _last_values(arms: Sequence[Sequence[ImportedRun]], words: Sequence[str]) ->
         Claim(
             f"last {name}", "csv", "own", f"the last {name} is {direction} in {one} than in {other}",
             "asked on the command line",
-            Quantity(one, Measure(name, "last")), Quantity(other, Measure(name, "last")),
+            Side(one, Measure(name, "last")), Side(other, Measure(name, "last")),
             cast(Literal["less", "greater"], direction), 0.0,
         )
         for name, direction in directions_by_series(words, shared).items()

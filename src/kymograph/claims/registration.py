@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.decision import can_decide
-from kymograph.claims.design import Design, Plan
+from kymograph.claims.design import Design, Terms
 from kymograph.claims.evidence import differing, quantities
 from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.grid import Grid, claims_on_grid
@@ -119,7 +119,7 @@ class Registration:
     study: str
     claims: Mapping[str, Mapping[str, Any]]
     """The content of every claim, by key."""
-    plan: Plan
+    terms: Terms
 
     @property
     def short_digest(self) -> str:
@@ -146,7 +146,7 @@ def _registration(entry: Entry) -> Registration:
         raise ValueError("it names no study")
     if not isinstance(claims, dict) or not all(isinstance(claim, dict) for claim in claims.values()):
         raise ValueError("its claims must be objects")
-    return Registration(entry.hash, study, claims, Plan.from_json(entry.content))
+    return Registration(entry.hash, study, claims, Terms.from_json(entry.content))
 
 
 def check_registration(entry: Entry) -> None:
@@ -166,15 +166,15 @@ def registered_contents(history: Log, root: Path | None, study: str) -> dict[str
     return {name: content for name, content in contents.items() if content.get("study") == study}
 
 
-def log_registration(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:
+def log_registration(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
     """Logs claims that are new or changed; returns the study's newest registration."""
     known = registrations(Log.read(root), study)
     registered = {name: content for one in known for name, content in one.claims.items()}
     fresh = {key(claim): claim.content for claim in claims if registered.get(key(claim)) != claim.content}
     if known and not fresh:
         return known[-1]
-    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **plan.to_json()})
-    return Registration(entry.hash, study, fresh, plan)
+    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
+    return Registration(entry.hash, study, fresh, terms)
 
 
 def binding(known: Sequence[Registration], study: str, history: Log) -> Registration | None:
@@ -194,7 +194,7 @@ def conflicts(known: Sequence[Registration], study: str, history: Log) -> list[s
     first = binding(known, study, history)
     if first is None:
         return []
-    others = [one for one in known if one.plan.to_json() != first.plan.to_json()]
+    others = [one for one in known if one.terms.to_json() != first.terms.to_json()]
     rivals = [one for one in others if binding([one], study, history) is not None]
     return [f"the registrations {first.short_digest} and {one.short_digest} state different designs" for one in rivals]
 
@@ -290,7 +290,7 @@ def register_study(
             root,
             study.name,
             claims,
-            Plan(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules),
+            Terms(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules),
         )
 
 
@@ -333,22 +333,22 @@ def register_claims(
         rules = {} if study is None else study.tuning()
         check_tuning_seeds(name, rules, chosen)
         settings_of_arms = ArmSettings() if study is None else study.arm_settings(fields)
-        plans[name] = Plan(chosen, design, fields, settings_of_arms, tuned=rules)
+        plans[name] = Terms(chosen, design, fields, settings_of_arms, tuned=rules)
         _check_unchanged(directory, name, plans[name], bool(seeds), bool(looks), settings is not None)
         _check_family(name, own_claims, plans[name], Log.read(directory))
     return [_register(directory, name, own_claims, plans[name]) for name, own_claims in by_study.items()]
 
 
-def binding_plan(history: Log, study: str) -> Plan | None:
-    """Returns the plan of the registration that binds the study's claims; None if there is none."""
+def binding_terms(history: Log, study: str) -> Terms | None:
+    """Returns the terms of the registration that binds the study's claims; None if there is none."""
     one = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
-    return None if one is None else one.plan
+    return None if one is None else one.terms
 
 
-def registered_plan(history: Log, study: str) -> Plan | None:
-    """Returns the plan of the binding registration or, if all came after runs, of the first; None if there is none."""
+def registered_terms(history: Log, study: str) -> Terms | None:
+    """Returns the terms of the binding registration or, if all came after runs, of the first; None if there is none."""
     known = registrations(history, study)
-    return binding_plan(history, study) or (known[0].plan if known else None)
+    return binding_terms(history, study) or (known[0].terms if known else None)
 
 
 def runs_before(root: str | Path, one: Registration) -> int:
@@ -367,16 +367,16 @@ def unregistered_settings(root: Path, study: Study, arms: Collection[str], field
 
     Settings that a claim itself asks for count as registered.
     """
-    plan = binding_plan(Log.read(root), study.name)
-    if plan is None:
+    terms = binding_terms(Log.read(root), study.name)
+    if terms is None:
         return ""
     asked_for = {
         (name, repr(value))
-        for claim in claims_on_grid(study.claims(), plan.grid)
+        for claim in claims_on_grid(study.claims(), terms.grid)
         for one in quantities(claim)
         for name, value in one.where.items()
     }
-    registered, now = plan.settings_given(study.arm_settings({})), study.arm_settings(fields)
+    registered, now = terms.settings_given(study.arm_settings({})), study.arm_settings(fields)
     found: dict[str, str] = {}
     for arm in arms:
         expected, settings = registered.of(arm), now.of(arm)
@@ -386,22 +386,22 @@ def unregistered_settings(root: Path, study: Study, arms: Collection[str], field
     return ", ".join(found.values())
 
 
-def _register(root: Path, study: str, claims: Sequence[Claim], plan: Plan) -> Registration:
+def _register(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
     history = Log.read(root)
-    chosen = registered_plan(history, study) or plan
+    chosen = registered_terms(history, study) or terms
     _check_family(study, claims, chosen, history)
     return log_registration(root, study, claims, chosen)
 
 
-def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: bool, settings: bool) -> None:
+def _check_unchanged(root: Path, study: str, terms: Terms, seeds: bool, looks: bool, settings: bool) -> None:
     """Raises if the stated seeds, looks or settings differ from an earlier registration."""
-    before = registered_plan(Log.read(root), study)
+    before = registered_terms(Log.read(root), study)
     if before is None:
         return
     stated = [
-        ("seeds", seeds and plan.seeds != before.seeds),
-        ("looks", looks and plan.design != before.design),
-        ("settings", settings and dict(plan.fields) != dict(before.fields)),
+        ("seeds", seeds and terms.seeds != before.seeds),
+        ("looks", looks and terms.design != before.design),
+        ("settings", settings and dict(terms.fields) != dict(before.fields)),
     ]
     for what, differs in stated:
         if differs:
@@ -411,23 +411,23 @@ def _check_unchanged(root: Path, study: str, plan: Plan, seeds: bool, looks: boo
             )
 
 
-def _check_family(study: str, claims: Sequence[Claim], plan: Plan, history: Log) -> None:
+def _check_family(study: str, claims: Sequence[Claim], terms: Terms, history: Log) -> None:
     """Raises if the registered seeds cannot decide all the claims of a study at once."""
     known = family(registrations(history, study))
     findings = {(key(claim), statement(claim.content)) for claim in claims if claim.kind is None}
     count = len(known | findings)
     strictest = min(claim.alpha for claim in claims)
-    for look in plan.design.looks if plan.design.sequential else ():
+    for look in terms.design.looks if terms.design.sequential else ():
         smallest, level = smallest_p(look.seeds), strictest * look.share
         if smallest * count > level:
             raise KymographError(
                 f"the look at {look.seeds} seeds can decide nothing: the exact test reaches no p below {smallest:.2g}, "
                 f"and the look may spend {level:.2g} on {counted(count, 'claim')}; leave it out"
             )
-    smallest = plan.design.smallest_p
+    smallest = terms.design.smallest_p
     if smallest * count > strictest:
         raise KymographError(
-            f"{plan.design} cannot decide {all_claims(count, study)} together: the exact test reaches no p below "
+            f"{terms.design} cannot decide {all_claims(count, study)} together: the exact test reaches no p below "
             f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
         )
 

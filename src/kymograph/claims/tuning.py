@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.claim import Measure
-from kymograph.claims.design import Plan
+from kymograph.claims.design import Terms
 from kymograph.claims.estimands import measure
 from kymograph.claims.evidence import differing
 from kymograph.errors import KymographError
@@ -266,7 +266,7 @@ def tuning_records(root: Path | None, history: History, declaration: Declaration
 
 
 def tuned_arms(
-    plan: Plan | None,
+    terms: Terms | None,
     declaration: Declaration,
     finished: Sequence[StoredRun],
     root: Path | None,
@@ -275,17 +275,17 @@ def tuned_arms(
     """Returns the choice for every arm that was tuned or evaluated, and whether it holds.
 
     Args:
-        plan: the registered plan, whose rules are binding; None: the study's own rules count.
+        terms: the registered terms, whose rules are binding; None: the study's own rules count.
         declaration: what the study declares.
         finished: the study's own runs that finished.
         root: the output directory; None: there is none.
         history: what the log says.
     """
-    rules = declaration.tuned if plan is None else plan.rules_given(declaration.tuned)
+    rules = declaration.tuned if terms is None else terms.rules_given(declaration.tuned)
     if not rules:
         return {}
     records = tuning_records(root, history, declaration)
-    settings = ArmSettings() if plan is None else plan.settings_given(declaration.defaults)
+    settings = ArmSettings() if terms is None else terms.settings_given(declaration.defaults)
     by_arm: dict[str, list[StoredRun]] = {}
     for run in finished:
         by_arm.setdefault(run.arm, []).append(run)

@@ -180,10 +180,10 @@ def _give_up_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _end_of_a_thread(facts: threading.ExceptHookArgs) -> None:
+def _end_of_a_thread(properties: threading.ExceptHookArgs) -> None:
     """Prints in one sentence what ended a thread; the main thread goes on."""
-    if facts.exc_value is not None:
-        _end(facts.exc_value, sys.argv[1:], debug=False)
+    if properties.exc_value is not None:
+        _end(properties.exc_value, sys.argv[1:], debug=False)
 
 
 def run_verb(words: list[str], debug: bool = False) -> int:
@@ -201,13 +201,13 @@ def run_verb(words: list[str], debug: bool = False) -> int:
         return 0
     if words[0] not in VERBS.names():
         raise UsageError(f"there is no verb {words[0]!r}{did_you_mean(words[0], VERBS.names())}")
-    takes_debug = debug and VERBS.part(words[0]).facts.get("debug") is True
+    takes_debug = debug and VERBS.part(words[0]).properties.get("debug") is True
     return VERBS.load(words[0])([*words[1:], *(["--debug"] if takes_debug else [])])
 
 
 def usage() -> str:
     """Returns the usage text: a line for every verb, in declared order."""
-    lines = {str(part.facts.get("usage", part.name)): part.about for part in VERBS.parts().values()}
+    lines = {str(part.properties.get("usage", part.name)): part.about for part in VERBS.parts().values()}
     width = line_width()
     more = "`kymograph VERB --help` lists a verb's options; --debug shows the tracebacks of errors and of failed runs."
     return f"""usage: kymograph VERB ...

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from kymograph.claims.registration import binding_plan
+from kymograph.claims.registration import binding_terms
 from kymograph.errors import KymographError
 from kymograph.experiments.active_run import ActiveRun
 from kymograph.experiments.function_study import summary_of
@@ -212,10 +212,10 @@ def _note_other_seed(root: Path, study: str, seed: int) -> None:
     directory = (real_path(root), study)
     if directory in _NOTED:
         return
-    plan = binding_plan(Log.read(root), study)
-    if plan is not None and seed not in plan.seeds:
+    terms = binding_terms(Log.read(root), study)
+    if terms is not None and seed not in terms.seeds:
         _NOTED.add(directory)
-        listed = ", ".join(map(str, plan.seeds))
+        listed = ", ".join(map(str, terms.seeds))
         print(
             f"note: seed {seed} decides nothing: the claims about {study} are registered for {listed}; this is said "
             "once, and holds for every other seed",

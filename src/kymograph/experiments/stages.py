@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.grid import Grid
-from kymograph.claims.registration import binding_plan, register_study, registered_seeds
+from kymograph.claims.registration import binding_terms, register_study, registered_seeds
 from kymograph.claims.tuning import Choice, check_tuning_seeds, choose, log_choices, logged_choices
 from kymograph.errors import KymographError
 from kymograph.io.writing import make_directory, one_at_a_time
@@ -25,7 +25,7 @@ from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.engines.base import choose_engine, computes_elsewhere, make_options
 from kymograph.sweep.heartbeat import remove_leftovers
-from kymograph.sweep.orders import Stack, orders_for, plan
+from kymograph.sweep.orders import Stack, missing_stacks, orders_for
 from kymograph.sweep.progress import Progress
 from kymograph.wording import counted
 
@@ -129,7 +129,7 @@ def note_changed_code(root: Path, study: Study, missing: int, part_sources: Part
 
 def stacks_of(study: Study, specs: Sequence[RunSpec], root: Path) -> list[Stack]:
     """Returns the runs as the stacks that train together; raises if a stored record is damaged."""
-    return plan(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
+    return missing_stacks(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
                 study.largest_stack)  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def tune(
     Nothing is chosen while a run waits in a cluster's queue.
     """
     root, name = Path(options.out), tuning_study(study.name)
-    before = binding_plan(Log.read(root), study.name)
+    before = binding_terms(Log.read(root), study.name)
     check_tuning_seeds(study.name, rules, {*registered_seeds(seeds), *(() if before is None else before.seeds)})
     specs = tuning_specs(study, rules, fields)
     prepare(study, specs, options)

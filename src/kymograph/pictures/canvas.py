@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator
 
-from kymograph.pictures.styles import Look, choose_look, current_look, drawing_in, literal, mathtext
+from kymograph.pictures.styles import FigureStyle, choose_style, current_style, drawing_in, literal, mathtext
 
 MAP = "viridis"
 SIGNED_MAP = "PuOr_r"
@@ -32,7 +32,7 @@ class LabFigure(Figure):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         FigureCanvasAgg(self)
-        self.look = current_look()
+        self.look = current_style()
         self.caption = ""
         self.finished = False
         self.columns: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def sheet(
 
     ``frame`` is the room needed beyond the panels, e.g. for a colour bar.
     """
-    look = current_look()
+    look = current_style()
     width, height = panel[0] * columns + frame[0], panel[1] * rows + frame[1]
     given = look.narrow if columns == 1 else look.wide
     if given is not None:
@@ -85,7 +85,7 @@ def panel_grid(count: int, panel: tuple[float, float], most_columns: int, least:
 
     ``least`` is the width that a panel needs with 8 pt text, which may reduce the number of columns.
     """
-    columns = current_look().columns(min(count, most_columns), least)
+    columns = current_style().columns(min(count, most_columns), least)
     rows = -(-count // columns)
     figure = sheet(panel, rows, columns)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -102,7 +102,7 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
 
     @functools.wraps(draw)
     def wrapper(*args: Any, style: str | None = None, venue: str | None = None, **kwargs: Any) -> LabFigure:
-        look = choose_look(style, venue) if style or venue else current_look()
+        look = choose_style(style, venue) if style or venue else current_style()
         with drawing_in(look), settings(look):
             figure = draw(*args, **kwargs)
             if not figure.finished:
@@ -116,7 +116,7 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
 
 
 @contextlib.contextmanager
-def settings(look: Look) -> Iterator[None]:
+def settings(look: FigureStyle) -> Iterator[None]:
     """Applies the look's matplotlib settings inside the block, independently of the caller's."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, dot, label_panel, legends, panel_grid, set_log_y, stroke, styled
 from kymograph.pictures.scales import INTERVAL, Spread, drawable, geometric_means, is_log
-from kymograph.pictures.styles import ArmLook, arm_looks, literal, mathtext
+from kymograph.pictures.styles import ArmStyle, arm_styles, literal, mathtext
 from kymograph.runs.declaration import Declaration, SeriesDisplay, bounds_of, displays_of
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.runs.stored import StoredRun
@@ -178,7 +178,7 @@ def draw_curves(store: Store, declaration: Declaration) -> LabFigure:
     if not panels:
         raise KymographError(f"no series of {declaration.name} has one value per step to draw over training")
     panels = panels[:MOST_PANELS]
-    looks = arm_looks(declaration, store.arms)
+    looks = arm_styles(declaration, store.arms)
     figure, grid = panel_grid(len(panels), (5.2, 3.4), 2, least=2.2)
     for axes, (display, array) in zip(grid, panels, strict=True):
         log = is_log(display, array.values)
@@ -240,7 +240,7 @@ def draw_profiles(store: Store, declaration: Declaration, series: str | None = N
     everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
     log = is_log(display, everything)
     geometric = geometric_means(everything, log, axis=2)
-    looks = arm_looks(declaration, store.arms)
+    looks = arm_styles(declaration, store.arms)
     figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
     sites = array.labels["site"]
     for axes in grid[1:]:  # before drawing, so that the limits cover all panels
@@ -303,11 +303,11 @@ def sweep_curves(
     runs: Iterable[StoredRun],
     key: str,
     x: Callable[[StoredRun], float],
-    curve: Callable[[StoredRun], ArmLook],
+    curve: Callable[[StoredRun], ArmStyle],
     log: bool,
 ) -> None:
     """Draws the summary number ``key`` against ``x``, on a log axis, with one curve per look that ``curve`` returns."""
-    groups: dict[ArmLook, dict[tuple[int, float], float]] = {}
+    groups: dict[ArmStyle, dict[tuple[int, float], float]] = {}
     for run in runs:
         value = run.summary.get(key)
         number = np.nan if value is None or isinstance(value, str) else float(value)

@@ -41,13 +41,13 @@ def common_figures(store: Store, declaration: Declaration, studies: Sequence[Stu
     found: dict[str, Draw] = {}
     for kind, part in FIGURES.parts().items():
         name = f"{declaration.name}-{kind}"
-        if part.facts.get("of") == "tuning":
+        if part.properties.get("of") == "tuning":
             continue
-        if part.facts.get("of") == "claims":
+        if part.properties.get("of") == "claims":
             found[name] = functools.partial(_draw_claims, kind, declaration, studies)
             continue
         found[name] = functools.partial(_draw_runs, kind, declaration)
-        if part.facts.get("of") == "series":
+        if part.properties.get("of") == "series":
             for series in _along_depth(store, declaration)[1:]:
                 found[f"{name}-{slug(series)}"] = functools.partial(_draw_series, kind, declaration, series)
     return found
@@ -56,13 +56,13 @@ def common_figures(store: Store, declaration: Declaration, studies: Sequence[Stu
 def _tuning_figures(store: Store, owner: str, declaration: Declaration) -> dict[str, Draw]:
     """Returns the figures of tuning runs, named after the study that is tuned."""
     rules = declaration_of(owner, store.declarations).tuned
-    kinds = [kind for kind, part in FIGURES.parts().items() if part.facts.get("of") == "tuning"]
+    kinds = [kind for kind, part in FIGURES.parts().items() if part.properties.get("of") == "tuning"]
     return {f"{owner}-{kind}": functools.partial(_draw_tuning, kind, declaration, rules) for kind in kinds}
 
 
 def claim_figure_names(study: str) -> list[str]:
     """Returns the names of the figures that show verdicts on a study's claims."""
-    return [f"{study}-{kind}" for kind, part in FIGURES.parts().items() if part.facts.get("of") == "claims"]
+    return [f"{study}-{kind}" for kind, part in FIGURES.parts().items() if part.properties.get("of") == "claims"]
 
 
 def claim_figures(store: Store, study: str) -> list[str]:
@@ -77,7 +77,7 @@ def claim_figures(store: Store, study: str) -> list[str]:
     return [
         name
         for name in claim_figure_names(study)
-        if varied or not kinds[name.removeprefix(f"{study}-")].facts.get("needs_grid")
+        if varied or not kinds[name.removeprefix(f"{study}-")].properties.get("needs_grid")
     ]
 
 
@@ -134,9 +134,9 @@ def figure(
         studies: user-defined studies whose own figures can be drawn; the others have the common ones.
         spread: what bands over seeds show, ``interval`` or ``sd``, for figures that offer the choice.
     """
-    from kymograph.pictures.styles import choose_look, drawing_in
+    from kymograph.pictures.styles import choose_style, drawing_in
 
-    look = choose_look(style, venue)
+    look = choose_style(style, venue)
     users = list(studies)
     draws = [one for own, common in _draws(store, users).values() for one in (common | own).items()]
     found = [draw for key, draw in draws if key == name]

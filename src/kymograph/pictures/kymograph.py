@@ -13,7 +13,7 @@ from kymograph.errors import KymographError
 from kymograph.pictures.canvas import MAP, MISSING, SIGNED_MAP, LabFigure, set_log_ticks, sheet, styled
 from kymograph.pictures.curves import stored_displays
 from kymograph.pictures.scales import colour_values, drawable, geometric_means, is_log_colour
-from kymograph.pictures.styles import current_look, literal, mathtext
+from kymograph.pictures.styles import current_style, literal, mathtext
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.statistics.intervals import mean_interval
@@ -98,9 +98,9 @@ def kymograph(
     quantity += f"\n({'geometric mean' if geometric else 'mean'} over seeds)"
 
     columns = 2 if len(arms) in (2, 4) else min(len(arms), 3)
-    if current_look().landscape:
+    if current_style().landscape:
         columns = max(columns, round(np.sqrt(1.3 * len(arms))))
-    columns = current_look().columns(columns, least=1.6)
+    columns = current_style().columns(columns, least=1.6)
     rows = -(-len(arms) // columns)
     figure = sheet((3.2, 2.6), rows, columns, frame=(1.0, 0.5))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)

@@ -83,7 +83,7 @@ def svg_mathematics(label: str) -> Markup:
 
 
 @dataclass(frozen=True)
-class Look:
+class FigureStyle:
     """Fonts, lines and sizes of a figure; lengths are in inches."""
 
     name: str
@@ -133,7 +133,7 @@ _SHARED: dict[Any, Any] = {
     "path.simplify": True,
     **FILES,
 }
-NOTEBOOK = Look(
+NOTEBOOK = FigureStyle(
     "notebook",
     _SHARED
     | {
@@ -145,7 +145,7 @@ NOTEBOOK = Look(
     },
     dpi=160,
 )
-PAPER = Look(
+PAPER = FigureStyle(
     "paper",
     _SHARED
     | {
@@ -179,7 +179,7 @@ PAPER = Look(
     leading=1.0,
     captioned=True,
 )
-SLIDES = Look(
+SLIDES = FigureStyle(
     "slides",
     _SHARED
     | {
@@ -205,16 +205,16 @@ SLIDES = Look(
 )
 LOOKS = {look.name: look for look in (NOTEBOOK, PAPER, SLIDES)}
 
-_current: ContextVar[Look] = ContextVar("look", default=NOTEBOOK)
+_current: ContextVar[FigureStyle] = ContextVar("look", default=NOTEBOOK)
 
 
-def current_look() -> Look:
+def current_style() -> FigureStyle:
     """Returns the look in which figures are currently drawn."""
     return _current.get()
 
 
 @contextlib.contextmanager
-def drawing_in(look: Look) -> Iterator[None]:
+def drawing_in(look: FigureStyle) -> Iterator[None]:
     """Draws every figure inside the block in ``look``."""
     token = _current.set(look)
     try:
@@ -223,7 +223,7 @@ def drawing_in(look: Look) -> Iterator[None]:
         _current.reset(token)
 
 
-def choose_look(style: str | None = None, venue: str | None = None) -> Look:
+def choose_style(style: str | None = None, venue: str | None = None) -> FigureStyle:
     """Returns the look called ``style``, at ``venue``'s width and font sizes if one is given.
 
     Without a style it is ``paper`` if there is a venue and ``notebook`` otherwise.
@@ -238,7 +238,7 @@ def choose_look(style: str | None = None, venue: str | None = None) -> Look:
     return _at_venue(venue)
 
 
-def _at_venue(venue: str) -> Look:
+def _at_venue(venue: str) -> FigureStyle:
     """Returns the paper look with a venue's widths and font sizes, from tueplots."""
     try:
         from tueplots import figsizes, fontsizes
@@ -268,7 +268,7 @@ _USUAL = (0, 0, 1, 2, 3, 4, 0)
 
 
 @dataclass(frozen=True)
-class ArmLook:
+class ArmStyle:
     """An arm's label, and its colour and dash as indices into `COLOURS` and `DASHES`."""
 
     label: str
@@ -286,13 +286,13 @@ class ArmLook:
         return DASHES[self.dash]
 
 
-def arm_looks(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, ArmLook]:
+def arm_styles(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, ArmStyle]:
     """Returns the look of every declared arm, and of further ``arms``, in that order.
 
     A look depends on the declaration alone, not on which arms were run, so that an arm looks the same everywhere.
     Declared colours and dashes are assigned first; the other arms take what is free.
 
-    >>> looks = arm_looks(Declaration("s", arms=(Arm("a"), Arm("b", colour="blue"), Arm("c"))))
+    >>> looks = arm_styles(Declaration("s", arms=(Arm("a"), Arm("b", colour="blue"), Arm("c"))))
     >>> [(look.colour, look.dash) for look in looks.values()]
     [(1, 0), (0, 0), (2, 1)]
     """
@@ -311,7 +311,7 @@ def arm_looks(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, A
     for name in declared:
         if name not in taken:
             taken[name] = next(rest, (len(taken) % len(COLOURS), 0))
-    return {name: ArmLook(arm.label or name, *taken[name]) for name, arm in declared.items()}
+    return {name: ArmStyle(arm.label or name, *taken[name]) for name, arm in declared.items()}
 
 
 def _pairs() -> Iterator[tuple[int, int]]:

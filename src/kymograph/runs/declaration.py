@@ -356,7 +356,7 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
         return [display for display in declaration.series if display.series in present]
     from kymograph.probes.quantities import QUANTITIES  # its parts are read, not imported
 
-    quantities = {name.replace("-", "_"): part.facts for name, part in QUANTITIES.parts().items()}
+    quantities = {name.replace("-", "_"): part.properties for name, part in QUANTITIES.parts().items()}
     found = []
     for name in sorted(present, key=lambda name: (quantities.get(name, {}).get("order", -1), name)):
         if not name.startswith(SECONDARY):

@@ -18,7 +18,7 @@ from kymograph.wording import counted
 
 
 @dataclass(frozen=True)
-class FoundRuns:
+class LocatedRuns:
     """The directories of ended runs, and what could not be read."""
 
     directories: list[Path]
@@ -26,7 +26,7 @@ class FoundRuns:
     """One sentence per directory that may hold runs but cannot be read or lies outside."""
 
 
-def find_runs(root: Path) -> FoundRuns:
+def find_runs(root: Path) -> LocatedRuns:
     """Returns the directory of every ended run below ``root``, whole or damaged, sorted.
 
     Runs are STUDY/RUN below an output directory, RUN below a study's own directory, or the directory itself. A
@@ -49,7 +49,7 @@ def find_runs(root: Path) -> FoundRuns:
             found += [(name, run) for run in runs if has_ended(f"{root}/{name}/{run}")]
         except OSError as error:
             unreadable.append(f"cannot read {name}: {error.strerror}")
-    return FoundRuns([root.joinpath(*parts) for parts in sorted(found)], unreadable)
+    return LocatedRuns([root.joinpath(*parts) for parts in sorted(found)], unreadable)
 
 
 def has_ended(directory: str) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Measure, Quantity
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.design import Design
 from kymograph.claims.judge import judge
 from kymograph.claims.registration import register_claims
@@ -79,7 +79,7 @@ class Noise(Study[NoiseConfig]):
         return [
             Claim(
                 f"{name} is larger", self.name, "own", f"{name} is larger in the treated arm", "the selftest",
-                Quantity("treated", Measure(name)), Quantity("control", Measure(name)), "greater", 0.0,
+                Side("treated", Measure(name)), Side("control", Measure(name)), "greater", 0.0,
             )
             for name in self.names
         ]  # fmt: skip

@@ -23,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Direction, Measure, Quantity
+from kymograph.claims.claim import Claim, Direction, Measure, Side
 from kymograph.claims.decision import Bounds, PValues, bounds_of, decided, direction_sign, p_values
 from kymograph.claims.design import Design, PlannedLook
 from kymograph.statistics.intervals import binomial_upper_bound
@@ -59,7 +59,7 @@ class Simulation:
 
 def claim(direction: Direction = "greater", margin: float = 0.0) -> Claim:
     """Returns a claim that compares the numbers of two arms in the given direction."""
-    one, other = (Quantity(arm, Measure("x")) for arm in ("one", "other"))
+    one, other = (Side(arm, Measure("x")) for arm in ("one", "other"))
     return Claim(f"{direction} by {margin:g}", "selftest", "own", "", "", one, other, direction, margin)
 
 

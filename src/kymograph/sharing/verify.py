@@ -45,7 +45,7 @@ from kymograph.wording import counted
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One thing that was checked."""
 
     what: str
@@ -59,15 +59,17 @@ class Finding:
         return f"{word:<6} {self.what}" + (f": {self.detail}" if self.detail else "")
 
 
-def tuning_findings(study: str, tuned: Mapping[str, TunedArm]) -> list[Finding]:
+def tuning_findings(study: str, tuned: Mapping[str, TunedArm]) -> list[CheckResult]:
     """Returns a finding for every arm whose choice does not hold, and a note for each that decides nothing."""
     wrong = [one for one in tuned.values() if one.fails_verification]
-    found = [Finding(f"the {one.tuned.setting} chosen for {one.arm} in {study}", False, one.problem) for one in wrong]
+    found = [
+        CheckResult(f"the {one.tuned.setting} chosen for {one.arm} in {study}", False, one.problem) for one in wrong
+    ]
     if tuned and not wrong:
         chosen = ", ".join(f"{one.arm} {one.tuned.setting} {_value_text(one.value)}" for one in tuned.values())
-        found.append(Finding(f"the values chosen for {study}", True, f"the tuning runs call for them: {chosen}"))
+        found.append(CheckResult(f"the values chosen for {study}", True, f"the tuning runs call for them: {chosen}"))
     return found + [
-        Finding(f"{study}: {one.problem}", True, note=True)
+        CheckResult(f"{study}: {one.problem}", True, note=True)
         for one in tuned.values()
         if one.problem and not one.fails_verification
     ]
@@ -81,7 +83,7 @@ TOLERANCE = 1e-3
 """The largest deviation, relative to a series' largest value, allowed on another machine or with other versions."""
 
 
-def computed_again(archive: Archive, count: int, named: Mapping[str, Study], seed: int | None) -> list[Finding]:
+def computed_again(archive: Archive, count: int, named: Mapping[str, Study], seed: int | None) -> list[CheckResult]:
     """Computes ``count`` randomly chosen runs again; returns how each compares with its record."""
     runs = list(archive.store.finished)
     chosen = random.Random(seed).sample(runs, min(count, len(runs)))
@@ -99,26 +101,26 @@ class _Silent:
         """Ignores the message."""
 
 
-def _compared(run: StoredRun, study: Study | None) -> Finding:
+def _compared(run: StoredRun, study: Study | None) -> CheckResult:
     what = f"{run.study}, {run.arm}, seed {run.seed}, computed again"
     if study is None:
-        return Finding(what, False, "its study's code is not here; name it with --study")
+        return CheckResult(what, False, "its study's code is not here; name it with --study")
     try:
         with temporary_directory("verify") as directory, _threads(run.provenance.get("threads")):
             work = Workplace(str(run.provenance.get("device", "cpu")), _Silent(), Path(directory))
             (result,) = study.train([study.typed(run.spec)], work)
     except KymographError as error:
-        return Finding(what, False, str(error))
+        return CheckResult(what, False, str(error))
     difference = _largest_difference(run, result)
     if difference == 0:
-        return Finding(what, True, "the same bits")
+        return CheckResult(what, True, "the same bits")
     same_environment = run.provenance.get("versions") == versions() and run.provenance.get("hardware") == hardware()
     if same_environment:
-        return Finding(
+        return CheckResult(
             what, False, f"off by {difference:.1e}, but must be bit-identical on the same machine and versions"
         )
     detail = f"off by {difference:.1e} on another machine or with other versions (at most {TOLERANCE:g} allowed)"
-    return Finding(what, difference <= TOLERANCE, detail)
+    return CheckResult(what, difference <= TOLERANCE, detail)
 
 
 @contextlib.contextmanager
@@ -169,7 +171,7 @@ def _relative(stored: Any, other: Any) -> float:
 
 def verify(
     root: str | Path, anchor: str | None = None, rerun: int = 0, studies: Iterable[Study] = (), seed: int | None = None
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Checks whether a directory of runs is intact and consistent, and computes ``rerun`` random runs again.
 
     Args:
@@ -196,58 +198,58 @@ def verify(
 
 def verify_bundle(
     path: str | Path, anchor: str | None = None, rerun: int = 0, studies: Iterable[Study] = (), seed: int | None = None
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Checks a bundle as `verify` checks a directory; code in it is only run if ``rerun`` asks for it."""
     if not is_file(path):
         raise KymographError(f"there is no directory or bundle {path}")
     with unpacked(path) as bundle:
         detail = "; ".join(bundle.problems[:5]) or f"digest {bundle.digest[:SHORT]}"
-        findings = [Finding("the bundle", not bundle.problems, detail)]
+        findings = [CheckResult("the bundle", not bundle.problems, detail)]
         packed = []
         if rerun and not bundle.problems:
             for name, code in bundle.code.items():
                 try:
                     packed.append(code.load())
                 except KymographError as error:
-                    findings.append(Finding(f"the code of {name}", False, str(error)))
+                    findings.append(CheckResult(f"the code of {name}", False, str(error)))
         return [*findings, *verify(bundle.runs, anchor, rerun, [*packed, *studies], seed)]
 
 
-def _log(archive: Archive) -> Finding:
+def _log(archive: Archive) -> CheckResult:
     log, problems = archive.log, log_problems(archive.log)
     if not log.entries and not problems:
-        return Finding("the log", False, "missing: these runs are from before the log, or it was deleted")
+        return CheckResult("the log", False, "missing: these runs are from before the log, or it was deleted")
     if problems:
-        return Finding("the log", False, "; ".join(problems))
+        return CheckResult("the log", False, "; ".join(problems))
     heads = ", ".join(head[:SHORT] for head in log.heads)
     claims = {name for entry in log.of_kind(REGISTRATION) for name in entry.content["claims"]}
     entries = counted(len(log.entries), "entry", "entries")
-    return Finding("the log", True, f"{entries}, {counted(len(claims), 'registered claim')}, head {heads}")
+    return CheckResult("the log", True, f"{entries}, {counted(len(claims), 'registered claim')}, head {heads}")
 
 
-def _records(archive: Archive) -> list[Finding]:
-    wrong = [Finding("a record", False, run.reason) for run in archive.damaged]
-    wrong += [Finding("a directory", False, reason) for reason in archive.unreadable]
+def _records(archive: Archive) -> list[CheckResult]:
+    wrong = [CheckResult("a record", False, run.reason) for run in archive.damaged]
+    wrong += [CheckResult("a directory", False, reason) for reason in archive.unreadable]
     for run in archive.store:
         try:
             run.check_network()
         except KymographError as error:
             wrong.append(
-                Finding("a trained network", False, str(error).replace(str(run.directory), run.directory.name))
+                CheckResult("a trained network", False, str(error).replace(str(run.directory), run.directory.name))
             )
-    return wrong or [Finding("the records", True, f"{len(archive.store)} runs match their checksums")]
+    return wrong or [CheckResult("the records", True, f"{len(archive.store)} runs match their checksums")]
 
 
-def _heads(archive: Archive) -> Finding:
+def _heads(archive: Archive) -> CheckResult:
     silent = [run for run in archive.store if run.log_heads is None]
     astray = [run for run in archive.store if set(run.log_heads or ()) - set(archive.log.entries)]
     if astray:
-        return Finding("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
+        return CheckResult("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
     detail = f"{len(silent)} runs are from before the log" if silent else ""
-    return Finding("the runs' log entries", not silent, detail)
+    return CheckResult("the runs' log entries", not silent, detail)
 
 
-def _plans(archive: Archive, history: History) -> list[Finding]:
+def _plans(archive: Archive, history: History) -> list[CheckResult]:
     listed, ended = {run.id for run in archive.planned}, {run.id for run in archive.store}
     absent = [run for run in archive.planned if run.id not in ended and run.id not in history.abandoned]
     codes = current_code(
@@ -256,8 +258,10 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
     missing = [run for run in absent if run.study not in codes or codes[run.study].made(run)]
     unplanned = [run for run in archive.store if run.id not in listed]
     return [
-        Finding("planned runs", not missing, f"{counted(len(missing), 'has', 'have')} not ended" if missing else ""),
-        Finding(
+        CheckResult(
+            "planned runs", not missing, f"{counted(len(missing), 'has', 'have')} not ended" if missing else ""
+        ),
+        CheckResult(
             "unplanned runs",
             not unplanned,
             f"{counted(len(unplanned), 'run was', 'runs were')} never planned" if unplanned else "",
@@ -275,9 +279,11 @@ def _plans(archive: Archive, history: History) -> list[Finding]:
     ]
 
 
-def _notes(*counts: tuple[int, str, str, str]) -> list[Finding]:
+def _notes(*counts: tuple[int, str, str, str]) -> list[CheckResult]:
     return [
-        Finding(f"{counted(count, one, many)} {what}", True, note=True) for count, one, many, what in counts if count
+        CheckResult(f"{counted(count, one, many)} {what}", True, note=True)
+        for count, one, many, what in counts
+        if count
     ]
 
 
@@ -286,34 +292,34 @@ def _reasons(history: History) -> list[str]:
     return list(dict.fromkeys(reason for run, reason in history.abandoned.items() if run in history.planned))
 
 
-def _declarations(archive: Archive, history: History) -> list[Finding]:
+def _declarations(archive: Archive, history: History) -> list[CheckResult]:
     found = []
     for study in dict.fromkeys([*archive.declarations, *(run.study for run in history.planned.values())]):
         logged = logged_declarations(archive.log, study)
         same = not logged or declaration_digest(archive.root / slug(study)) in logged
         found.append(
-            Finding(f"the declaration of {study}", same, "" if same else "changed or deleted since it was logged")
+            CheckResult(f"the declaration of {study}", same, "" if same else "changed or deleted since it was logged")
         )
     return found
 
 
-def _designs(archive: Archive, history: History) -> list[Finding]:
+def _designs(archive: Archive, history: History) -> list[CheckResult]:
     """Compares runs and registrations with the designs that were registered first."""
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     for study in dict.fromkeys(run.study for run in history.planned.values()):
         known = [*registrations(archive.log, study), *registrations(archive.log, OWN_STUDY)]
         found += [
-            Finding(f"the registrations of {study}", False, text) for text in conflicts(known, study, archive.log)
+            CheckResult(f"the registrations of {study}", False, text) for text in conflicts(known, study, archive.log)
         ]
         first = binding(known, study, archive.log)
         study_runs = [run for run in archive.store if run.study == study]
         declared = archive.declarations.get(study, Declaration(study))
         finished = [run for run in study_runs if run.status == "finished"]
-        tuned = tuned_arms(None if first is None else first.plan, declared, finished, archive.root, history)
+        tuned = tuned_arms(None if first is None else first.terms, declared, finished, archive.root, history)
         found += tuning_findings(study, tuned)
         if first is None:
             continue
-        settings = with_chosen(first.plan.settings_given(declared.defaults), tuned)
+        settings = with_chosen(first.terms.settings_given(declared.defaults), tuned)
         wanted = {(name, repr(value)) for one in known for where in _wheres(one) for name, value in where.items()}
         other = [
             run
@@ -328,7 +334,7 @@ def _designs(archive: Archive, history: History) -> list[Finding]:
         statements = family(known)
         found += _notes(
             (
-                sum(run.seed not in first.plan.seeds for run in study_runs),
+                sum(run.seed not in first.terms.seeds for run in study_runs),
                 f"run of {study} has",
                 f"runs of {study} have",
                 "seeds beyond the registered ones",
@@ -351,11 +357,11 @@ def _wheres(one: Registration) -> list[Mapping[str, Any]]:
     return [side["where"] for side in sides if isinstance(side, dict) and isinstance(side.get("where"), dict)]
 
 
-def _anchored(archive: Archive, anchor: str) -> Finding:
+def _anchored(archive: Archive, anchor: str) -> CheckResult:
     found = [name for name in archive.log.entries if len(anchor) >= 8 and name.startswith(anchor.lower())]
-    return Finding(f"the anchor {anchor}", len(found) == 1, "" if found else "no entry of the log has this digest")
+    return CheckResult(f"the anchor {anchor}", len(found) == 1, "" if found else "no entry of the log has this digest")
 
 
-def all_hold(findings: Sequence[Finding]) -> bool:
+def all_hold(findings: Sequence[CheckResult]) -> bool:
     """Returns whether every finding holds."""
     return all(finding.holds for finding in findings)

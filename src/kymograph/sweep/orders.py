@@ -59,7 +59,7 @@ class Stack:
         return Stack(specs, tuple(value["missing"]), value["steps"])
 
 
-def plan(
+def missing_stacks(
     specs: Sequence[RunSpec],
     root: Path,
     stack_key: Callable[[RunSpec], tuple],

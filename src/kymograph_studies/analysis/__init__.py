@@ -19,4 +19,4 @@ REFERENCE = "fresh"
 
 def null_label(name: str) -> str:
     """Returns the label of a null for figures, or its name if it declares none."""
-    return str(NULLS.part(name).facts.get("label", name))
+    return str(NULLS.part(name).properties.get("label", name))

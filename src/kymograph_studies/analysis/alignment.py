@@ -114,7 +114,7 @@ def fresh_alignments(
         draws: how many times feedback is drawn.
         seed: the seed of the draws.
     """
-    fresh = FRESH[RULES.part(name).facts.get("acts_on", "network")]
+    fresh = FRESH[RULES.part(name).properties.get("acts_on", "network")]
     exact = exact_gradients(rule, x, y)
     net = copy.deepcopy(rule.net)
     rows = []

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-
 PART: dict[str, Any] = {
     "about": "Do a network's blocks add anything to what embed, norm and head learn without them?",
     "order": 5,

@@ -7,7 +7,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, legends, styled
 from kymograph.pictures.curves import name_bands, seed_curves
-from kymograph.pictures.styles import arm_looks
+from kymograph.pictures.styles import arm_styles
 from kymograph.runs.store import Store
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.audit import Audit
@@ -23,7 +23,7 @@ def ladder(store: Store) -> LabFigure:
     axes = figure.subplots()
     rules = tuple(dict.fromkeys(str(run.config["rule"]) for run in runs))
     rungs = np.array(sorted({int(run.config["last"]) for run in runs}))
-    looks = arm_looks(Audit().declaration())
+    looks = arm_styles(Audit().declaration())
     for rule in rules:
         accuracy = {(run.seed, run.config["last"]): run.summary["test_accuracy"] for run in runs.where(rule=rule)}
         seeds = tuple(dict.fromkeys(seed for seed, _ in accuracy))

@@ -10,7 +10,7 @@ CIFAR-10), so that a smaller effect would be lost in a single network's null.
 
 from __future__ import annotations
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.claims.claim import Check, Claim, Measure, Side
 
 PENALISED = "script 002, lines 4-9 and 138-140: with a penalty the deep cosine is real; fresh feedback gives about 0"
 VANILLA = "arXiv:2606.21126, stated by no script: without a penalty the deep layers' cosine is about 0"
@@ -28,8 +28,8 @@ def claims() -> list[Claim]:
         Claim(
             "layer 0's cosine exceeds its null", "calibration", "script",
             f"under vanilla DFA the cosine at h_0 exceeds the mean of fresh matrices by more than {MARGIN:g}",
-            LAYER_0, Quantity("vanilla", Measure("layer0_cosine")),
-            Quantity("vanilla", Measure("null_fresh", "mean", "h_0")), "greater", MARGIN, checks=(_control("vanilla"),),
+            LAYER_0, Side("vanilla", Measure("layer0_cosine")),
+            Side("vanilla", Measure("null_fresh", "mean", "h_0")), "greater", MARGIN, checks=(_control("vanilla"),),
         ),
         _deep("repaired", "penalised", "greater", "the deep cosine survives matrices with permuted rows", PENALISED,
               "null_rows"),
@@ -45,7 +45,7 @@ def _deep(setup: str, arm: str, direction: str, name: str, origin: str, null: st
     return Claim(
         name, "calibration", setup,
         f"the deep layers' mean cosine under {arm} DFA {what} the mean of {null} by {MARGIN:g} or more",
-        origin, Quantity(arm, Measure("deep_cosine")), Quantity(arm, Measure(null, "mean", "deep")),
+        origin, Side(arm, Measure("deep_cosine")), Side(arm, Measure(null, "mean", "deep")),
         direction, MARGIN, checks=(_control(arm), _above_floor(arm)),  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -54,15 +54,15 @@ def _beyond(name: str, null: str) -> Claim:
     return Claim(
         name, "calibration", "repaired",
         f"the deep layers' mean cosine under penalised DFA exceeds the 95th percentile of {null}",
-        PENALISED, Quantity("penalised", Measure("deep_cosine")),
-        Quantity("penalised", Measure(null, "95th percentile", "deep")), "greater", 0.0,
+        PENALISED, Side("penalised", Measure("deep_cosine")),
+        Side("penalised", Measure(null, "95th percentile", "deep")), "greater", 0.0,
         checks=(_control("penalised"), _above_floor("penalised")),
     )  # fmt: skip
 
 
 def _control(arm: str) -> Check:
-    return Check("the gradient's cosine with itself is 1", Quantity(arm, Measure("control_cosine")), 0.999, 1.001)
+    return Check("the gradient's cosine with itself is 1", Side(arm, Measure("control_cosine")), 0.999, 1.001)
 
 
 def _above_floor(arm: str) -> Check:
-    return Check("gradients are above the numeric floor", Quantity(arm, Measure("deep_below_floor")), most=0.0)
+    return Check("gradients are above the numeric floor", Side(arm, Measure("deep_below_floor")), most=0.0)

@@ -26,7 +26,7 @@ from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, legends, panel_grid, stroke, styled
 from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
 from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
-from kymograph.pictures.styles import COLOURS, ArmLook
+from kymograph.pictures.styles import COLOURS, ArmStyle
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
@@ -194,7 +194,7 @@ def _draws(runs: Sequence[StoredRun], name: str, site: str | None) -> np.ndarray
 
 
 def _panel(
-    look: ArmLook,
+    look: ArmStyle,
     draws: Mapping[str, np.ndarray],
     observed: Sequence[tuple[int, float]],
     display: SeriesDisplay,

@@ -26,7 +26,7 @@ afresh.
 
 from __future__ import annotations
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.claims.claim import Check, Claim, Measure, Side
 from kymograph_studies.clipping import RATIOS
 
 VARIATION = "script 000, lines 491-495 (prediction 2): the effective dimension varies more without clipping"
@@ -141,7 +141,7 @@ def _early_probability(imbalance: str) -> Claim:
     inside = tuple(
         Check(
             "neither arm sits at the floor or at the ceiling (what the Bayes predictor gets)",
-            Quantity(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure("early_rare_prob_share")),
+            Side(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure("early_rare_prob_share")),
             least=0.01,
             most=0.99,
         )
@@ -162,7 +162,7 @@ def _time_to_learn() -> Claim:
     learned = tuple(
         Check(
             "every run learns the rare class, and none has it from the start",
-            Quantity(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure(key)),
+            Side(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure(key)),
             least=0.0,
             strict=True,
         )
@@ -191,7 +191,7 @@ def _not_learned(setup: str, arm: str) -> Claim:
         f"the rare class is not learned at 99:1 {how} clipping", "clipping", setup,
         f"over the last epoch {how} clipping, the cross-entropy at {where} is not lower by {TWICE_AS_LIKELY} nats "
         f"(log 2) or more than that of a predictor that knows only how frequent the classes are; {why}",
-        NOT_LEARNED, Quantity(f"{prefix}/{arm}", Measure(key)), 0.0, "not less", TWICE_AS_LIKELY,
+        NOT_LEARNED, Side(f"{prefix}/{arm}", Measure(key)), 0.0, "not less", TWICE_AS_LIKELY,
         checks=(*fired, _learnable(setup, imbalance)),
     )  # fmt: skip
 
@@ -202,7 +202,7 @@ def _spikes() -> Claim:
         "gradient spikes sit at rare samples", "clipping", "script",
         "without clipping the median gradient norm at rare samples (99:1) is more than twice that at common ones; a "
         "class that is hardly ever right has a large gradient, so this checks that there is something to clip",
-        SPIKES, Quantity(arm, Measure("rare_grad_norm")), Quantity(arm, Measure("common_grad_norm")),
+        SPIKES, Side(arm, Measure("rare_grad_norm")), Side(arm, Measure("common_grad_norm")),
         "greater", 2.0, "log ratio", kind="manipulation check",
     )  # fmt: skip
 
@@ -215,17 +215,17 @@ def _arm_prefix(setup: str, imbalance: str) -> str:
     return imbalance if setup == "script" else f"learnable/{imbalance}"
 
 
-def _arms(setup: str, imbalance: str, key: str) -> tuple[Quantity, Quantity]:
+def _arms(setup: str, imbalance: str, key: str) -> tuple[Side, Side]:
     """Returns a summary number with clipping and without."""
     prefix = _arm_prefix(setup, imbalance)
-    return Quantity(f"{prefix}/clip", Measure(key)), Quantity(f"{prefix}/no_clip", Measure(key))
+    return Side(f"{prefix}/clip", Measure(key)), Side(f"{prefix}/no_clip", Measure(key))
 
 
 def _fired(setup: str, imbalance: str) -> Check:
-    clipped = Quantity(f"{_arm_prefix(setup, imbalance)}/clip", Measure("clip_fraction"))
+    clipped = Side(f"{_arm_prefix(setup, imbalance)}/clip", Measure("clip_fraction"))
     return Check("clipping fired", clipped, least=0.0, strict=True)
 
 
 def _learnable(setup: str, imbalance: str) -> Check:
-    best = Quantity(f"{_arm_prefix(setup, imbalance)}/no_clip", Measure("bayes_rare_acc"))
+    best = Side(f"{_arm_prefix(setup, imbalance)}/no_clip", Measure("bayes_rare_acc"))
     return Check("the rare class can be learned", best, least=0.0, strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, dot, label_panel, legends, set_log_y, sheet, stroke, styled
 from kymograph.pictures.curves import BINS, Bin, name_bands, seed_curves, sweep_curves
-from kymograph.pictures.styles import COLOURS, ArmLook, current_look, literal, mathtext
+from kymograph.pictures.styles import COLOURS, ArmStyle, current_style, literal, mathtext
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
@@ -19,7 +19,7 @@ from kymograph_studies.clipping import IMBALANCES, RATIOS, Clipping
 
 SPIKY = 10
 """The points of a curve of bin maxima: each covers half an epoch, and so, at 99:1, a rare sample in every seed."""
-WITHOUT, WITH = (ArmLook(name, colour, 0) for name, colour in (("without clipping", 2), ("with clipping", 3)))
+WITHOUT, WITH = (ArmStyle(name, colour, 0) for name, colour in (("without clipping", 2), ("with clipping", 3)))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def overview(store: Store) -> LabFigure:
 
 def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarray]:
     """Returns a figure and its panels (quantity, setting); on a landscape page the quantities are side by side."""
-    look = current_look()
+    look = current_style()
     most = min(settings, 4) if look.landscape else look.columns(settings, least=1.5)
     if most < settings:
         raise KymographError(f"{look.name} fits {most} settings, not {settings}; choose some with --arms")
@@ -147,7 +147,7 @@ def spikes(store: Store) -> LabFigure:
         ),
         ("rare steps' share of ...", ("rare_movement_share", "rare_step_share"), False),
     )
-    columns = 2 if current_look().captioned else 4  # four labels do not fit side by side on a page
+    columns = 2 if current_style().captioned else 4  # four labels do not fit side by side on a page
     figure = sheet((3.25, 0.32 * len(arms)), len(panels) // columns, columns, frame=(0.0, 1.6))
     grid = figure.subplots(len(panels) // columns, columns, sharey=True, squeeze=False)
     for axes, (label, keys, log) in zip(grid.flat, panels, strict=True):
@@ -194,7 +194,7 @@ def sweep(store: Store) -> LabFigure:
                 and run.arm.count("/") == 1]  # fmt: skip
     if not (percents or batches or len({run.config["max_norm"] for run in thresholds}) > 1):
         raise KymographError("this figure needs the sweeps; run `kymograph run clipping --arms '*'`")
-    if current_look().captioned:  # a page has room for two such panels side by side
+    if current_style().captioned:  # a page has room for two such panels side by side
         figure = sheet((13 / 3, 2.2), rows=3, columns=2)
         grid = figure.subplots(3, 2).T
     else:
@@ -223,11 +223,11 @@ def _alone(run: StoredRun) -> bool:
     return run.config["batch_size"] == 1 and run.config["clip"] in ("none", "norm")
 
 
-def _swept(setting: str, clip: str) -> ArmLook:
+def _swept(setting: str, clip: str) -> ArmStyle:
     """Returns the look of a curve over a sweep: colour by clipping, dashes by imbalance."""
     look = WITHOUT if clip == "none" else WITH
     words = f"{RATIOS[setting]}, {look.label}" if setting else look.label
-    return ArmLook(words, look.colour, {"extreme": 0, "moderate": 1}.get(setting, 2))
+    return ArmStyle(words, look.colour, {"extreme": 0, "moderate": 1}.get(setting, 2))
 
 
 FIGURES = {

@@ -35,7 +35,7 @@ def check_files(name: str, directory: str | Path | None = None) -> str | None:
 
     A data set with files names the module that checks them (``PART["files"]``), which is imported without torch.
     """
-    files = DATA_SETS.part(name).facts.get("files")
+    files = DATA_SETS.part(name).properties.get("files")
     return importlib.import_module(files).check(directory) if files else None
 
 
@@ -47,6 +47,6 @@ def copy_remarks(digests: Iterable[str]) -> list[str]:
     """
     known: dict[str, str] = {}
     for part in DATA_SETS.parts().values():
-        if isinstance(copies := part.facts.get("copies"), dict):  # a user's package can declare anything
+        if isinstance(copies := part.properties.get("copies"), dict):  # a user's package can declare anything
             known |= copies
     return [str(known[digest]) for digest in sorted(set(digests)) if digest in known]

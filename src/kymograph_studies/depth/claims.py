@@ -7,7 +7,7 @@ about the last two it says nothing, so there are no claims about them.
 
 from __future__ import annotations
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.claims.claim import Check, Claim, Measure, Side
 
 VANISH = "script 003, line 4 and gradient figure (line 238): gradients of a deep plain stack vanish on their way down"
 LEVEL = "script 003, line 5 and gradient figure (line 238): gradients of a residual stack do not change with depth"
@@ -69,7 +69,7 @@ def claims() -> list[Claim]:
 
 
 def _vanish(setup: str, name: str, gain: Measure, task: str) -> Claim:
-    plain = Quantity("plain", gain, {"task": task})
+    plain = Side("plain", gain, {"task": task})
     when = "before" if gain.name.startswith("initial") else "after"
     return Claim(
         name, "depth", setup,
@@ -84,7 +84,7 @@ def _level(setup: str, name: str, arm: str, gain: Measure, task: str) -> Claim:
         name, "depth", setup,
         f"after training on the {task} task {arm}'s gradient {_where(gain)} neither grows nor shrinks by "
         f"x{LEVEL_MARGIN:g} or more per layer on its way down",
-        LEVEL, Quantity(arm, gain, {"task": task}), 1.0, "equal", LEVEL_MARGIN, "log ratio",
+        LEVEL, Side(arm, gain, {"task": task}), 1.0, "equal", LEVEL_MARGIN, "log ratio",
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _idle(setup: str, name: str, task: str) -> Claim:
 
 
 def _better(setup: str, name: str, arm: str, loss: str, task: str) -> Claim:
-    one, other = (Quantity(which, Measure(loss), {"task": task}) for which in (arm, "plain"))
+    one, other = (Side(which, Measure(loss), {"task": task}) for which in (arm, "plain"))
     # Plain learns nothing, so comparing it with an arm that learned nothing either is meaningless. An arm that does
     # worse than the null predictor is answered by `_learn`, which it refutes.
     learned = Check(
@@ -121,12 +121,12 @@ def _learn(setup: str, name: str, arm: str, task: str) -> Claim:
     )  # fmt: skip
 
 
-def _over_null(arm: str, task: str) -> Quantity:
-    return Quantity(arm, Measure("fresh_loss_over_null"), {"task": task})
+def _over_null(arm: str, task: str) -> Side:
+    return Side(arm, Measure("fresh_loss_over_null"), {"task": task})
 
 
 def _unsolved(arm: str, task: str) -> Check:
-    start = Quantity(arm, Measure("initial_loss"), {"task": task})
+    start = Side(arm, Measure("initial_loss"), {"task": task})
     return Check("the task is not solved at the start", start, least=1e-6)
 
 

@@ -10,7 +10,7 @@ from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, stroke, styled
 from kymograph.pictures.curves import name_bands, seed_curves, sweep_curves
 from kymograph.pictures.kymograph import STREAM, kymograph
-from kymograph.pictures.styles import arm_looks
+from kymograph.pictures.styles import arm_styles
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.depth import LABELS, SWEPT, Depth
@@ -130,7 +130,7 @@ def _curves(
     log: bool,
     marker: str | None = None,
 ) -> None:
-    looks = arm_looks(Depth().declaration(), array.labels["arm"])
+    looks = arm_styles(Depth().declaration(), array.labels["arm"])
     for arm in array.labels["arm"]:
         values, look = array.sel(arm=arm).values, looks[arm]
         seed_curves(figure, axes, panel, look.label, x, values, array.labels["seed"], look.hex, log, marker=marker,
@@ -145,7 +145,7 @@ def sweep(store: Store) -> LabFigure:
         raise KymographError("this figure needs the sweeps; run `kymograph run depth --arms 'layers/*' 'width/*'`")
     by_depth = [run for run in runs if not run.arm.startswith("width/") and _wiring(run.arm) in SWEPT]
     by_width = [run for run in runs if not run.arm.startswith("layers/") and _wiring(run.arm) in SWEPT]
-    looks = arm_looks(Depth().declaration())
+    looks = arm_styles(Depth().declaration())
     figure = sheet((13 / 3, 4), columns=3)
     grid = figure.subplots(1, 3)
     panels = (

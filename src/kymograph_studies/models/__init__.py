@@ -41,7 +41,7 @@ def draw_model(
 
     from kymograph_studies.models.blocks import initialise
 
-    known = MODELS.part(name).facts.get("settings", ())
+    known = MODELS.part(name).properties.get("settings", ())
     accepted = {key: value for key, value in settings.items() if key in known}
     with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator; all is redrawn below
         net: BlockNetwork = MODELS.load(name)(channels, size, classes, depth=depth, width=width, **accepted)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.claims.claim import Check, Claim, Measure, Side
 from kymograph_studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS
 
 DEGREES = 10.0
@@ -67,23 +67,23 @@ def claims() -> list[Claim]:
         Claim(
             "DFA loses more on convolution than on the MLP", STUDY, "own",
             "test accuracy of BP minus that of DFA is more than 2 points larger on convolution than on the MLP",
-            CONVOLUTION, Quantity("conv/bp", ACCURACY), Quantity("conv/dfa", ACCURACY), "greater", INTERACTION,
-            interaction=(Quantity("mlp/bp", ACCURACY), Quantity("mlp/dfa", ACCURACY)),
+            CONVOLUTION, Side("conv/bp", ACCURACY), Side("conv/dfa", ACCURACY), "greater", INTERACTION,
+            interaction=(Side("mlp/bp", ACCURACY), Side("mlp/dfa", ACCURACY)),
             checks=(_learned("conv/bp"), _learned("mlp/bp")),
         ),
         Claim(
             "DFA's alignment peaks before half of the fit", STUDY, "own",
             "on the MLP the alignment of DFA's updates peaks more than 1.5 times earlier than half of the fall of the "
             "log training loss is done",
-            PHASES, Quantity("mlp/dfa", Measure("alignment_peak_time")), Quantity("mlp/dfa", Measure("half_fit_time")),
+            PHASES, Side("mlp/dfa", Measure("alignment_peak_time")), Side("mlp/dfa", Measure("half_fit_time")),
             "less", RATIO, "log ratio", checks=(_fitted("mlp/dfa"),),
         ),
         Claim(
             "DFA gives up alignment as it fits", STUDY, "own",
             "on the MLP the alignment of DFA's updates is more than 0.05 lower at the end than when half of the fit is "
             "done",
-            PHASES, Quantity("mlp/dfa", Measure("alignment_after_half_fit")),
-            Quantity("mlp/dfa", Measure("alignment_at_half_fit")), "less", SACRIFICE, checks=(_fitted("mlp/dfa"),),
+            PHASES, Side("mlp/dfa", Measure("alignment_after_half_fit")),
+            Side("mlp/dfa", Measure("alignment_at_half_fit")), "less", SACRIFICE, checks=(_fitted("mlp/dfa"),),
         ),
         *(_beats_head_only(network) for network in NETWORKS),
     ]  # fmt: skip
@@ -95,8 +95,8 @@ def _aligns(part: str) -> Claim:
         f"FA aligns at {part}", STUDY, "own",
         f"on the MLP the cosine of FA's update of {part} with the gradient ends more than 0.1 above that of fresh "
         "feedback",
-        ALIGNS, Quantity(arm, Measure("alignment", "last", part)),
-        Quantity(arm, Measure("alignment_null", "last", part)), "greater", ALIGNED, checks=(_learned(arm),),
+        ALIGNS, Side(arm, Measure("alignment", "last", part)),
+        Side(arm, Measure("alignment_null", "last", part)), "greater", ALIGNED, checks=(_learned(arm),),
     )  # fmt: skip
 
 
@@ -106,11 +106,11 @@ def _equals_bp(network: str) -> Claim:
     return Claim(
         f"sign symmetry equals BP: {label}", STUDY, "own",
         f"{norm}, test accuracy under uSF and under BP differ by less than a point",
-        SIGNS, Quantity(f"{network}/usf", ACCURACY), Quantity(f"{network}/{EXACT}", ACCURACY), "equal", POINT,
+        SIGNS, Side(f"{network}/usf", ACCURACY), Side(f"{network}/{EXACT}", ACCURACY), "equal", POINT,
         checks=(
             _learned(f"{network}/{EXACT}"),
-            Check("BP is not at its ceiling", Quantity(f"{network}/{EXACT}", ACCURACY), most=1.0, strict=True),
-            Check("head only leaves room", Quantity(f"{network}/{HEAD_ONLY}", ACCURACY), most=0.95),
+            Check("BP is not at its ceiling", Side(f"{network}/{EXACT}", ACCURACY), most=1.0, strict=True),
+            Check("head only leaves room", Side(f"{network}/{HEAD_ONLY}", ACCURACY), most=0.95),
         ),
     )  # fmt: skip
 
@@ -121,7 +121,7 @@ def _mirrors(arm: str) -> Claim:
         f"Kolen-Pollack's feedback turns into the weights in time: decay {decay:g}", STUDY, "own",
         f"at the step that rate and decay give, the largest angle of W and B over the layers is below {DEGREES:g} "
         "degrees",
-        MIRRORS, Quantity(arm, Measure("angle_at_theory_step")), DEGREES, "less", 0.0, checks=(_learned(arm),),
+        MIRRORS, Side(arm, Measure("angle_at_theory_step")), DEGREES, "less", 0.0, checks=(_learned(arm),),
     )  # fmt: skip
 
 
@@ -129,16 +129,16 @@ def _beats_head_only(network: str) -> Claim:
     return Claim(
         f"DRTP beats head only: {NETWORKS[network].label}", STUDY, "own",
         "test accuracy under DRTP is more than a point above that of head only",
-        TARGETS, Quantity(f"{network}/drtp", ACCURACY), Quantity(f"{network}/{HEAD_ONLY}", ACCURACY), "greater", POINT,
+        TARGETS, Side(f"{network}/drtp", ACCURACY), Side(f"{network}/{HEAD_ONLY}", ACCURACY), "greater", POINT,
         checks=(_learned(f"{network}/{EXACT}"),),
     )  # fmt: skip
 
 
 def _learned(arm: str) -> Check:
     """A network that has learned nothing is no evidence about a rule."""
-    return Check(f"{arm} has learned", Quantity(arm, ACCURACY), least=LEARNS)
+    return Check(f"{arm} has learned", Side(arm, ACCURACY), least=LEARNS)
 
 
 def _fitted(arm: str) -> Check:
     """Without a fit there is nothing that alignment could come before."""
-    return Check("the training loss fell tenfold", Quantity(arm, Measure("loss_fall")), least=10.0)
+    return Check("the training loss fell tenfold", Side(arm, Measure("loss_fall")), least=10.0)

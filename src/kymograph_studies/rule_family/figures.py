@@ -7,7 +7,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, dot, legends, panel_grid, stroke, styled
 from kymograph.pictures.curves import name_bands, seed_curves
-from kymograph.pictures.styles import arm_looks
+from kymograph.pictures.styles import arm_styles
 from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
 from kymograph.runs.tables import headline_number
@@ -32,7 +32,7 @@ def accuracies(store: Store) -> LabFigure:
     runs = _finished(store)
     networks = [network for network in NETWORKS if any(arm.startswith(f"{network}/") for arm in runs.arms)]
     figure, grid = panel_grid(len(networks), (4.4, 3.4), 3, least=2.4)
-    looks = arm_looks(RuleFamily().declaration())
+    looks = arm_styles(RuleFamily().declaration())
     for axes, network in zip(grid, networks, strict=True):
         rules = [rule for rule in RULES if f"{network}/{rule}" in runs.arms]
         labels = []
@@ -66,7 +66,7 @@ def alignments(store: Store) -> LabFigure:
         raise KymographError(f"none of {', '.join(ALIGNED)} has a finished run; run `kymograph run rule-family`")
     networks = list(dict.fromkeys(arm.split("/")[0] for arm in arms))
     figure, grid = panel_grid(len(networks), (4.4, 3.2), 2, least=2.4)
-    looks = arm_looks(RuleFamily().declaration())
+    looks = arm_styles(RuleFamily().declaration())
     for axes, network in zip(grid, networks, strict=True):
         for arm in (one for one in arms if one.startswith(f"{network}/")):
             arm_runs = [run for run in runs.select(arms=[arm]) if "mean_alignment" in run.series]

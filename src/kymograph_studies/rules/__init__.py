@@ -59,7 +59,7 @@ def make(
     from kymograph_studies.rules.fast import accelerated
     from kymograph_studies.rules.losses import cross_entropy
 
-    if RULES.part(name).facts.get("acts_on") == "blocks":
+    if RULES.part(name).properties.get("acts_on") == "blocks":
         from kymograph_studies.models.cut import cut_faithfully
 
         net = cut_faithfully(net, blocks, example)

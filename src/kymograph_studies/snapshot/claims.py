@@ -22,7 +22,7 @@ LayerNorm.
 
 from __future__ import annotations
 
-from kymograph.claims.claim import Check, Claim, Measure, Quantity
+from kymograph.claims.claim import Check, Claim, Measure, Side
 
 HEADLINE = "script 001, docstring: ||h_l|| grows monotonically over epochs under DFA and stays bounded under BP"
 CORRESPONDS = "script 001, docstring: the BP gradient collapses correspondingly"
@@ -49,19 +49,19 @@ def claims() -> list[Claim]:
         Claim(
             "growth is monotone over epochs", "snapshot", "script",
             "under DFA ||h_L|| rises from every measurement to the next: the smallest ratio of neighbours exceeds 1",
-            HEADLINE, Quantity("resmlp/dfa", Measure("stream_norm", "least ratio", "last")), 1.0, "greater", 1.0,
+            HEADLINE, Side("resmlp/dfa", Measure("stream_norm", "least ratio", "last")), 1.0, "greater", 1.0,
             "log ratio", checks=(_finite("resmlp/dfa"),),
         ),
         Claim(
             "BP keeps the stream bounded", "snapshot", "script",
             "||h_L|| under BP does not end 50 times or more above its start",
-            HEADLINE, Quantity("resmlp/bp", GROWTH), 1.0, "not greater", UNSTABLE, "log ratio",
+            HEADLINE, Side("resmlp/bp", GROWTH), 1.0, "not greater", UNSTABLE, "log ratio",
         ),
         Claim(
             "the gradient falls in step with growth", "snapshot", "script",
             "through training under DFA ||g_2|| falls as ||h_L|| to a power within 0.25 of -1",
-            CORRESPONDS, Quantity("resmlp/dfa", Measure("gradient_elasticity")), -1.0, "equal", 0.25,
-            checks=(Check("the stream grew by more than 10", Quantity("resmlp/dfa", GROWTH), least=ORDER),),
+            CORRESPONDS, Side("resmlp/dfa", Measure("gradient_elasticity")), -1.0, "equal", 0.25,
+            checks=(Check("the stream grew by more than 10", Side("resmlp/dfa", GROWTH), least=ORDER),),
         ),
         _collapses("script", "the gradient collapses under DFA with terminal LayerNorm", COLLAPSE, "resmlp", GRADIENT),
         _stays("script", "the gradient does not collapse without terminal LayerNorm", GRADIENT),
@@ -76,7 +76,7 @@ def claims() -> list[Claim]:
             "the rule alone grows the stream under SGD", "snapshot", "repaired",
             "with SGD at a rate of 0.03 in both arms, credit as it is and no clipping, ||h_L|| ends more than 10 times "
             "larger under DFA than under BP",
-            HEADLINE, Quantity("resmlp/dfa/bare/sgd", H_LAST, sgd), Quantity("resmlp/bp/sgd", H_LAST, sgd), "greater",
+            HEADLINE, Side("resmlp/dfa/bare/sgd", H_LAST, sgd), Side("resmlp/bp/sgd", H_LAST, sgd), "greater",
             ORDER, "log ratio",
         ),
         _collapses("repaired", "per unit of error the gradient collapses with terminal LayerNorm", COLLAPSE, "resmlp",
@@ -88,7 +88,7 @@ def claims() -> list[Claim]:
 def _grows(setup: str, name: str, origin: str, arm: str, against: str) -> Claim:
     return Claim(
         name, "snapshot", setup, f"||h_L|| ends more than 10 times larger in {arm} than in {against}",
-        origin, Quantity(arm, H_LAST), Quantity(against, H_LAST), "greater", ORDER, "log ratio",
+        origin, Side(arm, H_LAST), Side(against, H_LAST), "greater", ORDER, "log ratio",
         checks=(_finite(arm),),
     )  # fmt: skip
 
@@ -96,7 +96,7 @@ def _grows(setup: str, name: str, origin: str, arm: str, against: str) -> Claim:
 def _still_grows(arm: str, name: str, origin: str) -> Claim:
     return Claim(
         name, "snapshot", "script", "||h_L|| ends more than 10 times above its start",
-        origin, Quantity(arm, GROWTH), 1.0, "greater", ORDER, "log ratio", checks=(_finite(arm),),
+        origin, Side(arm, GROWTH), 1.0, "greater", ORDER, "log ratio", checks=(_finite(arm),),
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def _collapses(setup: str, name: str, origin: str, network: str, gradient: Measu
     what = "||g_2||" if gradient is GRADIENT else "||g_2|| / ||e||"
     return Claim(
         name, "snapshot", setup, f"{what} ends more than 10 times smaller under DFA than under BP",
-        origin, Quantity(f"{network}/dfa", gradient), Quantity(f"{network}/bp", gradient), "less", ORDER, "log ratio",
+        origin, Side(f"{network}/dfa", gradient), Side(f"{network}/bp", gradient), "less", ORDER, "log ratio",
         checks=(_makes_errors(f"{network}/bp"),),
     )  # fmt: skip
 
@@ -113,15 +113,15 @@ def _stays(setup: str, name: str, gradient: Measure) -> Claim:
     what = "||g_2||" if gradient is GRADIENT else "||g_2|| / ||e||"
     return Claim(
         name, "snapshot", setup, f"without terminal LayerNorm {what} under DFA is not 10 times smaller than under BP",
-        NO_COLLAPSE, Quantity("resmlp/dfa/no_out_ln", gradient), Quantity("resmlp/bp/no_out_ln", gradient), "not less",
+        NO_COLLAPSE, Side("resmlp/dfa/no_out_ln", gradient), Side("resmlp/bp/no_out_ln", gradient), "not less",
         ORDER, "log ratio", checks=(_makes_errors("resmlp/bp/no_out_ln"),),
     )  # fmt: skip
 
 
 def _makes_errors(arm: str) -> Check:
     """A network without errors has no gradient, whatever its stream does."""
-    return Check("BP still makes errors", Quantity(arm, Measure("final_error_norm")), least=0.05)
+    return Check("BP still makes errors", Side(arm, Measure("final_error_norm")), least=0.05)
 
 
 def _finite(arm: str) -> Check:
-    return Check("every measured norm is finite", Quantity(arm, Measure("finite")), least=1.0)
+    return Check("every measured norm is finite", Side(arm, Measure("finite")), least=1.0)

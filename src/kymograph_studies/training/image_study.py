@@ -39,7 +39,10 @@ TRAINED_SERIES = (
         "‖∂L/∂h_ℓ‖, median over images",
         log=True,
         forms=OVER_DEPTH,
-        facts={"sites": "point of the stream", "numbers": ["final_g_2", "final_g_2_script", "final_g_2_per_error"]},
+        facts={
+            "sites": "point of the stream",
+            "numbers": ["final_g_2", "final_g_2_script", "final_g_2_per_error"],
+        },
     ),
 )
 """How the series of every image study are shown."""
@@ -103,7 +106,7 @@ class TrainingSettings(ABC):
 
     def __post_init__(self) -> None:
         if self.epochs == 0:
-            usual = DATA_SETS.part(self.data).facts.get("epochs", 1)
+            usual = DATA_SETS.part(self.data).properties.get("epochs", 1)
             object.__setattr__(self, "epochs", self.default_epochs.get(self.data, usual))
         DATA_SETS.part(self.data)
         for name in ("epochs", "batch_size", "depth", "width"):
@@ -145,18 +148,18 @@ class NetworkSettings(TrainingSettings):
         super().__post_init__()
         at_least("expansion", self.expansion, 1)
         at_least("w2_std", self.w2_std, 0)
-        facts = MODELS.part(self.model).facts
-        multiple = facts.get("width_multiple_of", 1)
+        properties = MODELS.part(self.model).properties
+        multiple = properties.get("width_multiple_of", 1)
         if self.width % multiple:
             raise KymographError(
                 f"the width of {self.model} must be a multiple of its {multiple} heads, not {self.width}"
             )
-        rule = RULES.part(self.rule).facts
+        rule = RULES.part(self.rule).properties
         if self.penalty and "penalty" not in rule.get("options", ()):
             raise KymographError(f"penalty is an option of the rule dfa, not of {self.rule}")
         if self.rms and "normalise" not in rule.get("options", ()) and "normalised" not in rule:
             raise KymographError(f"rms needs credit at the blocks, which {self.rule} does not provide")
-        if self.skip and "skip" not in facts.get("settings", ("skip",)):
+        if self.skip and "skip" not in properties.get("settings", ("skip",)):
             object.__setattr__(self, "skip", False)
 
 
@@ -198,16 +201,16 @@ class ImageStudy(Study[Settings]):
 
     def steps(self, config: Settings) -> int:
         """Returns epochs times batches per epoch."""
-        images = DATA_SETS.part(config.data).facts.get("training_images", config.batch_size)
+        images = DATA_SETS.part(config.data).properties.get("training_images", config.batch_size)
         return config.epochs * -(-images // config.batch_size)
 
     def parts(self, config: Settings) -> Sequence[tuple[Registry, str]]:
         """Returns the data set, the model and the rule, with the rule's normalised form and accelerators."""
         network = config.network
         rules = [network.rule]
-        if "normalised" in (facts := RULES.part(network.rule).facts):
-            rules.append(facts["normalised"])
-        fast = [name for name, part in ACCELERATORS.parts().items() if {*rules} & {*part.facts.get("rules", ())}]
+        if "normalised" in (properties := RULES.part(network.rule).properties):
+            rules.append(properties["normalised"])
+        fast = [name for name, part in ACCELERATORS.parts().items() if {*rules} & {*part.properties.get("rules", ())}]
         return [
             (DATA_SETS, network.data),
             (MODELS, network.model),
@@ -231,7 +234,7 @@ def _idle_settings(configs: Sequence[TrainingSettings]) -> list[str]:
     notes = []
     networks = [config for config in configs if isinstance(config, NetworkSettings)]
     for field in dataclasses.fields(NetworkSettings):
-        owners = [name for name, part in MODELS.parts().items() if field.name in part.facts.get("settings", ())]
+        owners = [name for name, part in MODELS.parts().items() if field.name in part.properties.get("settings", ())]
         if not owners or field.name == "skip":  # a model without skips sets that itself
             continue
         idle = {one.model for one in networks if getattr(one, field.name) != field.default} - set(owners)

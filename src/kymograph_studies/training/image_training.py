@@ -154,9 +154,9 @@ def draw_network(config: ImageSettings, task: ImageTask, draw: torch.Generator) 
 
 def make_rule(config: ImageSettings, net: BlockNetwork, batches: Batches, draw: torch.Generator) -> Rule:
     """Returns the learning rule that the configuration names; feedback is drawn from ``draw``, right after the net."""
-    name = RULES.part(config.rule).facts.get("normalised", config.rule) if config.rms else config.rule
+    name = RULES.part(config.rule).properties.get("normalised", config.rule) if config.rms else config.rule
     settings: dict[str, Any] = {"normalise": config.rms, "penalty": config.penalty, "shared_embed": True}
-    options = {key: settings[key] for key in RULES.part(name).facts.get("options", ()) if key in settings}
+    options = {key: settings[key] for key in RULES.part(name).properties.get("options", ()) if key in settings}
     return make(name, net, generator=draw, example=batches.test(2)[0], **options)
 
 
@@ -238,7 +238,7 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         "finite": bool(np.isfinite(_column(rows, "hidden_norms")).all()),
     }
     tensors = checkpoints.network_tensors(net) | _rule_tensors(rule)
-    facts: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "identity": spec.identity,
         "network": settings_of(config),
         "test_accuracy": last["test_accuracy"],
@@ -250,8 +250,8 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
         marks = {**law, "feedback_seed": of_feedback, "feedback_hash": feedback_hash(feedback.values())}
         of_embed = rule.feedback_of_embed()
         summary |= {**marks, **({"feedback_of_embed": of_embed} if of_embed else {})}
-        facts |= marks
-    return RunResult(series, summary, checkpoints.pack_network(tensors, plain(facts)), fitted.notes)
+        properties |= marks
+    return RunResult(series, summary, checkpoints.pack_network(tensors, plain(properties)), fitted.notes)
 
 
 def _rule_tensors(rule: Rule) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cli.command import call
-from tests.report.pages import make_runs
+from tests.pictures.report.pages import make_runs
 
 
 def test_a_report_of_one_study_has_its_runs_only(coin: Path, tmp_path: Path) -> None:

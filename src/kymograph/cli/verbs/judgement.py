@@ -94,14 +94,14 @@ def register_verb(words: list[str]) -> int:
     for one in found:
         for name in one.claims:
             _say(f"registered: {name.split('/', 2)[2]}")
-        chosen = [f"{name} {value}" for name, value in one.plan.fields.items()]
-        _say(f"{', '.join([one.study, str(one.plan.design), *chosen])}: registration {one.short_digest}")
-        _say(f"seeds: {' '.join(map(str, one.plan.seeds))}; runs at others decide nothing")
-        added = len(one.plan.seeds) - len(seeds)
+        chosen = [f"{name} {value}" for name, value in one.terms.fields.items()]
+        _say(f"{', '.join([one.study, str(one.terms.design), *chosen])}: registration {one.short_digest}")
+        _say(f"seeds: {' '.join(map(str, one.terms.seeds))}; runs at others decide nothing")
+        added = len(one.terms.seeds) - len(seeds)
         if seeds and added > 0:
             _say(f"{counted(len(seeds), 'seed')} given; {added} more were added from the fixed list")
-        if one.plan.design.sequential:
-            _say(price_of_looks(one.plan.design, claims))
+        if one.terms.design.sequential:
+            _say(price_of_looks(one.terms.design, claims))
         if earlier := runs_before(options.directory, one):
             _say(f"these claims are post hoc for the {counted(earlier, 'run')} already there")
     _say(

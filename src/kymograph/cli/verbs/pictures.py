@@ -81,9 +81,9 @@ def figure_verb(words: list[str]) -> int:
         return 0
     if not options.from_:
         raise UsageError("--from needs a directory of runs, or logs of the snapshot scripts")
-    from kymograph.pictures.styles import choose_look
+    from kymograph.pictures.styles import choose_style
 
-    choose_look(options.style, options.venue)  # a mistake in the look is reported before anything is read
+    choose_style(options.style, options.venue)  # a mistake in the look is reported before anything is read
     from kymograph.pictures.saving import FORMATS, save_figure
 
     with progress(len(options.names) * (2 + len(FORMATS)) or None) as begin:

@@ -40,7 +40,7 @@ from kymograph.pictures.live.state import (
     trace_series,
     traced_names,
 )
-from kymograph.pictures.styles import ArmLook, arm_looks
+from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
@@ -196,7 +196,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
     position = {arm.name: index for index, arm in enumerate(declaration.arms)}
     groups = by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
-    looks = arm_looks(declaration, dict.fromkeys(run.arm for run in runs))
+    looks = arm_styles(declaration, dict.fromkeys(run.arm for run in runs))
     lost = [run for run in runs if run.condition in ("failed", "damaged")]
     return StudyState(
         name=name,
@@ -266,7 +266,7 @@ def _count(runs: Sequence[RunState]) -> RunCounts:
     return RunCounts(**{field.name: conditions.count(field.name) for field in dataclasses.fields(RunCounts)})
 
 
-def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: Mapping[str, ArmLook]) -> ArmState:
+def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: Mapping[str, ArmStyle]) -> ArmState:
     finished = sorted((run for run in runs if run.condition == "finished"), key=lambda run: run.seed)
     latest = max(finished, key=lambda run: run.ended_at, default=None)
     look = looks[runs[0].arm]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from kymograph.errors import KymographError
 from kymograph.pictures.report.svg import Scale
-from kymograph.pictures.styles import ArmLook, arm_looks
+from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.runs.declaration import Declaration, SeriesDisplay, bounds_of
 from kymograph.runs.history import current_code
 from kymograph.runs.store import LabelledArray, Store
@@ -189,9 +189,9 @@ class ChartRequest:
         return self.declaration.time
 
     @functools.cached_property
-    def looks(self) -> dict[str, ArmLook]:
+    def looks(self) -> dict[str, ArmStyle]:
         """The label, colour and dash of every arm, as in figures."""
-        return arm_looks(self.declaration, self.store.arms)
+        return arm_styles(self.declaration, self.store.arms)
 
     def bounds(self, values: np.ndarray) -> tuple[float, float] | None:
         """Returns the range that the series cannot leave; None if it is unbounded."""

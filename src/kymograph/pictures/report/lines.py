@@ -11,7 +11,7 @@ from kymograph.pictures.curves import binned
 from kymograph.pictures.report.charts import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
 from kymograph.pictures.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
 from kymograph.pictures.scales import geometric_means, is_log
-from kymograph.pictures.styles import ArmLook
+from kymograph.pictures.styles import ArmStyle
 from kymograph.runs.store import LabelledArray
 from kymograph.statistics.intervals import mean_interval
 
@@ -161,7 +161,7 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
     return Chart(request.id, labels.title, tuple(panels), caption, facts)
 
 
-def _arm_data(arm: ArmCurve, look: ArmLook) -> dict[str, object]:
+def _arm_data(arm: ArmCurve, look: ArmStyle) -> dict[str, object]:
     return {
         "name": arm.name,
         "label": look.label,

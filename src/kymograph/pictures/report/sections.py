@@ -19,7 +19,7 @@ from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.pictures.report.charts import Chart, ChartRequest, SettingGroup, group_settings
-from kymograph.pictures.styles import ArmLook, arm_looks
+from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.registry import Registry
 from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, bounds_of, displays_of
 from kymograph.runs.spec import slug
@@ -155,7 +155,7 @@ class ArmRow:
 
     name: str
     label: str
-    look: ArmLook
+    look: ArmStyle
     about: str
     finished: int
     diverged: int
@@ -250,7 +250,7 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
     order = {arm.name: index for index, arm in enumerate(declaration.arms)}
     arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # undeclared arms in run order
     store = group.store.select(arms=arms)
-    looks = arm_looks(declaration, arms)
+    looks = arm_styles(declaration, arms)
     rows = tuple(_arm_row(store, arm, looks[arm], about.get(arm, "")) for arm in arms)
     finished = store.finished
     names = sorted({name for run in finished for name in run.series}) if drawn else []
@@ -277,7 +277,7 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
     )
 
 
-def _arm_row(store: Store, arm: str, look: ArmLook, about: str) -> ArmRow:
+def _arm_row(store: Store, arm: str, look: ArmStyle, about: str) -> ArmRow:
     runs = store.select(arms=[arm])
     diverged = count_diverged(run.summary for run in runs.finished)
     seeds = ", ".join(map(str, sorted(runs.finished.seeds)))
@@ -310,7 +310,7 @@ def _study_requests(
         return
     display = SeriesDisplay("", declaration.name, "", facts={"headlines": dict(declaration.headlines)})
     for form, part in PANELS.parts().items():
-        if part.facts.get("scope") == "study":
+        if part.properties.get("scope") == "study":
             store = Store(runs, groups[0].store.root)
             yield form, ChartRequest(f"{base}-{slug(form)}", store, display, declaration)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kymograph.claims.claim import ABSENCES, Claim, Quantity, quantity_text, side_names
+from kymograph.claims.claim import ABSENCES, Claim, Side, quantity_text, side_names
 from kymograph.claims.decision import margin_text
 from kymograph.claims.verdict import (
     Outcome,
@@ -231,7 +231,7 @@ def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
 def comparison_text(claim: Claim, declaration: Declaration) -> str:
     """Returns the comparison in words: what is compared, in which direction and by how much."""
     left = quantity_text(claim.left, declaration)
-    right = quantity_text(claim.right, declaration) if isinstance(claim.right, Quantity) else number(claim.right)
+    right = quantity_text(claim.right, declaration) if isinstance(claim.right, Side) else number(claim.right)
     if claim.interaction is not None:
         operation = "over" if claim.scale == "log ratio" else "minus"
         left = f"{left} {operation} {right}"

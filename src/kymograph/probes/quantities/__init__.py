@@ -76,7 +76,9 @@ def chosen(level: str | Iterable[str]) -> tuple[str, ...]:
             + ", ".join(offered())
         )
     included = LEVELS[: LEVELS.index(level) + 1]
-    return tuple(_spelled(part.name) for part in QUANTITIES.parts().values() if part.facts.get("level") in included)
+    return tuple(
+        _spelled(part.name) for part in QUANTITIES.parts().values() if part.properties.get("level") in included
+    )
 
 
 def offered() -> list[str]:
@@ -85,9 +87,9 @@ def offered() -> list[str]:
     Those without a level that others are computed from, such as counts of units, are left out but can be read by name.
     """
     parts = QUANTITIES.parts().values()
-    sources = {_spelled(source) for part in parts for source in part.facts.get("from", ())}
+    sources = {_spelled(source) for part in parts for source in part.properties.get("from", ())}
     names = {_spelled(part.name): part for part in parts}
-    return [name for name, part in names.items() if "level" in part.facts or name not in sources]
+    return [name for name, part in names.items() if "level" in part.properties or name not in sources]
 
 
 def load(names: Iterable[str]) -> dict[str, LoadedQuantity]:
@@ -105,11 +107,11 @@ def _load(name: str) -> LoadedQuantity:
     if registered not in QUANTITIES.parts():
         raise KymographError(f"there is no quantity {name!r}{did_you_mean(name, offered())}")
     part = QUANTITIES.part(registered)
-    facts, function = part.facts, QUANTITIES.load(registered)
-    sources = tuple(map(_spelled, facts.get("from", ())))
-    together = str(facts.get("together", "mean"))
+    properties, function = part.properties, QUANTITIES.load(registered)
+    sources = tuple(map(_spelled, properties.get("from", ())))
+    together = str(properties.get("together", "mean"))
     inputs = {kind.value: kind for kind in QuantityInput}
-    at = facts.get("at")
+    at = properties.get("at")
     if bool(sources) == (at is not None) or (at is not None and at not in inputs) or together not in TOGETHER:
         raise KymographError(
             f"the PART of quantity {name!r} needs either 'from', the quantities that it is computed from, or 'at', one "
@@ -122,9 +124,9 @@ def _load(name: str) -> LoadedQuantity:
         input=given,
         sources=sources,
         together=together,
-        layers=tuple(facts.get("layers", ())),
-        units=facts.get("view") == "units",
-        flat=facts.get("view") == "flat" or given is QuantityInput.WEIGHT_GRADIENT,
+        layers=tuple(properties.get("layers", ())),
+        units=properties.get("view") == "units",
+        flat=properties.get("view") == "flat" or given is QuantityInput.WEIGHT_GRADIENT,
         wants_layer=given is QuantityInput.OUTPUT and len(inspect.signature(function).parameters) > 1,
     )
 

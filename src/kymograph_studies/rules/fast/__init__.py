@@ -21,7 +21,7 @@ ACCELERATORS = Registry("kymograph.accelerators", "kymograph_studies.rules.fast"
 def accelerated(rule: Rule, name: str) -> Rule:
     """Returns the fast twin of a plain rule called ``name``, or the rule itself if there is none for its network."""
     for accelerator, part in ACCELERATORS.parts().items():
-        if name in part.facts.get("rules", ()):
+        if name in part.properties.get("rules", ()):
             fast: Rule | None = ACCELERATORS.load(accelerator)(rule)
             if fast is not None:
                 return fast

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kymograph
+from kymograph.claims.verdict import Outcome, Verdicts
+from kymograph.cli.main import main
+from kymograph.pictures.report.page import build_page, data_block, write_page
+from kymograph.rounding import number_text
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
+from kymograph_studies.analysis.alarms import GRADIENT, GROWTH
+from tests.pictures.report.pages import (
+    HOSTILE_ARM,
+    HOSTILE_CLAIM,
+    NOW,
+    PROVENANCE,
+    Outline,
+    add_failure,
+    arm_in,
+    claim,
+    environment,
+    make_runs,
+    make_verdicts,
+)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Outline:
+    store = make_runs(tmp_path_factory.mktemp("runs"), arms=("calm", "wild", HOSTILE_ARM))
+    return Outline(build_page(store, make_verdicts(), title="A & B", now=NOW))
+
+
+def test_everything_promised_is_on_the_page(page: Outline) -> None:
+    assert [dict(a)["id"] for t, a in page.elements if t == "section"] == [
+        "verdicts", "study-own", "methods", "provenance"
+    ]  # fmt: skip
+    for outcome in Outcome:
+        assert outcome in page.text
+    for text in (
+        "A & B", NOW, "5 claims judged", "+0.545 [+0.520, +0.570]", "×2.05 [1.90, 2.20]", "[0.525, 0.565]",
+        "[0.521, 0.569]", "< 0.0001", "0.0019", "Hedges g", "0.97 [0.8, 0.99]", "seed 14 is missing", "it converged",
+        "12 steps in every seed", "changed after runs existed", "post hoc", "1,234", claim("rises").hash,
+        "exact sign-flip", "Holm", "No run failed", "python 3.11", "one & only", "Seeds of every arm: 42, 123, 456",
+    ):  # fmt: skip
+        assert text in page.text, text
+    assert len(page.with_class("claim")) == len(page.with_class("evidence")) == 5
+    assert len(page.with_class("seed")) == 10 + 10 + 3 + 2, "a dot per seed judged"
+
+
+def test_every_chart_has_a_legend_with_n_a_caption_and_its_data(page: Outline) -> None:
+    charts = page.charts()
+    kinds = [chart["kind"] for chart in charts]
+    assert kinds.count("curves") == 3 and kinds.count("kymograph") == 2 and kinds.count("table") == 4
+    figures = [attributes for tag, attributes in page.elements if tag == "figure"]
+    assert len(figures) == 5 and len(page.with_class("csv")) == 5 + 4
+    assert page.text.count("n = 3") >= 3 and len(page.with_class("arms-legend")) == 1, "one legend for all charts"
+    curve = next(chart for chart in charts if chart["kind"] == "curves")
+    arm = arm_in(curve, "calm")
+    assert arm["seeds"] == [42, 123, 456] and len(arm["values"]) == 3 and len(arm["x"]) == 12
+
+
+def test_the_numbers_behind_a_chart_are_those_of_the_runs(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    charts = Outline(build_page(store, Verdicts(()), now=NOW)).charts()
+    loss = next(c for c in charts if c["unit"] == "loss")
+    values = store.series("loss").sel(arm="wild").values
+    arm = arm_in(loss, "wild")
+    np.testing.assert_allclose(arm["values"], values, rtol=1e-4)
+    np.testing.assert_allclose(arm["mean"], values.mean(axis=0), rtol=1e-4)
+    stream = next(c for c in charts if c["kind"] == "kymograph" and c["unit"] == "stream")
+    expected = np.exp(np.log(store.series("stream").sel(arm="wild").values).mean(axis=0)).T  # (site, step)
+    np.testing.assert_allclose(stream["panels"][1]["values"], expected, rtol=1e-4)
+
+
+def test_hostile_texts_show_as_text(page: Outline) -> None:
+    assert HOSTILE_CLAIM in page.text and HOSTILE_ARM in page.text
+    images = [attributes for tag, attributes in page.elements if tag == "img"]
+    assert not images
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert [text for text in page.code() if "alert(" in text] == []
+
+
+def test_a_stored_study_name_imports_nothing(tmp_path: Path) -> None:
+    store = make_runs(tmp_path, study="antigravity:nothing")
+    before = set(sys.modules)
+    assert "antigravity:nothing" in build_page(store, Verdicts(()), now=NOW)
+    assert "antigravity" not in set(sys.modules) - before
+
+
+@given(st.recursive(st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=5))
+def test_data_blocks_hold_any_text_and_never_end_their_element(value: object) -> None:
+    text = str(data_block(value))
+    assert json.loads(text) == value
+    assert not set("<>&\u2028\u2029") & set(text)
+
+
+def test_two_pages_differ_in_the_time_stamp_alone(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    code = (
+        "import sys; from kymograph.runs.store import Store; from kymograph.pictures.report.page import build_page;"
+        "from tests.pictures.report.pages import make_verdicts;"
+        f"sys.stdout.write(build_page(Store.open({str(tmp_path)!r}), make_verdicts(), now='another time'))"
+    )
+    variables = {**environment(), "PYTHONHASHSEED": "7"}  # sets in another order than here
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=variables).stdout
+    here = build_page(store, make_verdicts(), now=NOW)
+    assert other.decode() != here and other.decode().replace("another time", NOW) == here
+
+
+def test_the_policy_names_this_pages_own_scripts_and_nothing_loads(page: Outline) -> None:
+    policy = next(a["content"] for t, a in page.elements if t == "meta" and a.get("http-equiv"))
+    assert policy is not None and "default-src 'none'" in policy and "unsafe" not in policy
+    own = page.code()
+    assert len(own) == 3
+    for text in own:
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    for tag, attributes in page.elements:
+        assert "style" not in attributes, f"{tag}: the policy forbids style attributes"
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:image/png;base64,"))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_built_in_studies_have_their_question_arms_and_charts(depth_store: Store, clipping_store: Store) -> None:
+    depth = Outline(build_page(depth_store, Verdicts(()), now=NOW))
+    assert "Do residual connections rescue" in depth.text and "h ← h + relu(W h)" in depth.text
+    assert "No claims were judged" in depth.text and "forward gain, start" in depth.text
+    kinds = [chart["kind"] for chart in depth.charts()]
+    assert kinds.count("kymograph") == 2 and kinds.count("curves") == 3 + 6
+    clipping = Outline(build_page(clipping_store, Verdicts(()), now=NOW))
+    loss = clipping.charts()[0]
+    assert [panel["title"] for panel in loss["panels"]] == ["99:1", "80:20"]
+    assert len(loss["arms"][0]["x"]) <= 150 and "each point is the mean of up to 2 steps" in clipping.text
+
+
+def test_settings_failures_divergence_and_audits_are_reported(tmp_path: Path) -> None:
+    make_runs(tmp_path, summary={"finite": False, "alarm_decay": True, "audit_gap": 0.25})
+    make_runs(tmp_path, config={"lr": 0.5})
+    store = add_failure(tmp_path, "out of <memory>")
+    declared = Declaration("own", tables={"Alarms": {"alarm_decay": "alarm of decay", "audit_gap": "gap"}})
+    page = Outline(build_page(store, Verdicts(()), declarations={"own": declared}, now=NOW))
+    for text in ("lr: 0.1", "lr: 0.5", "3 diverged", "1 failed", "out of <memory>", "alarm of decay", "3 of 3", "0.25",
+                 "6 runs diverged", "1 run failed (excluded"):  # fmt: skip
+        assert text in page.text, text
+
+
+def test_missing_zero_and_infinite_values_do_not_stop_the_page(tmp_path: Path) -> None:
+    time_ = np.arange(5)
+    values = {"gone": np.full(5, np.nan), "zero": np.zeros(5), "wild": np.array([1, np.inf, 1e300, 0, np.nan])}
+    for seed in (1, 2):
+        series = {name: RunSeries(time_, value) for name, value in values.items()}
+        series |= {f"{n}_deep": RunSeries(time_, np.stack([v, v], 1), ("a", "b")) for n, v in values.items()}
+        spec = RunSpec("own", "arm", seed, {}, 1)
+        write_record(tmp_path, spec, RunResult(series, {"loss": math.inf, "gain": None}), PROVENANCE, 0.1)
+    page = build_page(Store.open(tmp_path), Verdicts(()), now=NOW)
+    assert "overflowed" in page and "NaN" not in page.split("<body>")[1].split("<script>")[0]
+
+
+def test_the_page_is_built_without_torch(depth_store: Store) -> None:
+    code = f"""
+import sys
+sys.modules["torch"] = None
+from kymograph.runs.store import Store
+from kymograph.claims.judge import judge
+from kymograph.pictures.report.page import build_page
+store = Store.open({str(depth_store.root)!r})
+assert len(build_page(store, judge(store), now="now")) > 10_000
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
+
+
+def test_the_verb_writes_the_page_and_says_where(
+    depth_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "deep" / "report.html"
+    with pytest.raises(SystemExit) as exit_:
+        main(["report", str(depth_store.root), "-o", str(target), "--title", "Ours"])
+    assert exit_.value.code == 0 and capsys.readouterr().out.strip() == str(target)
+    assert "<title>Ours</title>" in target.read_text()
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path / "absent")])
+    assert "there is no directory" in capsys.readouterr().err
+
+
+def test_two_hundred_runs_of_a_hundred_epochs_and_ten_sites_fit(tmp_path: Path) -> None:
+    arms = [f"arm/{number}" for number in range(20)]
+    store = make_runs(tmp_path, arms=arms, seeds=kymograph.fixed_seeds(10), steps=100, sites=10)
+    start = time.perf_counter()
+    page = build_page(Store.open(store.root or tmp_path), make_verdicts(), now=NOW)
+    assert time.perf_counter() - start < 20
+    assert len(page.encode()) < 10e6
+
+
+@pytest.mark.slow
+def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
+    make_runs(tmp_path, study="antigravity:nothing")
+    code = (
+        "import sys; from kymograph.cli.main import main\n"
+        "for words in (['report', sys.argv[1], '-o', sys.argv[1] + '/r.html'], ['judge', sys.argv[1]],"
+        " ['figure', '--from', sys.argv[1]]):\n"
+        "    try: main(words)\n"
+        "    except SystemExit: pass\n"
+        "sys.exit('antigravity' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=environment())
+    assert done.returncode == 0 and (tmp_path / "r.html").exists()
+
+
+def test_a_text_that_no_encoding_holds_breaks_no_page(tmp_path: Path) -> None:
+    make_runs(tmp_path)
+    store = add_failure(tmp_path, "cannot read \udcff")
+    assert write_page(store, Verdicts(()), tmp_path / "r.html", now=NOW).exists()
+
+
+def test_a_manipulation_check_is_labelled_and_counted_apart(clipping_store: Store) -> None:
+    """It used to look like a finding, and to be counted as one."""
+    verdicts = kymograph.judge(clipping_store)
+    checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
+    page = Outline(build_page(clipping_store, verdicts, now=NOW))
+    assert len(checks) > 1 and f"and {len(checks)} manipulation checks: True by construction" in page.text
+    counted = f"{len(verdicts) - len(checks)} claims and {len(checks)} manipulation checks"
+    assert f"{counted} judged" in page.text and f"{counted} were judged" in page.text, "as the terminal counts"
+    assert page.text.count("clipping · manipulation check,") == len(checks)
+
+
+def test_only_a_decided_claim_has_a_deciding_p(tmp_path: Path) -> None:
+    store = make_runs(tmp_path)
+    for verdict in make_verdicts():
+        text = Outline(build_page(store, Verdicts((verdict,)), now=NOW)).text
+        assert ("deciding p" in text) == (verdict.outcome not in ("INCONCLUSIVE", "INVALID")), verdict.outcome
+
+
+def test_the_page_says_that_verdicts_are_corrected_and_intervals_are_not(tmp_path: Path) -> None:
+    text = Outline(build_page(make_runs(tmp_path), make_verdicts(), now=NOW)).text
+    assert "corrected for the number of claims in their study (Holm), intervals are not" in text
+
+
+def test_the_only_study_of_a_page_is_open(tmp_path: Path) -> None:
+    """A page of one study used to end in a single folded line."""
+    page = build_page(make_runs(tmp_path), make_verdicts(), now=NOW)
+    assert '<details class="study" open>' in page and 'id="studies"' not in page
+    page = build_page(make_runs(tmp_path, study="other"), make_verdicts(), now=NOW)
+    assert page.count('<details class="study">') == 2 and 'id="studies"' in page
+
+
+def test_a_table_of_alarms_states_their_thresholds(tmp_path: Path) -> None:
+    declaration = Declaration("own", tables={"Alarms": {"alarm_growth_epoch": "growth", "alarm_gradient_epoch": "g"}})
+    store = make_runs(tmp_path, summary={"alarm_growth_epoch": 3.0, "alarm_gradient_epoch": 4.0})
+    text = Outline(build_page(store, make_verdicts(), declarations={"own": declaration}, now=NOW)).text
+    assert f"growth if the activation norm grows more than {GROWTH:g}-fold" in text
+    assert f"is below {number_text(GRADIENT, typeset=True)}" in text and "reference if" not in text, (
+        "only the alarms in the table"
+    )

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kymograph.claims.verdict import Verdicts
+from kymograph.pictures.report.page import build_page
+from kymograph.pictures.report.sections import Cell, declared_tables, headline_table, number_cell, section_of
+from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
+from tests.pictures.report.pages import NOW, make_runs, store_of
+
+
+def test_every_setting_in_which_arms_differ_is_shown_and_none_of_the_others(tmp_path: Path) -> None:
+    make_runs(tmp_path, arms=["calm"], config={"lr": 0.1, "clip": 1.0})
+    make_runs(tmp_path, arms=["wild"], config={"lr": 0.3, "clip": 1.0}, seeds=range(20))
+    store = make_runs(tmp_path, arms=["odd"], config={"lr": 0.1, "clip": 1.0, "momentum": 0.9})
+    own = Declaration("own")
+    setting = section_of(store, own).settings[0]
+    assert setting.differing.header == ("lr", "momentum") and setting.shared == (("clip", "1.0"),)
+    assert dict(setting.differing.rows) == {
+        "calm": (Cell("", "0.1"), Cell("", "–")),
+        "odd": (Cell("", "0.1"), Cell("0.9")),
+        "wild": (Cell("0.3"), Cell("", "–")),
+    }, "what most arms have is grey; a setting that an arm does not have is no value"
+    assert "How the arms differ" in build_page(store, Verdicts(()), now=NOW)
+    pair = section_of(store.select(arms=["calm", "wild"]), own).settings[0].differing
+    assert dict(pair.rows) == {"calm": (Cell("0.1"),), "wild": (Cell("0.3"),)}, "of two, neither is what most have"
+    alone = store.select(arms=["calm"])
+    assert section_of(alone, own).settings[0].differing.rows == ()
+    assert "How the arms differ" not in build_page(alone, Verdicts(()), now=NOW)
+
+
+def test_arms_come_in_the_declared_order_and_share_panels_as_declared(tmp_path: Path) -> None:
+    store = make_runs(tmp_path, arms=["a", "b", "c", "d"])
+    arms = (Arm("c", "third", panel="upper"), Arm("a", "first", panel="lower"), Arm("b", "second", panel="upper"))
+    (setting,) = section_of(store, Declaration("own", arms=arms)).settings
+    assert [(arm.name, arm.about) for arm in setting.arms] == [
+        ("c", "third"), ("a", "first"), ("b", "second"), ("d", "")
+    ]  # fmt: skip
+    loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
+    assert [(panel["title"], panel["arms"]) for panel in loss.data["panels"]] == [
+        ("upper", ["c", "b"]), ("lower", ["a"]), ("other arms", ["d"])
+    ]  # fmt: skip
+
+
+def test_series_titles_units_time_and_forms_are_those_declared(tmp_path: Path) -> None:
+    series = (
+        SeriesDisplay("stream", "The stream", "‖h‖", forms=("profile", "kymograph")),
+        SeriesDisplay("cosine", "At one site", "cos", site="h_1"),
+        SeriesDisplay("cosine", "At another", "cos", site="h_2"),
+        SeriesDisplay("cosine", "Nowhere", "cos", site="h_99"),
+    )
+    store = make_runs(tmp_path)
+    (setting,) = section_of(store, Declaration("own", series=series, time="epoch")).settings
+    assert [(chart.id, chart.title) for chart in setting.charts] == [
+        ("study-own-cosine-curves", "At one site"),
+        ("study-own-cosine-curves-2", "At another"),
+        ("study-own-stream-kymograph", "The stream over training"),
+        ("study-own-stream-profile", "The stream, along depth at the last epoch"),
+    ]
+    assert setting.charts[0].data["time"] == "epoch" and setting.charts[2].data["unit"] == "‖h‖"
+    values = store.series("cosine").sel(arm="calm", site="h_1").values
+    np.testing.assert_allclose(setting.charts[0].data["arms"][0]["values"], values, rtol=1e-4)
+    assert setting.undrawn == ("loss",) and setting.notes == ()
+
+
+def test_a_panel_that_cannot_be_drawn_leaves_a_note_and_the_rest_of_the_page(tmp_path: Path) -> None:
+    series = (
+        SeriesDisplay("loss", "Loss", "nats", forms=("violin", "curves")),
+        SeriesDisplay("stream", "Stream", "‖h‖", forms=("curves",)),
+        SeriesDisplay("cosine", "Cosine", "cos", forms=("nulls",), facts={"nulls": 3}),
+    )
+    store = make_runs(tmp_path)
+    declaration = Declaration("own", series=series)
+    (setting,) = section_of(store, declaration).settings
+    assert [chart.title for chart in setting.charts] == ["Loss"] and setting.undrawn == ("cosine", "stream")
+    page = build_page(store, Verdicts(()), declarations={"own": declaration}, now=NOW)
+    for reason in ("no panel &#39;violin&#39;", "must name one as `site`", "needs `facts`"):
+        assert reason in page, reason
+
+
+def test_headlines_are_the_declared_ones_or_the_first_numbers(tmp_path: Path) -> None:
+    summary = {"alarm_decay": True, "audit_gap": 0.25, **{f"z{index}": float(index) for index in range(9)}, "text": "x"}
+    store = make_runs(tmp_path, summary=summary)
+    arms = ["calm", "wild"]
+    declared = Declaration("own", headlines={"z3": "three", "gone": "gone"})
+    assert headline_table(store, arms, declared).header == ("three",)
+    plain = Declaration("own")
+    first = ("alarm_decay", "audit_gap", "final_loss", "z0", "z1", "z2")
+    assert headline_table(store, arms, plain).header == first, "no name of a number makes it another kind of number"
+    assert declared_tables(store, arms, plain) == ()
+
+
+def test_further_tables_are_those_that_the_study_declares(tmp_path: Path) -> None:
+    store = make_runs(tmp_path, summary={"alarm_decay": True, "gap": 0.25})
+    arms, columns = ["calm", "wild"], {"alarm_decay": "decay", "gap": "gap", "gone": "gone"}
+    declaration = Declaration("own", tables={"Alarms": columns, "Nothing": {"gone": "gone"}})
+    ((title, table),) = declared_tables(store, arms, declaration)
+    assert (title, table.header) == ("Alarms", ("decay", "gap"))
+    assert table.rows[0] == ("calm", (Cell("3 of 3"), Cell("0.25")))
+    assert headline_table(store, arms, declaration).header == ("final_loss",), "each number is in one table"
+    assert Declaration.from_json(declaration.to_json()) == declaration
+
+
+def test_cells_have_mean_interval_and_what_is_missing() -> None:
+    assert number_cell([1.0, 2.0, 3.0]) == Cell("2.00", "[−0.484, 4.48]")
+    assert number_cell([2.0, None, "Infinity"]) == Cell("2", "(1 of 3 seeds)")
+    assert number_cell([None]) == Cell("–") and number_cell([True, False, None]) == Cell("1 of 2")
+
+
+def test_a_series_kymograph_and_profile_are_next_to_each_other(tmp_path: Path) -> None:
+    """All kymographs used to come first, so that each stood next to the profile of another series."""
+    store = make_runs(tmp_path)
+    (setting,) = section_of(store, Declaration("own")).settings
+    assert [[chart.id.removeprefix("study-own-") for chart in group] for group in setting.chart_groups] == [
+        ["loss-curves"],
+        ["cosine-kymograph", "cosine-profile"],
+        ["stream-kymograph", "stream-profile"],
+    ]
+
+
+def test_an_arm_without_a_series_leaves_the_others_their_colours(tmp_path: Path) -> None:
+    make_runs(tmp_path, arms=("a", "b", "c"))
+    store = store_of(tmp_path, {1: np.ones(3), 2: np.ones(3)}, arm="aa")
+    (setting,) = section_of(store, Declaration("own")).settings
+    loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
+    assert {arm.name: arm.look.colour for arm in setting.arms} == {"a": 0, "aa": 1, "b": 2, "c": 3}
+    assert [arm["colour"] for arm in loss.data["arms"]] == [0, 2, 3]
