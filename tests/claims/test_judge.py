@@ -63,7 +63,7 @@ RARE = "rare accuracy is not worse under clipping, 80:20"
 def test_a_directory_is_judged_on_the_claims_registered_with_it(finished: Path) -> None:
     verdicts = judge(finished)
     found = by_name(verdicts)
-    assert len(verdicts) == 13 and len(verdicts.facts["not_asked"]) == 11, "the repaired arms were never run"
+    assert len(verdicts) == 13 and len(verdicts.never_run) == 11, "the repaired arms were never run"
     assert found[SPIKES].outcome is Outcome.SUPPORTED
     assert found[RARE].outcome is Outcome.INVALID and "rare class can be learned" in found[RARE].reason
     assert {verdict.registration for verdict in verdicts} == {"registered"}

@@ -194,13 +194,13 @@ def judge(
             return f"{words}, and no longer claimed" if registration.key(claim) in dropped else words
 
         verdicts += [_with_registration(verdict, known) for verdict in decide_claims(ready, world, status_of)]
-    facts: dict[str, Any] = {"not_asked": never_planned}
     if own is not None:
         decided = {verdict.claim.name for verdict in verdicts}
-        facts = {"own_not_asked": [claim.name for claim in own if claim.name not in decided]}
         if not verdicts:
             raise KymographError(f"no run fits any of {counted(len(own), 'claim')}; check their study, arm and where")
-    return Verdicts(tuple(verdicts), facts)
+        without_runs = tuple(claim.name for claim in own if claim.name not in decided)
+        return Verdicts(tuple(verdicts), without_runs=without_runs)
+    return Verdicts(tuple(verdicts), never_run=tuple(never_planned))
 
 
 def _grid(study: str, known: Sequence[Registration], evidence: JudgedRuns) -> Grid:

@@ -197,7 +197,10 @@ class Verdicts(Sequence[Verdict]):
     """
 
     verdicts: tuple[Verdict, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    never_run: tuple[str, ...] = ()
+    """Names of the study's claims whose arms were never run; they share the level all the same."""
+    without_runs: tuple[str, ...] = ()
+    """Names of the user's own claims that no run fits."""
 
     def __getitem__(self, index: Any) -> Any:
         return self.verdicts[index]

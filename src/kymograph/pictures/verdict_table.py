@@ -91,11 +91,11 @@ def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
 def summary_lines(verdicts: Verdicts) -> Iterator[str]:
     """Yields the count of each outcome, and the claims that were not judged."""
     line = count_text(verdicts)
-    if verdicts.facts.get("not_asked"):
-        count = len(verdicts.facts["not_asked"])
+    if verdicts.never_run:
+        count = len(verdicts.never_run)
         line += f"; {count:,} more were not judged, because their arms were never run, but count in Holm's correction"
     yield line
-    for name in verdicts.facts.get("own_not_asked", ()):
+    for name in verdicts.without_runs:
         yield f"not judged: {name}; no run has its study, arms and settings"
 
 

@@ -32,7 +32,8 @@ def long_verdicts() -> Verdicts:
             )
             for one in make_verdicts()
         ),
-        {"not_asked": ["a", "b"], "own_not_asked": ["c"]},
+        ("a", "b"),
+        ("c",),
     )
 
 

@@ -170,7 +170,7 @@ def judge_verb(words: list[str]) -> int:
             raise KymographError(
                 f"{problems[0]}, and no claim is left to judge; restore {archive.root}/log from a copy"
             )
-    if not len(verdicts) and not verdicts.facts.get("not_asked"):
+    if not len(verdicts) and not verdicts.never_run:
         print("no claims are registered for these runs; state some with --claims FILE", file=sys.stderr)
         if not piped:
             return 0
