@@ -13,15 +13,19 @@ from kymograph.errors import KymographError
 from kymograph.registry import Registry, declared, source_file
 
 REGISTRIES = {
-    "kymograph.studies": "STUDY",
-    "kymograph_studies.data": "load",
-    "kymograph_studies.models": "build",
-    "kymograph_studies.rules": "build",
-    "kymograph.pictures": "draw",
-    "kymograph.sweep.engines": "Engine",
-    "kymograph.cli.verbs": "main",
-    "kymograph_studies.analysis": "draw",
-    "kymograph.runs.formats": "write",
+    # group of entry points: the package whose own modules declare parts
+    "kymograph.studies": "",
+    "kymograph.verbs": "kymograph.cli.verbs",
+    "kymograph.figures": "kymograph.pictures",
+    "kymograph.panels": "kymograph.pictures.report",
+    "kymograph.formats": "kymograph.runs.formats",
+    "kymograph.quantities": "kymograph.probes.quantities",
+    "kymograph.engines": "kymograph.sweep.engines",
+    "kymograph.data": "kymograph_studies.data",
+    "kymograph.models": "kymograph_studies.models",
+    "kymograph.rules": "kymograph_studies.rules",
+    "kymograph.accelerators": "kymograph_studies.rules.fast",
+    "kymograph.nulls": "kymograph_studies.analysis",
 }
 
 
@@ -39,18 +43,17 @@ def test_a_declaration_is_read_from_the_source_and_not_run() -> None:
         assert declared(source) is None, source
 
 
-@pytest.mark.parametrize("package", REGISTRIES)
-def test_every_part_of_the_tree_says_what_it_is(package: str) -> None:
-    parts = Registry(package, REGISTRIES[package]).parts()
+@pytest.mark.parametrize(("group", "home"), REGISTRIES.items())
+def test_every_part_of_the_tree_says_what_it_is(group: str, home: str) -> None:
+    parts = Registry(group, home).parts()
     assert parts and all(part.about for part in parts.values())
     assert list(parts) == sorted(parts, key=lambda name: (parts[name].properties.get("order", 1000), name))
 
 
 def test_listing_imports_no_part() -> None:
-    names = ", ".join(repr(package) for package in REGISTRIES)
     code = (
-        f"import sys\nfrom kymograph.registry import Registry\nfor package in ({names}):\n"
-        "    assert Registry(package, '').names()\n"
+        f"import sys\nfrom kymograph.registry import Registry\nfor group, home in {REGISTRIES!r}.items():\n"
+        "    assert Registry(group, home).names()\n"
         "sys.exit(', '.join({'torch', 'tyro', 'matplotlib', 'scipy'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -59,7 +62,7 @@ def test_listing_imports_no_part() -> None:
 
 def test_an_unknown_part_is_one_sentence_with_the_nearest_name() -> None:
     with pytest.raises(KymographError, match="there is no data set 'digit'; did you mean 'digits'"):
-        Registry("kymograph_studies.data", "load", noun="data set").part("digit")
+        DATA.part("digit")
 
 
 def test_a_part_that_lacks_what_its_kind_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +73,7 @@ def test_a_part_that_lacks_what_its_kind_needs_is_named(tmp_path: Path, monkeypa
     (package / "two_words.py").write_text('PART = {"about": "imports what is absent"}\nimport absent_of_mine\n')
     (package / "support.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    registry = Registry("parts_of_mine", "make", noun="thing")
+    registry = Registry("things.of.mine", "parts_of_mine", "make", noun="thing")
     assert registry.names() == ["one", "two-words"]
     with pytest.raises(KymographError, match=r"parts_of_mine\.one defines no 'make', which every thing needs"):
         registry.load("one")
@@ -90,9 +93,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def offer(
-    site: Path, package: str, entries: dict[str, str], group: str = "kymograph_studies.data", **modules: str
-) -> None:
+def offer(site: Path, package: str, entries: dict[str, str], group: str = "kymograph.data", **modules: str) -> None:
     """Installs a package with these modules and entry points."""
     (site / package).mkdir()
     for module, text in {"__init__": "", **modules}.items():
@@ -105,7 +106,7 @@ def offer(
     importlib.invalidate_caches()
 
 
-DATA = Registry("kymograph_studies.data", "load", noun="data set")
+DATA = Registry("kymograph.data", "kymograph_studies.data", "load", noun="data set")
 
 
 def test_finding_a_file_imports_nothing(site: Path) -> None:
@@ -128,7 +129,9 @@ def test_a_package_that_cannot_be_imported_is_listed_and_is_one_sentence_when_lo
 def test_an_entry_point_does_not_replace_a_built_in_part(site: Path) -> None:
     offer(site, "sly", {"digits": "sly.part"}, part='PART = {"about": "not the digits"}\ndef load(d=None): ...\n')
     assert DATA.parts()["digits"].module == "kymograph_studies.data.images" and DATA.is_built_in("digits")
-    with pytest.raises(KymographError, match=r"'digits' cannot be used: kymograph\.data\.digits and sly\.part both"):
+    with pytest.raises(
+        KymographError, match=r"'digits' cannot be used: kymograph_studies\.data\.images and sly\.part both"
+    ):
         DATA.load("digits")
 
 
@@ -169,3 +172,42 @@ def test_an_entry_point_may_name_an_object_of_its_module(site: Path) -> None:
     assert (DATA.load("first"), DATA.load("second")) == (1, 2)
     with pytest.raises(KymographError, match="defines no 'no'"):
         DATA.load("no")
+
+
+def test_a_module_declares_several_parts_and_says_which_attribute_each_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "several_of_mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "two.py").write_text(
+        'PARTS = {"first": {"attribute": "one", "about": "a"}, "second": {"about": "b"}, "third": 3}\none = 1\nmake = 2\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("several.of.mine", "several_of_mine", "make", noun="thing")
+    assert registry.names() == ["first", "second", "third"]
+    assert (registry.load("first"), registry.load("second")) == (1, 2)
+    with pytest.raises(KymographError, match=r'PARTS\["third"\] in several_of_mine\.two is not a dictionary literal'):
+        registry.load("third")
+
+
+def test_an_entry_point_is_described_by_the_part_of_its_name(site: Path) -> None:
+    text = 'PARTS = {"mine": {"about": "mine"}, "yours": {"about": "yours"}}\nload = print\nother = len\n'
+    offer(site, "pair", {"mine": "pair.part", "yours": "pair.part:other"}, part=text)
+    parts = DATA.parts()
+    assert (parts["mine"].about, parts["yours"].about) == ("mine", "yours")
+    assert (DATA.load("mine"), DATA.load("yours")) == (print, len)
+
+
+def test_a_group_of_version_0_1_is_still_read(site: Path) -> None:
+    offer(
+        site, "older", {"mine": "older.part"}, "kymograph.analysis.nulls", part='PART = {"about": "old"}\ndraw = len\n'
+    )
+    nulls = Registry("kymograph.nulls", "kymograph_studies.analysis", "draw")
+    assert nulls.parts()["mine"].about == "old" and nulls.load("mine") is len
+
+
+def test_parts_of_this_distribution_are_built_in_and_others_are_not(site: Path) -> None:
+    offer(site, "foreign_study", {"mine": "foreign_study.part"}, "kymograph.studies", part='PART = {"about": "x"}\n')
+    studies = Registry("kymograph.studies", attribute="STUDY", noun="study")
+    assert studies.is_built_in("depth") and not studies.is_built_in("mine") and not studies.is_built_in("absent")

@@ -183,9 +183,11 @@ def _in_packages(group: str) -> tuple[Part, ...]:
             found.append(Part(entry.name, entry.value, {}, problem=f"invalid entry point {entry.value!r}"))
             continue
         file = source_file(module)
+        own = entry.dist is not None and entry.dist.name == DISTRIBUTION
+        if own and file is None:
+            continue  # this distribution without its science
         declared_here = {} if file is None else _declared_in(file, module)
         properties, problem = declared_here.get(entry.name) or declared_here.get("") or (None, "")
-        own = entry.dist is not None and entry.dist.name == DISTRIBUTION
         found.append(_part(entry.name, module, properties or {}, attribute, file, problem, own))
     return tuple(found)
 
