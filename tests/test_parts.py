@@ -57,7 +57,7 @@ class Waiting(Study[WaitingConfig]):
 
 STUDY = Waiting
 '''),
-    "rule": ("kymograph_studies.rules", "half-bp", '''
+    "rule": ("kymograph.rules", "half-bp", '''
 """Backpropagation at half its length."""
 from kymograph_studies.rules.backprop import Backprop
 
@@ -79,7 +79,7 @@ def build(net, setup):
     """Returns the rule."""
     return HalfBackprop(net, setup.loss)
 '''),
-    "data set": ("kymograph_studies.data", "stripes", '''
+    "data set": ("kymograph.data", "stripes", '''
 """Stripes of seven kinds."""
 import torch
 
@@ -96,7 +96,7 @@ def load(directory=None):
     labels = torch.randint(0, 7, (60,), generator=draw)
     return ImageTask("stripes", images[:40], labels[:40], images[40:], labels[40:], (0.5,), (0.3,), 7, augment=False)
 '''),
-    "model": ("kymograph_studies.models", "tiny", '''
+    "model": ("kymograph.models", "tiny", '''
 """A tiny network."""
 from torch import nn
 
@@ -111,17 +111,7 @@ def build(channels, size, classes, *, depth, width):
     layers += [nn.Sequential(nn.ReLU(), nn.Linear(width, width)) for _ in range(depth)]
     return cut(nn.Sequential(*layers, nn.Linear(width, classes)))
 '''),
-    "measure": ("kymograph.probes.measures", "largest_entry", '''
-"""The largest entry."""
-
-PART = {"about": "the largest entry of a tensor", "unit": ""}
-
-
-def largest_entry(values):
-    """Returns the largest absolute entry."""
-    return values.abs().max()
-'''),
-    "quantity": ("kymograph.probes.quantities", "output_peak", '''
+    "quantity": ("kymograph.quantities", "output_peak", '''
 """The largest entry of an output."""
 
 PART = {"about": "largest absolute entry of a layer's output", "unit": "units of the output", "at": "output",
@@ -132,7 +122,7 @@ def output_peak(output):
     """Returns the largest absolute entry."""
     return output.abs().max()
 '''),
-    "figure": ("kymograph.pictures", "blank", '''
+    "figure": ("kymograph.figures", "blank", '''
 """A blank figure."""
 from kymograph.pictures.canvas import sheet, styled
 
@@ -146,7 +136,7 @@ def draw(store, declaration):
     figure.subplots().set_title(declaration.name)
     return figure
 '''),
-    "engine": ("kymograph.sweep.engines", "backwards", '''
+    "engine": ("kymograph.engines", "backwards", '''
 """This process, the last stack first."""
 from kymograph.sweep.engines import serial
 
@@ -161,7 +151,7 @@ class Engine(serial.Engine):
         print("backwards")
         return super().run(list(reversed(orders)), follower)
 '''),
-    "verb": ("kymograph.cli.verbs", "greet", '''
+    "verb": ("kymograph.verbs", "greet", '''
 """A greeting."""
 
 PART = {"about": "say hello", "usage": "greet NAME"}
@@ -172,7 +162,7 @@ def main(words):
     print("hello", *words)
     return 0
 '''),
-    "null": ("kymograph_studies.analysis", "zeros", '''
+    "null": ("kymograph.nulls", "zeros", '''
 """Nothing at all."""
 import torch
 
@@ -183,7 +173,7 @@ def draw(pairs, matrices, serving, draws, seed):
     """Returns zeros."""
     return torch.zeros(len(pairs), draws, dtype=torch.float64)
 '''),
-    "format": ("kymograph.runs.formats", "count", '''
+    "format": ("kymograph.formats", "count", '''
 """The number of runs."""
 
 PART = {"about": "the number of runs, a text file"}
@@ -193,7 +183,7 @@ def write(store, path):
     """Writes how many runs there are."""
     path.write_text(str(len(store)))
 '''),
-    "panel": ("kymograph.pictures.report.sections", "sentence", '''
+    "panel": ("kymograph.panels", "sentence", '''
 """A sentence instead of a picture."""
 from markupsafe import Markup
 
