@@ -39,7 +39,7 @@ class Transformer(nn.Module):
     arms={"copy": {}, "random": {"random": True}},
     headlines={"loss": "final loss"},
     series=[ky.SeriesDisplay("attention_entropy", "Entropy of attention", "nats", log=False,
-                             forms=("kymograph", "profile"), facts={"sites": "layer"})],
+                             forms=("kymograph", "profile"), options={"sites": "layer"})],
 )  # fmt: skip
 def attention_study(run: ky.ActiveRun, *, random: bool = False, layers: int = 3, steps: int = 400) -> dict:
     """Trains the network to copy the token that the last one points to; the arm ``random`` has random targets."""

@@ -28,7 +28,7 @@ from kymograph_studies.models.cut import cut
     ],
     headlines={"accuracy": "test accuracy"},
     series=[ky.SeriesDisplay("update_ratio", "Update over weight", "ratio", forms=("kymograph", "profile"),
-                             facts={"sites": "layer"}),
+                             options={"sites": "layer"}),
             ky.SeriesDisplay("loss", "Training loss", "cross-entropy", forms=("curves",))],
 )  # fmt: skip
 def conv_study(run: ky.ActiveRun, *, rule: str = "bp", lr: float = 0.003, width: int = 16, steps: int = 300) -> dict:

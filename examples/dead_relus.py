@@ -23,7 +23,7 @@ from kymograph_studies.data import images as digits
     claims=[ky.Claim.compare("dead", "lr 1", ">", "lr 0.1", margin=0.05, scale="difference")],
     headlines={"dead": "share of dead units at the end"},
     series=[ky.SeriesDisplay("dead_fraction", "Dead ReLUs", "share of units", log=False, forms=("kymograph", "profile"),
-                             facts={"sites": "layer"})],
+                             options={"sites": "layer"})],
 )  # fmt: skip
 def dead_study(run: ky.ActiveRun, *, lr: float = 0.1, depth: int = 6, width: int = 64, steps: int = 300) -> dict:
     """Trains a ReLU network on the digits and counts the units that are 0 for a whole batch."""

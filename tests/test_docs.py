@@ -369,5 +369,5 @@ def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_fi
 def test_the_forms_of_a_series_that_are_described_are_those_that_there_are() -> None:
     parts = PANELS.parts()
     forms = {name for name, part in parts.items() if part.properties.get("scope") != "study"}
-    described = (kymograph.SeriesDisplay.__doc__ or "").split("forms: ")[1].split("facts: ")[0]
+    described = (kymograph.SeriesDisplay.__doc__ or "").split("forms: ")[1].split("options: ")[0]
     assert forms <= set(re.findall(r"``(\w+)``", described)), forms

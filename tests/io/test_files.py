@@ -27,7 +27,7 @@ def test_a_file_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"\x00numbers" * 1000)
     facts = {"bytes": 8000, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    assert read_bytes(path, 8000, facts=facts) == path.read_bytes()
+    assert read_bytes(path, 8000, recorded=facts) == path.read_bytes()
     assert file_digest(path, 8000) == facts["sha256"]
     with opened(path, 8000) as file:
         file.seek(1)
@@ -84,7 +84,7 @@ def test_size_and_checksum_must_both_be_right(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"abc").hexdigest()
     for facts in ({"bytes": 4, "sha256": digest}, {"bytes": 3, "sha256": "0" * 64}, {"sha256": digest}, {}):
         with pytest.raises(KymographError, match=r"edited.*; start over"):
-            read_bytes(path, 10, facts=facts, remedy="start over")
+            read_bytes(path, 10, recorded=facts, remedy="start over")
 
 
 def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_a_header_says_where_the_numbers_are() -> None:
     arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.arange(3, dtype=np.int64)}
     content = save(arrays, metadata={"kymograph": '{"schema": 1}'})
     header = tensor_header(content)
-    assert header.facts == {"schema": 1}
+    assert header.metadata == {"schema": 1}
     for name, array in arrays.items():
         entry = header.tensors[name]
         assert content[entry.first : entry.last] == array.tobytes() and entry.shape == array.shape

@@ -58,14 +58,3 @@ def test_a_colour_that_does_not_exist_is_named_in_one_sentence() -> None:
         Arm("a", colour="red")
     with pytest.raises(ValueError, match="must be one of solid"):
         Declaration.from_json({"name": "own", "arms": [{"name": "a", "dash": "wavy"}]})
-
-
-def test_a_directory_from_before_there_were_labels_gets_those_of_the_built_in_study() -> None:
-    from kymograph.studies.loading import declaration_of
-
-    study = built_in_studies()[0]
-    old = Declaration(study.name, "as it was", arms=(Arm(study.arms()[0].name),))
-    found = declaration_of(study.name, {study.name: old})
-    assert found.question == "as it was" and found.arms[0].label == study.arms()[0].label
-    own = Declaration(study.name, source="abc", arms=(Arm(study.arms()[0].name),))
-    assert declaration_of(study.name, {study.name: own}) == own, "a user's study of that name is another study"

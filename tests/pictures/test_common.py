@@ -48,7 +48,7 @@ def test_curves_over_decades_have_a_log_axis_without_being_declared(tmp_path: Pa
 
 
 def drawn_kymograph(tmp_path: Path, series: str, **facts: str) -> Any:
-    display = SeriesDisplay(series, series, "unit", forms=OVER_DEPTH, facts=facts)
+    display = SeriesDisplay(series, series, "unit", forms=OVER_DEPTH, options=facts)
     return kymograph.draw_kymographs(make_runs(tmp_path), Declaration("own", series=(display,)))
 
 
@@ -98,7 +98,7 @@ def test_names_with_dollar_signs_are_drawn(tmp_path: Path, part: Any) -> None:
     bad = r"$\frac{$"
     store = make_runs(tmp_path, arms=(bad, "5 $ a_1"), seeds=(1, 2), steps=4, sites=2)
     display = SeriesDisplay(
-        "stream", bad, bad, site="h_0", forms=("curves", *OVER_DEPTH), facts={"sites": bad, "quantity": bad}
+        "stream", bad, bad, site="h_0", forms=("curves", *OVER_DEPTH), options={"sites": bad, "quantity": bad}
     )
     declaration = Declaration("own", question=bad, time=bad, series=(display,))
     for style in ("notebook", "paper"):

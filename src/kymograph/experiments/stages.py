@@ -261,7 +261,7 @@ def tuning_declaration(study: Study) -> Declaration:
         question=f"Which {settings} suits each arm of {own.name}? (These runs take no part in its verdicts.)",
         headlines={**objectives, **own.headlines},
         tables={},
-        script=ArmSettings(),
+        reference_settings=ArmSettings(),
         tuned={},
     )
 

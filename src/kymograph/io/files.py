@@ -71,7 +71,7 @@ def read_bytes(
     limit: int,
     *,
     follow: bool = True,
-    facts: Mapping[str, Any] | None = None,
+    recorded: Mapping[str, Any] | None = None,
     remedy: str = "",
 ) -> bytes:
     """Returns the content of a regular file of at most ``limit`` bytes; raises a KymographError if it cannot be read.
@@ -80,16 +80,16 @@ def read_bytes(
         path: the file.
         limit: the most bytes that it may have.
         follow: whether to follow a symbolic link: yes if the user named the file, no if it was found in a directory.
-        facts: its recorded ``bytes`` and ``sha256``, which must both match.
+        recorded: its ``bytes`` and ``sha256`` when it was written, which must both match.
         remedy: the advice for a file that does not match them.
     """
     with _opened(path, limit, follow) as (handle, size):
-        if facts is not None and size != facts.get("bytes"):
+        if recorded is not None and size != recorded.get("bytes"):
             raise KymographError(f"{path} is cut off or edited{_then(remedy)}")
         content = os.read(handle, size)
         while len(content) < size and (more := os.read(handle, min(size - len(content), _CHUNK))):
             content += more
-    if facts is not None and hashlib.sha256(content).hexdigest() != facts.get("sha256"):
+    if recorded is not None and hashlib.sha256(content).hexdigest() != recorded.get("sha256"):
         raise KymographError(f"{path} was cut off or edited after the run{_then(remedy)}")
     return content
 

@@ -35,8 +35,8 @@ class TensorHeader:
     """The header of a safetensors file, validated against the length of the file."""
 
     tensors: Mapping[str, TensorEntry]
-    facts: Any
-    """The metadata that this package stored with the tensors; None for files from elsewhere."""
+    metadata: Any
+    """What kymograph stored with the tensors; None for files from elsewhere."""
 
 
 def tensor_header(content: bytes) -> TensorHeader:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -26,6 +26,10 @@ FOREIGN_LOCK_KEEPS = 2.0
 _numbers = itertools.count()
 
 
+@overload
+def plain(value: Mapping[Any, Any]) -> dict[str, Any]: ...
+@overload
+def plain(value: Any) -> Any: ...
 def plain(value: Any) -> Any:
     """Returns ``value`` in strict JSON types: NaN becomes null (missing), infinities become strings."""
     if isinstance(value, Mapping):
@@ -86,13 +90,13 @@ def make_directory(path: Path, root: Path | None = None) -> None:
     remove_abandoned_files_once(path)
 
 
-def read_json(path: AnyPath, facts: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
-    """Reads a JSON object from a record, checking its schema number and, if ``facts`` are given, its checksum.
+def read_versioned_json(path: AnyPath, recorded: Mapping[str, Any] | None = None, remedy: str = "") -> dict[str, Any]:
+    """Reads a JSON object that kymograph wrote, checking its schema number and, if ``recorded``, size and checksum.
 
     ``remedy`` is the advice for a damaged file; default: delete the run that the file belongs to.
     """
     advice = remedy or f"delete {os.path.dirname(path)} to compute the run again"
-    content = read_bytes(path, MAX_DOCUMENT, follow=False, facts=facts, remedy=advice)
+    content = read_bytes(path, MAX_DOCUMENT, follow=False, recorded=recorded, remedy=advice)
     try:
         value = parse_json(content)
     except ValueError as error:

@@ -1,7 +1,5 @@
 """What a study says about itself, as data stored with its runs (``STUDY/study.json``).
 
-[runs.declaration] What a study says about itself, as data stored with its runs (``STUDY/study.json``).
-
 Report, live page, judge and export know nothing else about a study: none refers to a study by name, and a study whose
 code is not installed is shown, judged and exported like any other.
 """
@@ -20,103 +18,13 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.io.files import MAX_DOCUMENT, check_inside, read_bytes
-from kymograph.io.writing import SCHEMA, one_at_a_time, plain, read_json, write_atomically
+from kymograph.io.writing import SCHEMA, one_at_a_time, plain, read_versioned_json, write_atomically
 from kymograph.runs.spec import slug
 from kymograph.runs.tuned import Tuned, rules_from_json
-
-
-@dataclass(frozen=True)
-class ArmSettings:
-    """Resolved settings by arm; values that most arms share are stored once."""
-
-    shared: Mapping[str, Any] = field(default_factory=dict)
-    arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @staticmethod
-    def pack(by_arm: Mapping[str, Mapping[str, Any]]) -> ArmSettings:
-        """Packs settings by arm, taking the most common value of each setting as the shared one."""
-        if not by_arm:
-            return ArmSettings()
-        configs = {arm: plain(dict(settings)) for arm, settings in by_arm.items()}
-        shared = {}
-        for name in next(iter(configs.values())):
-            values = [settings.get(name) for settings in configs.values()]
-            shared[name] = max(values, key=values.count)
-        own = {
-            arm: {name: value for name, value in settings.items() if name not in shared or shared[name] != value}
-            for arm, settings in configs.items()
-        }
-        return ArmSettings(shared, own)
-
-    def of(self, arm: str) -> dict[str, Any]:
-        """Returns an arm's settings; empty for an unknown arm."""
-        return {**self.shared, **self.arms[arm]} if arm in self.arms else {}
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON-compatible dictionary."""
-        return {"shared": dict(self.shared), "arms": {arm: dict(own) for arm, own in self.arms.items()}}
-
-    @staticmethod
-    def from_json(content: Any) -> ArmSettings:
-        """Rebuilds the settings from the output of `to_json`; raises ValueError if it is invalid."""
-        try:
-            shared, arms = content["shared"], content["arms"]
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"settings by arm lack {error}") from None
-        if not isinstance(shared, dict) or not isinstance(arms, dict):
-            raise ValueError("settings by arm must be objects")
-        if not all(isinstance(own, dict) for own in arms.values()):
-            raise ValueError("an arm's settings must be an object")
-        return ArmSettings(shared, arms)
-
-    def __bool__(self) -> bool:
-        return bool(self.arms)
-
-
-_USUAL: Mapping[frozenset[str], tuple[float, float]] = {
-    frozenset({"accuracy", "acc", "probability", "prob", "fraction", "share", "p"}): (0.0, 1.0),
-    frozenset({"cosine", "cos", "correlation"}): (-1.0, 1.0),
-}
-"""Usual ranges, by words in a quantity's name."""
-NOT_NEGATIVE = (0.0, math.inf)
-"""The range of norms, standard deviations and squared errors."""
-
-
-def bounds_of(
-    name: str, values: np.ndarray | Iterable[Any], declared: Mapping[str, tuple[float, float]] | None = None
-) -> tuple[float, float] | None:
-    """Returns the range that the quantity ``name`` cannot leave; None if there is none, or if ``values`` leave it.
-
-    >>> bounds_of("test_accuracy", [0.5, 0.9]), bounds_of("test_accuracy", [50.0, 90.0]), bounds_of("loss", [0.5])
-    ((0.0, 1.0), None, None)
-    """
-    stated = (declared or {}).get(name)
-    limits = stated or _usual(name)
-    if limits is None:
-        return None
-    numbers = (
-        np.array([value for value in values if isinstance(value, int | float)], dtype=np.float64)
-        if not isinstance(values, np.ndarray)
-        else values
-    )
-    finite = numbers[np.isfinite(numbers)]
-    if not len(finite):
-        return limits if stated else None
-    return limits if limits[0] <= finite.min() and finite.max() <= limits[1] else None
-
-
-def _usual(name: str) -> tuple[float, float] | None:
-    words = set(re.split(r"[^a-z]+", name.lower()))
-    return next((limits for known, limits in _USUAL.items() if words & known), None)
-
 
 FILE = "study.json"
 OVER_DEPTH = ("kymograph", "profile")
 """The default forms for a series with a value per layer."""
-MOST_UNDECLARED = 40
-"""The most series shown for a study that declares none."""
-SECONDARY = ("null_", "p_")
-"""Prefixes of series that are not shown for a study that declares none: draws of a null, and p-values."""
 COLOURS = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
 """The colours that an arm may have (Okabe and Ito, 2008)."""
 DASHES = ("solid", "dashed", "dotted", "dash-dot", "short", "long")
@@ -153,9 +61,10 @@ class Arm:
     """Whether the arm is drawn in every panel, so that the others can be compared with it."""
 
     def __post_init__(self) -> None:
-        for what, value, known in (("colour", self.colour, COLOURS), ("dash", self.dash, DASHES)):
-            if value and value not in known:
-                raise KymographError(f"the {what} of arm {self.name} must be one of {', '.join(known)}, not {value!r}")
+        for what, value, allowed in (("colour", self.colour, COLOURS), ("dash", self.dash, DASHES)):
+            if value and value not in allowed:
+                words = ", ".join(allowed)
+                raise KymographError(f"the {what} of arm {self.name} must be one of {words}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -163,7 +72,7 @@ class SeriesDisplay:
     """How one series is shown: its title, scale and forms.
 
         SeriesDisplay("loss", "Training loss", "cross-entropy", log=True)
-        SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), facts={"sites": "block"})
+        SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), options={"sites": "block"})
         SeriesDisplay("gradient", "Gradient of the last block", "norm", site="block 8")
 
     Args:
@@ -178,7 +87,7 @@ class SeriesDisplay:
             sites, ``kymograph``, sites against training time with values as colours, and ``profile``, the last values
             against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A user's
             package can add others (`kymograph.pictures.report.sections`).
-        facts: options of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
+        options: of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
             ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
             summary numbers that describe the series, so that claims about them are linked to its charts; for ``nulls``
             the summary number that was ``observed`` and the series of draws as ``nulls``, ``{"null_fresh": "fresh
@@ -193,7 +102,53 @@ class SeriesDisplay:
     bin_by: Literal["mean", "max"] = "mean"
     site: str | None = None
     forms: tuple[str, ...] = ("curves",)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ArmSettings:
+    """Resolved settings by arm; values that most arms share are stored once."""
+
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def pack(by_arm: Mapping[str, Mapping[str, Any]]) -> ArmSettings:
+        """Packs settings by arm, taking the most common value of each setting as the shared one."""
+        if not by_arm:
+            return ArmSettings()
+        configs = {arm: plain(dict(settings)) for arm, settings in by_arm.items()}
+        shared = {}
+        for name in next(iter(configs.values())):
+            values = [settings.get(name) for settings in configs.values()]
+            shared[name] = max(values, key=values.count)
+        arms = {
+            arm: {name: value for name, value in settings.items() if name not in shared or shared[name] != value}
+            for arm, settings in configs.items()
+        }
+        return ArmSettings(shared, arms)
+
+    def of(self, arm: str) -> dict[str, Any]:
+        """Returns an arm's settings; empty for an unknown arm."""
+        return {**self.shared, **self.arms[arm]} if arm in self.arms else {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON-compatible dictionary."""
+        return {"shared": dict(self.shared), "arms": {arm: dict(settings) for arm, settings in self.arms.items()}}
+
+    @staticmethod
+    def from_json(content: Any) -> ArmSettings:
+        """Rebuilds the settings from the output of `to_json`; raises ValueError if it is invalid."""
+        try:
+            shared, arms = content["shared"], content["arms"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"settings by arm lack {error}") from None
+        if not isinstance(shared, dict) or not _is_nested(arms):
+            raise ValueError("settings by arm must be objects")
+        return ArmSettings(shared, arms)
+
+    def __bool__(self) -> bool:
+        return bool(self.arms)
 
 
 @dataclass(frozen=True)
@@ -220,8 +175,8 @@ class Declaration:
     """Sentences on how the runs are made, for the methods section of a report, e.g. where random numbers come from."""
     defaults: ArmSettings = field(default_factory=ArmSettings)
     """Every arm's default settings."""
-    script: ArmSettings = field(default_factory=ArmSettings)
-    """Every arm's settings in the research script; empty if there is no script."""
+    reference_settings: ArmSettings = field(default_factory=ArmSettings)
+    """Every arm's settings in the published set-up that the study follows; empty if it follows none."""
     bookkeeping: tuple[str, ...] = ()
     """Settings that control what is stored of a run and do not affect its training."""
     part_sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -253,14 +208,6 @@ class Declaration:
         """Returns an arm's label; an undeclared arm keeps its name."""
         return self.labels.get(arm, arm)
 
-    def with_looks_of(self, arms: Iterable[Arm]) -> Declaration:
-        """Returns the declaration with the labels, colours and panels of those ``arms`` that it declares, by name."""
-        looks = {
-            arm.name: {name: getattr(arm, name) for name in ("label", "colour", "dash", "baseline", "panel")}
-            for arm in arms
-        }
-        return replace(self, arms=tuple(replace(arm, **looks.get(arm.name, {})) for arm in self.arms))
-
     def with_part_sources(
         self, sources: Mapping[str, Mapping[str, str]], before: Declaration | None = None
     ) -> Declaration:
@@ -269,74 +216,76 @@ class Declaration:
         Sources declared ``before`` stay current unless the study or one of their parts was edited.
         """
         now = {part: digest for parts in sources.values() for part, digest in parts.items()}
-        same = before is not None and (before.version, before.source) == (self.version, self.source)
-        earlier = before.part_sources if same and before is not None else {}
-        kept = {
-            source: parts
-            for source, parts in earlier.items()
-            if all(now.get(part, digest) == digest for part, digest in parts.items())
-        }
-        return replace(self, part_sources={**kept, **sources})
+        current = {}
+        if before is not None and (before.version, before.source) == (self.version, self.source):
+            for source, parts in before.part_sources.items():
+                if all(now.get(part, digest) == digest for part, digest in parts.items()):
+                    current[source] = parts
+        return replace(self, part_sources={**current, **sources})
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the declaration as a JSON-compatible dictionary."""
-        content = {name: value for name, value in asdict(self).items() if name != "stored"}
-        content |= {"defaults": self.defaults.to_json(), "script": self.script.to_json()}
-        if not self.part_sources:
-            del content["part_sources"]  # few studies have any
-        if not self.p_values:
-            del content["p_values"]
-        if self.tuned:
-            content["tuned"] = {arm: rule.to_json() for arm, rule in self.tuned.items()}
-        else:
-            del content["tuned"]
+        """Returns the declaration as a JSON-compatible dictionary; its order of keys is that of the fields."""
+        content = {_KEYS.get(name, name): value for name, value in asdict(self).items() if name != "stored"}
+        for display in content["series"]:
+            display["facts"] = display.pop("options")
+        content["tuned"] = {arm: rule.to_json() for arm, rule in self.tuned.items()}
+        for name in ("part_sources", "p_values", "tuned"):  # few studies have any
+            if not content[name]:
+                del content[name]
         return plain(content)
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Declaration:
         """Rebuilds the declaration from the output of `to_json`; raises ValueError if it is invalid."""
         try:
-            fields = {
-                name: content[name] for name in Declaration.__dataclass_fields__ if name in content and name != "stored"
-            }
-            texts = ("name", "about", "panel", "label", "colour", "dash")
-            fields["arms"] = tuple(Arm(**_strings(arm, *texts)) for arm in content.get("arms", ()))
-            fields["series"] = tuple(
-                SeriesDisplay(**{**_strings(one, "series", "title", "unit"), "forms": tuple(map(str, one["forms"]))})
-                for one in content.get("series", ())
+            arms = tuple(
+                Arm(**_with_strings(arm, "name", "about", "panel", "label", "colour", "dash"))
+                for arm in content["arms"]
             )
-            fields["qualifying"] = tuple(map(str, content.get("qualifying", ())))
-            fields["p_values"] = tuple(map(str, content.get("p_values", ())))
-            fields["bookkeeping"] = tuple(map(str, content.get("bookkeeping", ())))
-            for name in ("defaults", "script"):
-                fields[name] = ArmSettings.from_json(content[name]) if name in content else ArmSettings()
-            fields["tuned"] = rules_from_json(content.get("tuned", {}))
-            fields["headlines"] = {str(key): str(text) for key, text in content.get("headlines", {}).items()}
-            fields["tables"] = {
-                str(title): {str(key): str(text) for key, text in columns.items()}
-                for title, columns in content.get("tables", {}).items()
-            }
-            fields["bounds"] = {str(key): (float(low), float(high)) for key, (low, high) in _pairs(content, "bounds")}
-            found = Declaration(**_strings(fields, "name", "question", "time", "methods"))
+            if not all(isinstance(arm.treatment, dict) and isinstance(arm.preset, dict) for arm in arms):
+                raise ValueError("an arm's treatment and preset must be objects")
+            if not isinstance(content["version"], int) or not isinstance(content["order"], int):
+                raise ValueError("version and order must be whole numbers")
+            if not isinstance(content["source"], str | None):
+                raise ValueError("source must be a string")
+            if not _is_nested(content.get("part_sources", {})):
+                raise ValueError("part_sources must be an object of objects")
+            texts = _with_strings(content, "name", "question", "time", "methods")
+            return Declaration(
+                texts["name"],
+                texts["question"],
+                content["version"],
+                content["source"],
+                arms,
+                _texts(content["headlines"]),
+                tuple(map(_display, content["series"])),
+                texts["time"],
+                tuple(map(str, content["qualifying"])),
+                content["order"],
+                {str(title): _texts(columns) for title, columns in content["tables"].items()},
+                texts["methods"],
+                ArmSettings.from_json(content["defaults"]),
+                ArmSettings.from_json(content["script"]),
+                tuple(map(str, content["bookkeeping"])),
+                content.get("part_sources", {}),
+                rules_from_json(content.get("tuned", {})),
+                {str(name): (float(low), float(high)) for name, (low, high) in content["bounds"].items()},
+                tuple(map(str, content.get("p_values", ()))),
+            )
         except (TypeError, KeyError, AttributeError, KymographError) as error:
             raise ValueError(str(error)) from None
-        if not isinstance(found.version, int) or not isinstance(found.order, int):
-            raise ValueError("version and order must be whole numbers")
-        if not all(isinstance(arm.treatment, dict) and isinstance(arm.preset, dict) for arm in found.arms):
-            raise ValueError("an arm's treatment and preset must be objects")
-        if found.source is not None and not isinstance(found.source, str):
-            raise ValueError("source must be a string")
-        sources = found.part_sources
-        if not isinstance(sources, dict) or not all(isinstance(parts, dict) for parts in sources.values()):
-            raise ValueError("part_sources must be an object of objects")
-        return found
 
 
-def _pairs(content: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
-    return list(content.get(name, {}).items())
+_KEYS = {"reference_settings": "script"}
+"""The keys on disk of the fields that have another name there."""
 
 
-def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def _display(content: Mapping[str, Any]) -> SeriesDisplay:
+    fields = _with_strings(content, "series", "title", "unit")
+    return SeriesDisplay(forms=tuple(map(str, fields.pop("forms"))), options=fields.pop("facts"), **fields)
+
+
+def _with_strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Returns a copy of ``content``; raises TypeError if one of ``names`` is present and not a string."""
     for name in names:
         if name in content and not isinstance(content[name], str):
@@ -344,28 +293,13 @@ def _strings(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return dict(content)
 
 
-def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
-    """Returns how to show the series that a study declares and has; if it declares none, how to show those it has.
+def _texts(content: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(text) for key, text in content.items()}
 
-    Args:
-        declaration: the study's declaration.
-        present: the names of the series that some run has.
-        sited: the names of those with a value per site.
-    """
-    if declaration.series:
-        return [display for display in declaration.series if display.series in present]
-    from kymograph.probes.quantities import QUANTITIES  # its parts are read, not imported
 
-    quantities = {name.replace("-", "_"): part.properties for name, part in QUANTITIES.parts().items()}
-    found = []
-    for name in sorted(present, key=lambda name: (quantities.get(name, {}).get("order", -1), name)):
-        if not name.startswith(SECONDARY):
-            words, known = name.replace("_", " "), quantities.get(name, {})
-            forms = OVER_DEPTH if name in sited else ("curves",)
-            facts = {"sites": "layer"} if known else {}
-            title, log = str(known.get("about", words)), known.get("log")
-            found.append(SeriesDisplay(name, title, words, log, forms=forms, facts=facts))
-    return found[:MOST_UNDECLARED]
+def _is_nested(content: Any) -> bool:
+    """Returns whether ``content`` is an object of objects."""
+    return isinstance(content, dict) and all(isinstance(value, dict) for value in content.values())
 
 
 def study_directory(root: Path, study: str) -> Path:
@@ -401,24 +335,88 @@ def write_declaration(
             declaration = declaration.with_part_sources(part_sources, before)
         # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.
         content = (json.dumps({"schema": SCHEMA, **declaration.to_json()}, indent=1) + "\n").encode()
-        if not _holds(path, content):
+        try:
+            unchanged = read_bytes(path, MAX_DOCUMENT, follow=False) == content
+        except KymographError:
+            unchanged = False
+        if not unchanged:
             write_atomically(path, content)
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    try:
-        return read_bytes(path, MAX_DOCUMENT, follow=False) == content
-    except KymographError:
-        return False
-
-
 def read_declaration(directory: Path) -> Declaration | None:
-    """Returns the declaration in a study's directory; None if there is none, as in directories that predate it."""
+    """Returns the declaration in a study's directory; None if there is none."""
     path = directory / FILE
     if not path.exists():
         return None
     remedy = "restore it from a copy, or rename it and run the study again to rewrite it"
     try:
-        return replace(Declaration.from_json(read_json(path, remedy=remedy)), stored=True)
+        return replace(Declaration.from_json(read_versioned_json(path, remedy=remedy)), stored=True)
     except ValueError as error:
         raise KymographError(f"{path} does not declare a study ({error}); {remedy}") from None
+
+
+NOT_NEGATIVE = (0.0, math.inf)
+"""The range of norms, standard deviations and squared errors."""
+_USUAL_BOUNDS: Mapping[frozenset[str], tuple[float, float]] = {
+    frozenset({"accuracy", "acc", "probability", "prob", "fraction", "share", "p"}): (0.0, 1.0),
+    frozenset({"cosine", "cos", "correlation"}): (-1.0, 1.0),
+}
+"""Usual ranges, by words in a summary number's or series' name."""
+
+
+def bounds_of(
+    name: str, values: np.ndarray | Iterable[Any], declared: Mapping[str, tuple[float, float]] | None = None
+) -> tuple[float, float] | None:
+    """Returns the range that the number ``name`` cannot leave; None if there is none, or if ``values`` leave it.
+
+    >>> bounds_of("test_accuracy", [0.5, 0.9]), bounds_of("test_accuracy", [50.0, 90.0]), bounds_of("loss", [0.5])
+    ((0.0, 1.0), None, None)
+    """
+    stated = (declared or {}).get(name)
+    words = set(re.split(r"[^a-z]+", name.lower()))
+    limits = stated or next((usual for of, usual in _USUAL_BOUNDS.items() if words & of), None)
+    if limits is None:
+        return None
+    if not isinstance(values, np.ndarray):
+        values = np.array([value for value in values if isinstance(value, int | float)], dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return limits if stated else None
+    return limits if limits[0] <= finite.min() and finite.max() <= limits[1] else None
+
+
+MOST_UNDECLARED = 40
+"""The most series shown for a study that declares none."""
+SECONDARY = ("null_", "p_")
+"""Prefixes of series that are not shown for a study that declares none: draws of a null, and p-values."""
+
+
+def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
+    """Returns how to show the series that a study declares and has; if it declares none, how to show those it has.
+
+    Args:
+        declaration: the study's declaration.
+        present: the names of the series that some run has.
+        sited: the names of those with a value per site.
+    """
+    if declaration.series:
+        return [display for display in declaration.series if display.series in present]
+    from kymograph.probes.quantities import QUANTITIES  # its parts are read, not imported
+
+    quantities = {name.replace("-", "_"): part.properties for name, part in QUANTITIES.parts().items()}
+    shown = [name for name in present if not name.startswith(SECONDARY)]
+    shown.sort(key=lambda name: (quantities.get(name, {}).get("order", -1), name))
+    displays = []
+    for name in shown[:MOST_UNDECLARED]:
+        words, properties = name.replace("_", " "), quantities.get(name, {})
+        displays.append(
+            SeriesDisplay(
+                name,
+                title=str(properties.get("about", words)),
+                unit=words,
+                log=properties.get("log"),
+                forms=OVER_DEPTH if name in sited else ("curves",),
+                options={"sites": "layer"} if properties else {},
+            )
+        )
+    return displays

@@ -32,7 +32,7 @@ from kymograph.errors import KymographError
 from kymograph.io.files import MAX_TENSORS, AnyPath, read_bytes
 from kymograph.io.processes import temporary_name
 from kymograph.io.tensors import TensorHeader, tensor_header
-from kymograph.io.writing import SCHEMA, check_schema, make_directory, plain, read_json
+from kymograph.io.writing import SCHEMA, check_schema, make_directory, plain, read_versioned_json
 from kymograph.runs.spec import RunSpec
 
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
@@ -91,7 +91,7 @@ def recompute_advice(directory: AnyPath) -> str:
 def read_status(directory: AnyPath) -> RunStatus:
     """Reads how the run in ``directory`` ended."""
     path = f"{directory}/{STATUS}"
-    content = read_json(path)
+    content = read_versioned_json(path)
     status, files = content.get("status"), content.get("files")
     reason, seconds = content.get("reason"), content.get("seconds")
     if not isinstance(status, str) or status not in NEEDED or not isinstance(files, dict):
@@ -113,7 +113,7 @@ def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX
     path = f"{directory}/{name}"
     if not os.path.lexists(path):
         raise KymographError(f"{path} is missing from a {status.status} run; {recompute_advice(directory)}")
-    return read_bytes(path, limit, follow=False, facts=status.files[name], remedy=recompute_advice(directory))
+    return read_bytes(path, limit, follow=False, recorded=status.files[name], remedy=recompute_advice(directory))
 
 
 def check_sizes(directory: AnyPath, status: RunStatus) -> None:
@@ -133,7 +133,7 @@ def check_sizes(directory: AnyPath, status: RunStatus) -> None:
 def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     """Reads the summary of a finished run: one number, string or Boolean, or None for missing, per key."""
     path = f"{directory}/{SUMMARY}"
-    found = read_json(path, status.files[SUMMARY]).get("summary")
+    found = read_versioned_json(path, status.files[SUMMARY]).get("summary")
     if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
         raise KymographError(f"{path} does not contain one number per key; {recompute_advice(directory)}")
     return found
@@ -142,7 +142,7 @@ def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
 def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     """Reads a run's identity and provenance; the identity is checked where it becomes a `RunSpec`."""
     path = f"{directory}/{CONFIG}"
-    content = read_json(path, status.files[CONFIG])
+    content = read_versioned_json(path, status.files[CONFIG])
     provenance = content.get("provenance", {})
     if not isinstance(provenance, dict):
         raise KymographError(f"{path} has a provenance that is not an object; {recompute_advice(directory)}")
@@ -202,10 +202,10 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
     """Returns the validated header of a file of series, and the steps and sites of each series."""
     try:
         header = tensor_header(content)
-        if not isinstance(header.facts, dict) or type(header.facts.get("schema")) is not int:
+        if not isinstance(header.metadata, dict) or type(header.metadata.get("schema")) is not int:
             raise ValueError("not an arrays file")
-        check_schema(header.facts["schema"], path)
-        series = header.facts["series"]
+        check_schema(header.metadata["schema"], path)
+        series = header.metadata["series"]
         for name, entry in series.items():
             step, value = header.tensors[f"step/{entry['grid']}"], header.tensors[f"value/{name}"]
             sites = entry["sites"]

@@ -126,7 +126,7 @@ def read_state(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Any] | N
         content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
         if hashlib.sha256(content).hexdigest().encode() != digest:
             return None, "its state on disk is damaged"
-        stored = tensor_header(content).facts
+        stored = tensor_header(content).metadata
         if stored["schema"] != SCHEMA:
             return None, "its state on disk has another format version"
         if stored["facts"] != json.loads(json.dumps(_with_code(facts))):

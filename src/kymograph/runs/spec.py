@@ -9,12 +9,17 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kymograph.errors import KymographError
 from kymograph.streams import MAX_SEED
 
-Config = TypeVar("Config", covariant=True)
+if TYPE_CHECKING:  # before Python 3.13, the default of a type variable exists for type checkers only
+    import typing_extensions
+
+    Config = typing_extensions.TypeVar("Config", covariant=True, default=Any)
+else:
+    Config = TypeVar("Config", covariant=True)
 MAX_NAME = 1000
 """The most characters in the name of a study or an arm."""
 ADDED_LATER: Mapping[str, Any] = {"later": True}

@@ -122,11 +122,9 @@ def registered_study(name: str) -> Study | None:
 
 def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:
     """Returns what a study declares: as stored with its runs, else as built in, else nothing but its name."""
-    if name in stored and (stored[name].source is not None or any(arm.label for arm in stored[name].arms)):
+    if name in stored:
         return stored[name]
     study = registered_study(name)
-    if name in stored:  # stored before arms had labels and colours
-        return stored[name] if study is None else stored[name].with_looks_of(study.arms())
     return Declaration(name) if study is None else study.declaration()
 
 

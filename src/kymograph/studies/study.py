@@ -98,7 +98,7 @@ class Study(ABC, Generic[Config]):
     """The label of the time axis of the series."""
     qualifying: ClassVar[Sequence[str]] = ()
     """The settings without which a verdict on the study's runs could be misread, e.g. the data."""
-    script: ClassVar[Mapping[str, Any] | None] = None
+    reference_settings: ClassVar[Mapping[str, Any] | None] = None
     """The settings in which the research script behind the study differs from the defaults; None: there is no script.
 
     A verdict is labelled ``script`` only if its runs have the script's settings."""
@@ -172,7 +172,7 @@ class Study(ABC, Generic[Config]):
             {title: dict(columns) for title, columns in self.tables.items()},
             self.methods,
             self.arm_settings({}),
-            ArmSettings() if self.script is None else self.arm_settings(self.script),
+            ArmSettings() if self.reference_settings is None else self.arm_settings(self.reference_settings),
             tuple(self.bookkeeping),
             tuned=self.tuning(),
             bounds=dict(self.bounds),

@@ -40,8 +40,8 @@ def test_a_number_without_a_series_leads_to_the_table(tmp_path: Path) -> None:
 
 def test_the_series_of_a_number_is_the_declared_one_or_the_longest_in_its_name() -> None:
     displays = (
-        SeriesDisplay("stream_norm", "", "", facts={"numbers": ["final_h_L"]}),
-        SeriesDisplay("null_fresh", "", "", facts={"observed": "deep_cosine"}),
+        SeriesDisplay("stream_norm", "", "", options={"numbers": ["final_h_L"]}),
+        SeriesDisplay("null_fresh", "", "", options={"observed": "deep_cosine"}),
     )
     assert (
         series_of("final_h_L", displays, []) == "stream_norm" and series_of("deep_cosine", displays, []) == "null_fresh"

@@ -92,7 +92,7 @@ def test_null_densities_and_observed_values_are_those_the_facts_name(tmp_path: P
     facts = {"observed": "seen", "site": "chosen", "nulls": {"drawn_a": "by chance", "drawn_b": "<permuted>"},
              "x_label": "how much"}  # fmt: skip
     store = null_runs(tmp_path, with_sites)
-    display = SeriesDisplay("drawn_a", "Seen against drawn", "density", forms=("nulls",), facts=facts)
+    display = SeriesDisplay("drawn_a", "Seen against drawn", "density", forms=("nulls",), options=facts)
     page = build_page(store, Verdicts(()), declarations={"mine": Declaration("mine", series=(display,))}, now=NOW)
     outline = Outline(page)
     (table,) = outline.charts()
@@ -113,7 +113,7 @@ def test_however_many_nulls_each_has_its_ridge(tmp_path: Path) -> None:
     values = {f"null_{index}": RunSeries(np.arange(9), np.linspace(0, index, 9)) for index in range(1, 8)}
     write_record(tmp_path, RunSpec("mine", "arm", 1, {}, 1), RunResult(values, {"seen": 1}), {}, 0.1)
     facts = {"observed": "seen", "nulls": {name: name for name in values}}
-    chart = draw("nulls", Store.open(tmp_path), series="null_1", facts=facts)
+    chart = draw("nulls", Store.open(tmp_path), series="null_1", options=facts)
     assert (
         chart is not None and str(chart.panels[0].picture).count('class="ridge"') == 7 and chart.series == tuple(values)
     )
@@ -128,7 +128,7 @@ def test_nothing_observed_is_nothing_drawn(tmp_path: Path) -> None:
         {"observed": "seen", "site": "elsewhere", "nulls": nulls},
         {"observed": "seen", "nulls": {}},
     ):
-        assert draw("nulls", store, series="drawn_a", facts=facts) is None
+        assert draw("nulls", store, series="drawn_a", options=facts) is None
 
 
 STRIP = '''

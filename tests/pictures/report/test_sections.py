@@ -69,14 +69,14 @@ def test_a_panel_that_cannot_be_drawn_leaves_a_note_and_the_rest_of_the_page(tmp
     series = (
         SeriesDisplay("loss", "Loss", "nats", forms=("violin", "curves")),
         SeriesDisplay("stream", "Stream", "‖h‖", forms=("curves",)),
-        SeriesDisplay("cosine", "Cosine", "cos", forms=("nulls",), facts={"nulls": 3}),
+        SeriesDisplay("cosine", "Cosine", "cos", forms=("nulls",), options={"nulls": 3}),
     )
     store = make_runs(tmp_path)
     declaration = Declaration("own", series=series)
     (setting,) = section_of(store, declaration).settings
     assert [chart.title for chart in setting.charts] == ["Loss"] and setting.undrawn == ("cosine", "stream")
     page = build_page(store, Verdicts(()), declarations={"own": declaration}, now=NOW)
-    for reason in ("no panel &#39;violin&#39;", "must name one as `site`", "needs `facts`"):
+    for reason in ("no panel &#39;violin&#39;", "must name one as `site`", "needs `options`"):
         assert reason in page, reason
 
 

@@ -21,7 +21,7 @@ FRAME = Frame()
 
 
 def draw(store: Store, **headlines: str) -> Chart | None:
-    display = SeriesDisplay("", "own", "", facts={"headlines": headlines} if headlines else {})
+    display = SeriesDisplay("", "own", "", options={"headlines": headlines} if headlines else {})
     return PANELS.load("variance")(ChartRequest("own-variance", store, display))
 
 

@@ -28,7 +28,7 @@ def export(store: Store, to: str, output: str | Path, seed: int | None = None) -
     path = Path(output)
     if not path.parent.is_dir():
         raise KymographError(f"there is no directory {path.parent}; create it first")
-    if FORMATS.part(to).facts.get("one_seed"):
+    if FORMATS.part(to).properties.get("one_seed"):
         seeds = store.finished.seeds
         if seed is None and len(seeds) > 1:
             raise KymographError(f"a file of the format {to} has one seed; choose it with --seed {seeds[0]}")
