@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.experiments.recorded_loop import record
-from kymograph.probes.probe import ModuleProbe
+from kymograph.probes.probe import Probe
 
 SMALL, WIDE = (784, 112, 96, 10), (784, 256, 256, 256, 256, 10)
 """About 100,000 parameters; and the network on which other tools were measured, with 400,000."""
@@ -92,7 +92,7 @@ def training(way: str, cleanup: ExitStack, widths: tuple[int, ...] = SMALL) -> t
         counted = run.steps(itertools.count())
         return recorded, net
     batch = (x[:BATCH], y[:BATCH]) if way == "deep" else None
-    probe = ModuleProbe(net, optimizer, level=way, every=1, loss=_loss if batch else None, batch=batch)
+    probe = Probe(net, optimizer, level=way, every=1, loss=_loss if batch else None, batch=batch)
     cleanup.enter_context(probe)
     return probed, net
 

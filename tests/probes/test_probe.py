@@ -224,14 +224,14 @@ def test_a_detached_probe_leaves_no_trace_and_keeps_nothing_alive() -> None:
     attributes = {name: set(vars(module)) for name, module in net.named_modules()}
     probe = ky.Probe(net, optimizer, level="deep", every=2, **BATCH)
     with probe:
-        with probe.step(0) as step:
-            assert step.measured and any(module._forward_hooks for module in net.modules())
+        with probe.step(0) as measured:
+            assert measured and any(module._forward_hooks for module in net.modules())
             optimizer.zero_grad()
             kept = loss_of(net, (X, Y))
             kept.backward(retain_graph=True)
         assert not any(module._forward_hooks for module in net.modules()), "none between measured steps"
-        with probe.step(1) as step:
-            assert not step.measured
+        with probe.step(1) as measured:
+            assert not measured
         rows = probe.rows()
         kept.backward()
     assert probe.rows() == rows or str(probe.rows()) == str(rows), "a graph that is kept tells the probe nothing more"
@@ -244,7 +244,7 @@ def test_a_detached_probe_leaves_no_trace_and_keeps_nothing_alive() -> None:
     del kept
     gc.collect()
     assert output() is None, "no graph is kept"
-    del probe, net, optimizer, module, step
+    del probe, net, optimizer, module
     gc.collect()
     assert graph() is None
 

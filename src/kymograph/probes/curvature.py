@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,19 +16,6 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from kymograph.errors import KymographError
 from kymograph.shapes import Float
 from kymograph.streams import forked_generators, generator
-
-
-@contextmanager
-def evaluation_mode(net: nn.Module) -> Iterator[None]:
-    """Puts ``net`` in evaluation mode for a ``with`` block, then restores the mode of each of its modules."""
-    training = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
 
 Loss = Callable[[nn.Module, Any], Tensor]
 
@@ -70,22 +58,23 @@ class FixedBatch:
     def hessian(self) -> Iterator[Callable[[Tensor], Tensor]]:
         """Yields a function: the product of the Hessian on the batch with a vector (parameters,), from one graph."""
         with undisturbed(self.model):
-            slopes = [None if one is None or not one.requires_grad else one for one in self._slopes(self.batch, True)]
-            used = [slope for slope in slopes if slope is not None]
+            slopes = self._slopes(self.batch, create_graph=True)
+            differentiable = [slope is not None and slope.requires_grad for slope in slopes]
+            used = [slope for slope in slopes if slope is not None and slope.requires_grad]
             sizes = [parameter.numel() for parameter in self.parameters]
 
             def product(vector: Tensor) -> Tensor:
                 pieces = [
                     piece.view_as(parameter).to(parameter)
-                    for piece, parameter in zip(vector.split(sizes), self.parameters, strict=True)
+                    for piece, parameter in zip(vector.split_with_sizes(sizes), self.parameters, strict=True)
                 ]
-                along = [piece for piece, slope in zip(pieces, slopes, strict=True) if slope is not None]
+                along = list(itertools.compress(pieces, differentiable))
                 if not used:  # the loss is linear in the parameters
                     return torch.zeros_like(vector)
-                found = torch.autograd.grad(used, self.parameters, along, retain_graph=True, allow_unused=True)
-                if all(one is None for one in found):  # a custom function that can be differentiated only once
+                images = torch.autograd.grad(used, self.parameters, along, retain_graph=True, allow_unused=True)
+                if all(image is None for image in images):  # a custom function that can be differentiated only once
                     raise RuntimeError("the gradient cannot be differentiated a second time")
-                return self._flat(found).double()
+                return self._flat(images).double()
 
             yield product
 
@@ -103,15 +92,11 @@ class FixedBatch:
 
     def _flat(self, tensors: tuple[Tensor | None, ...]) -> Tensor:
         """Returns all tensors as one vector, on the device of the first parameter; zeros for None."""
-        home = self.parameters[0].device
-        pairs = zip(tensors, self.parameters, strict=True)
-        return torch.cat(
-            [
-                (torch.zeros_like(like) if one is None else one.to_dense() if one.is_sparse else one)
-                .detach().flatten().to(home)
-                for one, like in pairs
-            ]
-        )  # fmt: skip
+        pieces = []
+        for tensor, parameter in zip(tensors, self.parameters, strict=True):
+            dense = torch.zeros_like(parameter) if tensor is None else tensor.to_dense() if tensor.is_sparse else tensor
+            pieces.append(dense.detach().flatten().to(self.parameters[0].device))
+        return torch.cat(pieces)
 
 
 @contextmanager
@@ -131,6 +116,18 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                 for buffer, before in buffers:
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
+
+
+@contextmanager
+def evaluation_mode(net: nn.Module) -> Iterator[None]:
+    """Puts ``net`` in evaluation mode for a ``with`` block, then restores the mode of each of its modules."""
+    training = {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
 
 
 TOLERANCE, SPACE, RESTARTS = 1e-3, 16, 12
@@ -185,7 +182,8 @@ def _cycle(product: Callable[[Tensor], Tensor], start: Tensor, tolerance: float,
         mix = vectors[:, -1]
         vector, image, value = mix @ basis[:size], mix @ images[:size], float(values[-1])
         error = float(torch.linalg.vector_norm(image - value * vector))
-        pair = TopEigenpair(value, vector / torch.linalg.vector_norm(vector), _ratio(error, abs(value)))
+        residual = error / abs(value) if abs(value) > 0 else 0.0 if error == 0 else float("inf")
+        pair = TopEigenpair(value, vector / torch.linalg.vector_norm(vector), residual)
         if size == space or pair.residual <= tolerance:
             break
         ahead = images[size - 1].clone()
@@ -198,18 +196,14 @@ def _cycle(product: Callable[[Tensor], Tensor], start: Tensor, tolerance: float,
     return pair
 
 
-def _ratio(error: float, value: float) -> float:
-    return error / value if value > 0 else (0.0 if error == 0 else float("inf"))
-
-
 def top_eigenpair(fixed: FixedBatch) -> TopEigenpair:
     """Returns the top eigenpair of the Hessian on the fixed batch, computed once per step and warm-started."""
-    known = fixed.state.get("top eigenpair")
-    if known is not None and known["step"] == fixed.step:
-        return TopEigenpair(known["value"], known["vector"], known["residual"])
+    last = fixed.state.get("top eigenpair")
+    if last is not None and last["step"] == fixed.step:
+        return TopEigenpair(last["value"], last["vector"], last["residual"])
     size = sum(parameter.numel() for parameter in fixed.parameters)
     home = fixed.parameters[0].device
-    start = _random(size) if known is None or known["vector"].numel() != size else known["vector"]
+    start = _random(size) if last is None or last["vector"].numel() != size else last["vector"]
     with fixed.hessian() as product:
         pair = largest_eigenpair(product, start.to(home))
     vector = pair.vector if bool(pair.vector.isfinite().all()) else _random(size).to(home)

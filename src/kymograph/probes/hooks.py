@@ -20,9 +20,9 @@ from kymograph.probes.layers import ProbedLayer, named_tensors, units_last
 from kymograph.probes.quantities import LoadedQuantity, QuantityInput
 from kymograph.probes.readings import Key, Row, combine
 
-Measure = Callable[[Tensor], Tensor | float]
-Measures = list[tuple[Key, Measure]]
-Actions = tuple[Callable[[Tensor, Row], None], Measures, Measures]  # output reader, output and gradient measures
+Reduction = Callable[[Tensor], Tensor | float]
+Reductions = list[tuple[Key, Reduction]]
+SiteReader = tuple[Callable[[Tensor, Row], None], Reductions, Reductions]  # reader; of the output and its gradient
 _strided_layout = torch.strided
 _is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
 _in_backward: Callable[[], int] = torch._C._current_graph_task_id  # -1 outside a backward pass
@@ -82,14 +82,16 @@ class LayerHook:
 
     def __init__(self, layer: ProbedLayer, quantities: Sequence[LoadedQuantity], session: Session) -> None:
         self.name, self.session = layer.name, session
-        here = [one for one in quantities if _serves(one, layer.module)]
-        self._outputs = [(one.name, _measure(one, layer.module)) for one in here if one.input is QuantityInput.OUTPUT]
-        self._gradients = [
-            (one.name, _measure(one, layer.module)) for one in here if one.input is QuantityInput.OUTPUT_GRADIENT
-        ]
-        self._attention = [one for one in here if one.input is QuantityInput.ATTENTION]
-        if not isinstance(layer.module, nn.MultiheadAttention):
-            self._attention = []
+        kinds: dict[QuantityInput | None, list[LoadedQuantity]] = {}
+        for quantity in quantities:
+            if not quantity.layers or any(kind.__name__ in quantity.layers for kind in type(layer.module).__mro__):
+                kinds.setdefault(quantity.input, []).append(quantity)
+        self._outputs, self._gradients = (
+            [(quantity.name, _reduction(quantity, layer.module)) for quantity in kinds.get(kind, ())]
+            for kind in (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT)
+        )
+        is_attention = isinstance(layer.module, nn.MultiheadAttention)
+        self._attention = kinds.get(QuantityInput.ATTENTION, []) if is_attention else []
         self._seen: list[Row | None] = [None]  # the row of the layer's last call
         self._plain = self._at(layer.name)
         self._sites = {"": self._plain}
@@ -102,7 +104,8 @@ class LayerHook:
 
     def sites(self, quantity: str, read: Sequence[str]) -> list[str]:
         """Returns the sites of this layer at which ``quantity`` is read, given those ``read`` so far."""
-        named = [name for name, _ in (*self._outputs, *self._gradients)] + [one.name for one in self._attention]
+        named = [name for name, _ in (*self._outputs, *self._gradients)]
+        named += [attention.name for attention in self._attention]
         if quantity not in named:
             return []
         several = [self.name + path for path in self._sites if path and self.name + path in read]
@@ -158,18 +161,18 @@ class LayerHook:
         return on_output
 
     def _read_parts(self, module: nn.Module, output: Any, row: Row) -> None:
-        found = list(named_tensors(output))
+        tensors = list(named_tensors(output))
         if isinstance(module, nn.MultiheadAttention):
-            found = found[:1]
-        if not found and output is not None and not isinstance(output, Tensor | dict | list | tuple):
+            tensors = tensors[:1]
+        if not tensors and output is not None and not isinstance(output, Tensor | dict | list | tuple):
             self._note(f"it returns a {type(output).__name__}, not a tensor, dict, list, tuple or dataclass")
-        for path, tensor in found:
-            path = path if len(found) > 1 else ""
+        for path, tensor in tensors:
+            path = path if len(tensors) > 1 else ""
             if path not in self._sites:
                 self._sites[path] = self._at(self.name + path)
             self._sites[path][0](tensor, row)
 
-    def with_inputs(self, module: nn.Module, inputs: tuple, keywords: dict[str, Any], output: Any) -> None:
+    def with_inputs(self, module: nn.Module, inputs: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
         """Reads the output of one call of an attention, and its attention weights."""
         self._on_output(module, inputs, output)
         row = self.session.row
@@ -181,12 +184,12 @@ class LayerHook:
                 self.session.put((quantity.name, self.name), quantity.function(weights))
         except Exception as error:  # measuring never stops training
             self._attention = []
-            self._note(f"its attention weights cannot be computed ({_first_line(error)})")
+            self._note(f"its attention weights cannot be computed ({first_line(error)})")
 
-    def _at(self, site: str) -> Actions:
-        """Returns the reader of the output at ``site``, with the measures of that output and of its gradient."""
-        outputs = [((name, site), measure) for name, measure in self._outputs]
-        gradients = [((name, site), measure) for name, measure in self._gradients]
+    def _at(self, site: str) -> SiteReader:
+        """Returns the reader of the output at ``site``, with the reductions of that output and of its gradient."""
+        outputs = [((name, site), reduce) for name, reduce in self._outputs]
+        gradients = [((name, site), reduce) for name, reduce in self._gradients]
         session, note = self.session, self._note
 
         def on_gradient(gradient: Tensor) -> None:
@@ -195,30 +198,30 @@ class LayerHook:
                 return
             try:
                 value = gradient.detach() if gradient.requires_grad else gradient  # under create_graph
-                for key, measure in gradients:
+                for key, reduce in gradients:
                     if key in row:
-                        session.put(key, measure(value))
+                        session.put(key, reduce(value))
                     else:
-                        row[key] = measure(value)
+                        row[key] = reduce(value)
             except Exception as error:  # measuring never stops training
                 gradients.clear()
-                session.notes.setdefault(site, f"the gradient at {site} is not measured: {_first_line(error)}")
+                session.notes.setdefault(site, f"the gradient at {site} is not measured: {first_line(error)}")
 
         def read(output: Tensor, row: Row) -> None:
             try:
                 value = output.detach()
                 if value.layout is not _strided_layout or type(value) is not Tensor or value.is_meta:
                     value = _strided(value)
-                for key, measure in outputs:
+                for key, reduce in outputs:
                     if key in row:
-                        session.put(key, measure(value))
+                        session.put(key, reduce(value))
                     else:
-                        row[key] = measure(value)
+                        row[key] = reduce(value)
                 if gradients and output.requires_grad:
                     session.hook(output, on_gradient)
             except Exception as error:  # measuring never stops training
                 outputs.clear()
-                note(_first_line(error))
+                note(first_line(error))
 
         return read, outputs, gradients
 
@@ -231,7 +234,7 @@ _ATTENTION_ARGUMENTS = (
 )  # fmt: skip
 
 
-def attention_weights(module: nn.MultiheadAttention, inputs: tuple, keywords: dict[str, Any]) -> Tensor:
+def attention_weights(module: nn.MultiheadAttention, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
     """Recomputes the attention weights of one call, (batch, heads, queries, keys).
 
     Without dropout, so that no random number is drawn; without gradients; and without autocast's cache, because
@@ -253,11 +256,7 @@ def attention_weights(module: nn.MultiheadAttention, inputs: tuple, keywords: di
     return weights if weights.dim() == 4 else weights[None]
 
 
-def _serves(quantity: LoadedQuantity, module: nn.Module) -> bool:
-    return not quantity.layers or any(kind.__name__ in quantity.layers for kind in type(module).__mro__)
-
-
-def _measure(quantity: LoadedQuantity, module: nn.Module) -> Measure:
+def _reduction(quantity: LoadedQuantity, module: nn.Module) -> Reduction:
     """Returns the quantity as a function of the output alone."""
     function: Callable[..., Tensor | float] = quantity.function
     wants, units = quantity.wants_layer, quantity.units
@@ -275,5 +274,6 @@ def _strided(value: Tensor) -> Tensor:
     return (value.to_dense() if value.layout is not torch.strided else value).as_subclass(Tensor)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's message; its type if it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,21 +1,29 @@
-"""Norms, directions and inner products of tensors: exact in float64, or fast enough for every layer of every step.
+"""Norms, directions, cosines and inner products: exact in float64, or fast enough for every layer of every step.
 
-[probes.reductions] Norms and inner products of tensors, fast enough to be taken at every layer of every step.
-
-On the CPU a reading becomes a Python number at once, which costs less than keeping a tensor. There float32 is summed in
-float32, and recomputed in float64 only if the result is so small or so large that squares may have left the range of
-float32. On an accelerator a reading stays a tensor, because reading it would wait for the device.
+`norm`, `norms_of` and `inner_product` are the fast ones. On the CPU their result is a Python number, which costs less
+than keeping a tensor. There float32 is summed in float32, and recomputed in float64 only if the result is so small or
+so large that squares may have left the range of float32. On an accelerator it stays a tensor, because reading it would
+wait for the device.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from kymograph.shapes import Float, Shaped
+
+vector_norm: Callable[..., Tensor] = torch.linalg.vector_norm
+_dot, _sqrt, _float32 = torch.dot, math.sqrt, torch.float32
+_NARROW = (torch.float16, torch.bfloat16)
+_SMALLEST, _LARGEST = 1e-24, 1e30
+"""Between these a sum of float32 products is accurate: what underflows is below 1e-38, and 1e8 of it below 1e-30."""
+_SHORTEST, _LONGEST = _SMALLEST**0.5, _LARGEST**0.5
+_FEW = 32_768
+"""Up to this many entries `vector_norm` is as fast as a flat view and its dot product, and accurate to 1e-6."""
 
 
 def as_float64(tensor: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -30,7 +38,7 @@ def norms(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch"]:
     >>> norms(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [5.0, 0.0]
     """
-    return torch.linalg.vector_norm(as_float64(vectors), dim=-1)
+    return vector_norm(as_float64(vectors), dim=-1)
 
 
 def directions(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
@@ -44,18 +52,20 @@ def directions(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
     """
     vectors = as_float64(vectors)
     largest = vectors.abs().amax(-1, keepdim=True)
-    scaled = vectors / torch.where((largest > 0) & largest.isfinite(), largest, torch.nan)
-    return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    scaled: Tensor = vectors / torch.where((largest > 0) & largest.isfinite(), largest, torch.nan)
+    return scaled / vector_norm(scaled, dim=-1, keepdim=True)
 
 
-_dot, _vector_norm, _sqrt = torch.dot, torch.linalg.vector_norm, math.sqrt
-_NARROW = (torch.float16, torch.bfloat16)
-_SMALLEST, _LARGEST = 1e-24, 1e30
-"""Between these a sum of float32 products is accurate: what underflows is below 1e-38, and 1e8 of it below 1e-30."""
-_SHORTEST, _LONGEST = _SMALLEST**0.5, _LARGEST**0.5
-_FEW = 32_768
-"""Up to this many entries `vector_norm` is as fast as a flat view and its dot product, and accurate to 1e-6."""
-_float32 = torch.float32
+def cosine(a: Float[Tensor, "*batch d"], b: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch"]:
+    """Returns the cosine between vectors ``a`` and ``b`` (..., d), in float64; NaN where it is not defined.
+
+    Parallel vectors of norm 1e-30 have cosine 1. A vector that is zero or not finite has no direction and gives
+    NaN, for the caller to count.
+
+    >>> round(float(cosine(torch.tensor([3e-30, 4e-30]), torch.tensor([3.0, 4.0]))), 6)
+    1.0
+    """
+    return (directions(a) * directions(b)).sum(-1).clamp(-1.0, 1.0)
 
 
 def norm(tensor: Tensor) -> Tensor | float:
@@ -72,13 +82,13 @@ def norm(tensor: Tensor) -> Tensor | float:
             if _SMALLEST < square < _LARGEST:
                 return _sqrt(square)
         else:
-            length = _vector_norm(tensor).item()
+            length: float = vector_norm(tensor).item()
             if _SHORTEST < length < _LONGEST:
                 return length
-        return float(_vector_norm(tensor, dtype=torch.float64))
+        return float(vector_norm(tensor, dtype=torch.float64))
     if tensor.is_cpu:
-        return float(_vector_norm(tensor, dtype=None if tensor.is_complex() else torch.float64))
-    return _vector_norm(tensor, dtype=_float32) if tensor.dtype in _NARROW else _vector_norm(tensor)
+        return float(vector_norm(tensor, dtype=None if tensor.is_complex() else torch.float64))
+    return vector_norm(tensor, dtype=_float32) if tensor.dtype in _NARROW else vector_norm(tensor)
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor | float]:
@@ -100,15 +110,3 @@ def inner_product(one: Tensor, other: Tensor) -> Tensor | float:
     if _SMALLEST < abs(product) < _LARGEST:
         return product
     return _dot(one.double(), other.double()).item()
-
-
-def cosine(a: Float[Tensor, "*batch d"], b: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch"]:
-    """Returns the cosine between vectors ``a`` and ``b`` (..., d), in float64; NaN where it is not defined.
-
-    Parallel vectors of norm 1e-30 have cosine 1. A vector that is zero or not finite has no direction and gives
-    NaN, for the caller to count.
-
-    >>> round(float(cosine(torch.tensor([3e-30, 4e-30]), torch.tensor([3.0, 4.0]))), 6)
-    1.0
-    """
-    return (directions(a) * directions(b)).sum(-1).clamp(-1.0, 1.0)

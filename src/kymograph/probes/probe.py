@@ -6,8 +6,9 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,23 +17,20 @@ from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError
 from kymograph.probes.curvature import FixedBatch, Loss
-from kymograph.probes.hooks import LayerHook, Session
-from kymograph.probes.layers import ProbedLayer, find_layers, is_compiled, unwrapped
+from kymograph.probes.hooks import LayerHook, Session, first_line
+from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, QuantityInput, chosen, load
-from kymograph.probes.readings import (
-    Key,
-    MeasuredStep,
-    QuantityColumns,
-    ReadingTable,
-    Row,
-    combine_columns,
-    derived,
-    measured_steps,
-)
+from kymograph.probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
 from kymograph.probes.weights import WeightReader, optimizers_in
 from kymograph.runs.record import RunSeries
 
+NETWORK = "network"
+"""The site of quantities of the whole network."""
+NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
+_AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
+_AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
 _REMEMBERED = 9
+"""How many step times of each kind the schedule remembers."""
 
 
 class Schedule:
@@ -117,50 +115,16 @@ class Schedule:
         return max(self.every, 2, math.ceil(extra / (self.budget * usual)))
 
 
-def refuse_impossible(quantities: Sequence[LoadedQuantity], fixed: FixedBatch | None, twin: bool) -> None:
-    """Raises if quantities, or a compiled model's eager twin, need a batch and have none, or nothing is trainable."""
-    network = [one.name for one in quantities if one.input is QuantityInput.NETWORK]
-    if network and fixed is None:
-        needing = " and ".join(network)
-        raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
-    if fixed is not None and not fixed.parameters:
-        raise KymographError("the model has no trainable parameters to differentiate the loss by")
-    if twin and fixed is None:
-        raise KymographError(
-            "the model is compiled, so no hook runs inside it: give loss= and batch= to measure its eager twin on "
-            "that batch, or choose quantities of the weights, e.g. level=['weight_norm', 'update_norm']"
-        )
-
-
-def unmeasurable(quantities: Sequence[LoadedQuantity], layers: Sequence[ProbedLayer]) -> dict[str, str]:
-    """Returns a note for each quantity that no layer of the network has."""
-    if any(isinstance(layer.module, nn.MultiheadAttention) for layer in layers):
-        return {}
-    return {
-        one.name: f"{one.name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
-        "scaled_dot_product_attention cannot be seen"
-        for one in quantities
-        if one.input is QuantityInput.ATTENTION
-    }
-
-
-NETWORK = "network"
-NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
-_AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
-_AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
-
-
-class ModuleProbe:
+class Probe:
     """Reads quantities of a network's layers while an ordinary loop trains it; the weights come out bit-identical.
 
-        probe = ModuleProbe(model, optimizer, level="standard", every=10)
-        with probe:
+        with Probe(model, optimizer, level="standard", every=10) as probe:
             for step, (x, y) in enumerate(batches):
                 with probe.step(step):
                     optimizer.zero_grad()
                     loss_of(model(x), y).backward()
                     optimizer.step()
-        probe.rows()[-1].values["output_norm"]
+        probe.series()["output_norm"].value  # (steps, layers)
 
     Args:
         model: any module; it may be wrapped, partly frozen, on several devices, under autocast or checkpointed.
@@ -194,27 +158,32 @@ class ModuleProbe:
         self.names = chosen(level)
         self._quantities = load(self.names)
         self.schedule = Schedule(every, budget)
-        self._layers = find_layers(model, layers)
+        found_layers = find_layers(model, layers)
         self._model = unwrapped(model)
         self._optimizers = optimizers_in(optimizer)
         self._session = Session()
         self._table = ReadingTable()
-        at = list(self._quantities.values())
-        self._together = {one.name: one.together for one in at}
-        self._network = [one for one in at if one.input is QuantityInput.NETWORK]
-        hooks = [(layer, LayerHook(layer, at, self._session)) for layer in self._layers]
-        self._hooks = [(layer.module, hook) for layer, hook in hooks if hook.needed]
-        self._weights = WeightReader(self._layers, at)
+        quantities = list(self._quantities.values())
+        self._together = {quantity.name: quantity.together for quantity in quantities}
+        self._network = [quantity for quantity in quantities if quantity.input is QuantityInput.NETWORK]
+        hooks = [(layer.module, LayerHook(layer, quantities, self._session)) for layer in found_layers]
+        self._hooks = [(module, hook) for module, hook in hooks if hook.needed]
+        self._weights = WeightReader(found_layers, quantities)
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
-        self._twin = is_compiled(model) and any(one.input in _AT_LAYERS for one in at)
-        refuse_impossible(at, self._fixed, self._twin)
-        self._session.notes |= unmeasurable(at, self._layers)
+        self._twin = is_compiled(model) and any(quantity.input in _AT_LAYERS for quantity in quantities)
+        self._refuse_impossible()
+        if not any(isinstance(layer.module, nn.MultiheadAttention) for layer in found_layers):
+            for name in (quantity.name for quantity in quantities if quantity.input is QuantityInput.ATTENTION):
+                self._session.notes[name] = (
+                    f"{name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
+                    "scaled_dot_product_attention cannot be seen"
+                )
         self._attached = self._was_attached = self._began = False
         self._step: int | None = None
         self._measuring = False
 
-    def __enter__(self) -> ModuleProbe:
+    def __enter__(self) -> Self:
         self.attach()
         return self
 
@@ -233,14 +202,19 @@ class ModuleProbe:
         self._table.flush()
         self._attached = self._measuring = False
 
-    def step(self, step: int) -> ModuleStep:
-        """Returns a context for one training step: forward pass, backward pass and update inside."""
-        return ModuleStep(self, step)
+    @contextmanager
+    def step(self, step: int) -> Iterator[bool]:
+        """Measures one training step, if it is due: forward pass, backward pass and update in a ``with`` block.
 
-    @property
-    def measuring(self) -> bool:
-        """Whether the current step is measured."""
-        return self._measuring
+        Yields whether the step is measured.
+        """
+        self.begin(step)
+        try:
+            yield self._measuring
+        except BaseException:
+            self.abandon()
+            raise
+        self.end()
 
     def begin(self, step: int) -> None:
         """Begins a step, as entering `step` does."""
@@ -315,23 +289,47 @@ class ModuleProbe:
             self._fixed.state = dict(state["fixed batch"])
         self._session.notes |= state["notes"]
 
-    def columns(self) -> dict[str, QuantityColumns]:
-        """Returns each quantity as an array (steps, layers), NaN where it was not read; (steps,) for the network's."""
-        found: dict[str, QuantityColumns] = {}
-        read = self._table.columns()
-        for name, quantity in self._quantities.items():
-            found[name] = derived(quantity, found) if quantity.sources else self._read(quantity, read)
-        return {name: found[name] for name in self.names}
+    def series(self) -> dict[str, RunSeries]:
+        """Returns each quantity that some layer has, over the measured steps, with the layers as its sites.
+
+        Values are (steps, layers), NaN where nothing was read; (steps,) for quantities of the whole network.
+        """
+        return {name: series for name, series in self._all_series().items() if series.sites != ()}
 
     def rows(self, since: int = 0) -> list[MeasuredStep]:
         """Returns the readings step by step, from the measured step with index ``since``."""
-        return measured_steps(self.columns(), NETWORK)[since:]
+        every_series = self._all_series()
+        return [
+            MeasuredStep(
+                step,
+                {
+                    name: {NETWORK: float(series.value[index])}
+                    if series.sites is None
+                    else dict(zip(series.sites, series.value[index].tolist(), strict=True))
+                    for name, series in every_series.items()
+                },
+            )
+            for index, step in enumerate(self._table.steps)
+        ][since:]
+
+    def _refuse_impossible(self) -> None:
+        """Raises if quantities, or a compiled model's eager twin, lack a batch, or if nothing is trainable."""
+        if self._network and self._fixed is None:
+            needing = " and ".join(quantity.name for quantity in self._network)
+            raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
+        if self._fixed is not None and not self._fixed.parameters:
+            raise KymographError("the model has no trainable parameters to differentiate the loss by")
+        if self._twin and self._fixed is None:
+            raise KymographError(
+                "the model is compiled, so no hook runs inside it: give loss= and batch= to measure its eager twin on "
+                "that batch, or choose quantities of the weights, e.g. level=['weight_norm', 'update_norm']"
+            )
 
     def _add_hooks(self) -> None:
         if not self._twin:
             self._handles = [hook.register(module) for module, hook in self._hooks]
         if self._weights.reads_gradients:
-            self._handles += [one.register_step_pre_hook(self._before_update) for one in self._optimizers]
+            self._handles += [optimizer.register_step_pre_hook(self._before_update) for optimizer in self._optimizers]
 
     def _remove_hooks(self) -> None:
         for handle in self._handles:
@@ -370,70 +368,32 @@ class ModuleProbe:
         except KymographError:
             raise
         except Exception as error:  # measuring never stops training
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            self._session.notes[name] = f"{name} is not measured: {reason}"
+            self._session.notes[name] = f"{name} is not measured: {first_line(error)}"
             return None
 
-    def _read(self, quantity: LoadedQuantity, read: dict[Key, tuple[np.ndarray, np.ndarray]]) -> QuantityColumns:
+    def _all_series(self) -> dict[str, RunSeries]:
+        """Returns each quantity that was asked for; one that no layer has is an array without columns."""
+        columns = self._table.columns()
+        every_series: dict[str, RunSeries] = {}
+        for name, quantity in self._quantities.items():
+            every_series[name] = (
+                derived(quantity, every_series) if quantity.sources else self._series_of(quantity, columns)
+            )
+        return {name: every_series[name] for name in self.names}
+
+    def _series_of(self, quantity: LoadedQuantity, columns: Mapping[Key, Column]) -> RunSeries:
         step = np.array(self._table.steps, dtype=np.int64)
         nothing = np.full(len(step), np.nan), np.zeros(len(step), dtype=bool)
         if quantity.input is QuantityInput.NETWORK:
-            return QuantityColumns(step, read.get((quantity.name, NETWORK), nothing)[0], None)
+            return RunSeries(step, columns.get((quantity.name, NETWORK), nothing)[0])
         if quantity.input in _AT_WEIGHTS:
             parts = self._weights.sites(quantity)
         else:
-            seen = [site for name, site in read if name == quantity.name]
-            parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, seen)}
+            read = [site for name, site in columns if name == quantity.name]
+            parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, read)}
         values = [
-            combine_columns([read.get((quantity.name, name), nothing) for name in names], quantity.together)
+            combine_columns([columns.get((quantity.name, name), nothing) for name in names], quantity.together)
             for names in parts.values()
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
-        return QuantityColumns(step, value, tuple(parts))
-
-
-class ModuleStep:
-    """One training step under a probe."""
-
-    def __init__(self, probe: ModuleProbe, step: int) -> None:
-        self._probe, self._number = probe, step
-
-    def __enter__(self) -> ModuleStep:
-        self._probe.begin(self._number)
-        return self
-
-    def __exit__(self, kind: object, *reason: object) -> None:
-        if kind is None:
-            self._probe.end()
-        else:
-            self._probe.abandon()
-
-    @property
-    def measured(self) -> bool:
-        """Whether this step is measured."""
-        return self._probe.measuring
-
-
-class Probe(ModuleProbe):
-    """Reads quantities of a network's layers while an ordinary loop trains it; the weights come out bit-identical.
-
-        with Probe(model, optimizer, level="standard", every=10) as probe:
-            for step, (x, y) in enumerate(batches):
-                with probe.step(step):
-                    optimizer.zero_grad()
-                    loss_of(model(x), y).backward()
-                    optimizer.step()
-        probe.series()["output_norm"].value  # (steps, layers)
-
-    The arguments and the other methods are those of `ModuleProbe`.
-    """
-
-    def series(self) -> dict[str, RunSeries]:
-        """Returns each quantity that some layer has, over the measured steps, with the layers as its sites."""
-        return {
-            name: RunSeries(one.step, one.value, one.sites) for name, one in self.columns().items() if one.sites != ()
-        }
-
-    def __enter__(self) -> Probe:
-        self.attach()
-        return self
+        return RunSeries(step, value, tuple(parts))

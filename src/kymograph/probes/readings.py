@@ -11,16 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kymograph.probes.norms import vector_norm
 from kymograph.probes.quantities import LoadedQuantity
+from kymograph.runs.record import RunSeries
 
-
-@dataclass(frozen=True)
-class QuantityColumns:
-    """One quantity: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``, if there are any."""
-
-    step: np.ndarray  # (steps,)
-    value: np.ndarray  # (steps,) or (steps, sites)
-    sites: tuple[str, ...] | None
+Key = tuple[str, str]  # a quantity and a site
+Number = Tensor | float
+Row = dict[Key, Number]
+Column = tuple[np.ndarray, np.ndarray]  # values (steps,), and a mask (steps,) of those that were read
+BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -31,24 +30,7 @@ class MeasuredStep:
     values: dict[str, dict[str, float]]
 
 
-def measured_steps(columns: Mapping[str, QuantityColumns], network: str) -> list[MeasuredStep]:
-    """Returns the readings step by step; a quantity without sites has the single site ``network``."""
-    steps = next(iter(columns.values())).step.tolist() if columns else []
-    return [
-        MeasuredStep(
-            step,
-            {
-                name: {network: float(one.value[index])}
-                if one.sites is None
-                else dict(zip(one.sites, one.value[index].tolist(), strict=True))
-                for name, one in columns.items()
-            },
-        )
-        for index, step in enumerate(steps)
-    ]
-
-
-def combine_columns(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) -> np.ndarray:
+def combine_columns(columns: Sequence[Column], how: str) -> np.ndarray:
     """Combines several readings of one layer into one value per step, (steps,); NaN where none was taken.
 
     A reading of NaN makes the value NaN; one that was not taken is left out.
@@ -61,29 +43,25 @@ def combine_columns(columns: Sequence[tuple[np.ndarray, np.ndarray]], how: str) 
     read = np.stack([present for _, present in columns])
     if how == "norm":
         # unlike squares, hypot neither overflows nor underflows
-        found = np.hypot.reduce(np.where(read, values, 0.0), axis=0)
+        combined = np.hypot.reduce(np.where(read, values, 0.0), axis=0)
     elif how == "max":
-        found = np.max(np.where(read, values, -np.inf), axis=0)
+        combined = np.max(np.where(read, values, -np.inf), axis=0)
     else:
-        found = np.sum(np.where(read, values, 0.0), axis=0)
+        combined = np.sum(np.where(read, values, 0.0), axis=0)
         if how == "mean":
-            found = found / np.maximum(read.sum(0), 1)
-    return np.where(read.any(0), found, np.nan)
+            combined = combined / np.maximum(read.sum(0), 1)
+    return np.where(read.any(0), combined, np.nan)
 
 
-def derived(quantity: LoadedQuantity, found: Mapping[str, QuantityColumns]) -> QuantityColumns:
+def derived(quantity: LoadedQuantity, every_series: Mapping[str, RunSeries]) -> RunSeries:
     """Computes a quantity from others, at the sites that all of them share."""
-    sources = [found[name] for name in quantity.sources]
-    shared = [site for site in sources[0].sites or () if all(site in (one.sites or ()) for one in sources)]
-    arrays = [one.value[:, [(one.sites or ()).index(site) for site in shared]] for one in sources]
-    return QuantityColumns(sources[0].step, quantity.function(*arrays), tuple(shared))
-
-
-Key = tuple[str, str]  # a quantity and a site
-Number = Tensor | float
-Row = dict[Key, Number]
-Kind = tuple[torch.device, torch.dtype]
-BLOCK = 64
+    sources = [every_series[name] for name in quantity.sources]
+    sites = [source.sites or () for source in sources]
+    shared = [site for site in sites[0] if all(site in others for others in sites)]
+    arrays = [
+        source.value[:, [names.index(site) for site in shared]] for source, names in zip(sources, sites, strict=True)
+    ]
+    return RunSeries(sources[0].step, quantity.function(*arrays), tuple(shared))
 
 
 class ReadingTable:
@@ -118,12 +96,7 @@ class ReadingTable:
             columns = [self._columns.setdefault(key, len(self._columns)) for key in keys]
             self._done.append((columns, _numbers([list(row.values()) for row in group])))
 
-    def keys(self) -> list[Key]:
-        """Returns the quantities and sites that were read so far, in the order in which they were first read."""
-        self.flush()
-        return list(self._columns)
-
-    def columns(self) -> dict[Key, tuple[np.ndarray, np.ndarray]]:
+    def columns(self) -> dict[Key, Column]:
         """Returns for each key the values (steps,), NaN where none was read, and a mask (steps,) of those read."""
         self.flush()
         values = np.full((len(self.steps), len(self._columns)), np.nan)
@@ -156,34 +129,33 @@ class ReadingTable:
         self._rows = []
         self.steps = [int(step) for step in state["steps"]]
         self._columns = {(name, site): column for column, (name, site) in enumerate(state["keys"])}
-        self._done = [(list(one["columns"]), np.asarray(one["values"])) for one in state["blocks"]]
+        self._done = [(list(block["columns"]), np.asarray(block["values"])) for block in state["blocks"]]
 
 
 def _numbers(rows: list[list[Number]]) -> np.ndarray:
     """Returns readings as float64, (rows, keys); all tensors of one dtype and device are read at once."""
     table = np.full((len(rows), len(rows[0])), np.nan)
-    kinds: dict[Kind, list[tuple[int, int, Tensor]]] = {}
-    for number, row in enumerate(rows):
+    kinds: dict[tuple[torch.device, torch.dtype], list[tuple[int, int, Tensor]]] = {}
+    for index, row in enumerate(rows):
         for column, value in enumerate(row):
             if isinstance(value, Tensor):
-                kinds.setdefault((value.device, value.dtype), []).append((number, column, value))
+                kinds.setdefault((value.device, value.dtype), []).append((index, column, value))
             else:
-                table[number, column] = value
-    for found in kinds.values():
-        columns = [column for _, column, _ in found]
-        table[[number for number, _, _ in found], columns] = torch.stack([one for _, _, one in found]).cpu().double()
+                table[index, column] = value
+    for readings in kinds.values():
+        indices, columns, tensors = zip(*readings, strict=True)
+        table[indices, columns] = torch.stack(tensors).cpu().double()
     return table
 
 
 def combine(values: Sequence[Number], how: str) -> Number:
     """Combines the readings of several calls of a layer into one, on their device."""
     if not any(isinstance(value, Tensor) for value in values):
-        numbers = [float(value) for value in values]
-        found = combine_columns([(np.array([number]), np.array([True])) for number in numbers], how)
-        return float(found[0])
+        read = np.array([True])
+        return float(combine_columns([(np.array([float(value)]), read) for value in values], how)[0])
     stacked = torch.stack([value for value in values if isinstance(value, Tensor)])
     if how == "norm":
-        return torch.linalg.vector_norm(stacked, dim=0)
+        return vector_norm(stacked, dim=0)
     if how == "max":
         return stacked.amax(0)
     if how == "sum":

@@ -27,9 +27,10 @@ class WeightReader:
     """
 
     def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
-        self._weights = [one for one in quantities if one.input is QuantityInput.WEIGHT]
-        self._updates = [one for one in quantities if one.input is QuantityInput.UPDATE]
-        self._gradients = [one for one in quantities if one.input is QuantityInput.WEIGHT_GRADIENT]
+        self._weights, self._updates, self._gradients = (
+            [quantity for quantity in quantities if quantity.input is kind]
+            for kind in (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
+        )
         self._layers = [layer for layer in layers if layer.parameters]
         self._groups: list[_Group] = []
 
@@ -41,11 +42,7 @@ class WeightReader:
     def sites(self, quantity: LoadedQuantity) -> dict[str, list[str]]:
         """Returns, by layer, the names of the readings that its value is combined from."""
         return {
-            layer.name: [
-                name
-                for segment in _segments(layer)
-                for name in ([segment.name] if quantity.flat else segment.tensor_names)
-            ]
+            layer.name: [name for segment in _segments(layer) for name in segment.names(quantity)]
             for layer in self._layers
         }
 
@@ -87,9 +84,10 @@ class WeightReader:
         """Returns the weights grouped by device and dtype, with memory for their copies."""
         if not self._groups:
             kinds: dict[tuple[torch.device, torch.dtype], list[_Segment]] = {}
-            for segment in (one for layer in self._layers for one in _segments(layer)):
-                first = segment.parameters[0]
-                kinds.setdefault((first.device, first.dtype), []).append(segment)
+            for layer in self._layers:
+                for segment in _segments(layer):
+                    first = segment.parameters[0]
+                    kinds.setdefault((first.device, first.dtype), []).append(segment)
             self._groups = [_Group(segments) for segments in kinds.values()]
         return self._groups
 
@@ -101,6 +99,10 @@ class _Segment:
         self.name, self.parameters = f"{layer} {number}", parameters
         self.tensor_names = [f"{self.name} {index}" for index in range(len(parameters))]
         self.size = sum(parameter.numel() for parameter in parameters)
+
+    def names(self, quantity: LoadedQuantity) -> list[str]:
+        """Returns the names of a quantity's readings: one for the segment, or one per tensor."""
+        return [self.name] if quantity.flat else self.tensor_names
 
 
 def _segments(layer: ProbedLayer) -> list[_Segment]:
@@ -156,19 +158,13 @@ class _Group:
         old, new = self._both_gradients()
         self._gradients = [new, old]
         new.fill(self.segments, self.parameters)
-        found, before, names = new.values, old.values, [segment.name for segment in self.segments]
-        if not all(new.present):
-            here = [index for index, present in enumerate(new.present) if present]
-            found, names = [found[index] for index in here], [names[index] for index in here]
-            before = [before[index] for index in here]
-            known = [old.present[index] for index in here]
-        else:
-            known = old.present
-        previous = before if all(known) else [one if had else None for one, had in zip(before, known, strict=True)]
+        here = [index for index, present in enumerate(new.present) if present]
+        gradients = [new.values[index] for index in here]
+        previous = [old.values[index] if old.present[index] else None for index in here]
         for quantity in quantities:
-            for name, value in zip(names, quantity.function(found, previous), strict=True):
+            for index, value in zip(here, quantity.function(gradients, previous), strict=True):
                 if value is not None:
-                    row[quantity.name, name] = value
+                    row[quantity.name, self.segments[index].name] = value
 
     def gradient_state(self) -> dict[str, Any] | None:
         """Returns the gradients of the last measured step; None if none were read."""
@@ -182,7 +178,7 @@ class _Group:
         if state is not None:
             last, _ = self._both_gradients()
             last.memory.copy_(state["values"])
-            last.present = [bool(one) for one in state["present"]]
+            last.present = [bool(present) for present in state["present"]]
 
     def _both_gradients(self) -> list[_GradientCopy]:
         """Returns the gradients of the last measured step, and memory for those of this one."""
@@ -197,10 +193,11 @@ class _Group:
 
     def _allocate(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Returns new memory (entries,), its views with the shapes of the parameters, and its view for each layer."""
-        memory = torch.empty(sum(one.size for one in self.segments), dtype=dtype, device=self.parameters[0].device)
-        pieces = memory.split([parameter.numel() for parameter in self.parameters])
-        shaped = [piece.view(one.shape) for piece, one in zip(pieces, self.parameters, strict=True)]
-        return memory, shaped, list(memory.split([one.size for one in self.segments]))
+        sizes = [segment.size for segment in self.segments]
+        memory = torch.empty(sum(sizes), dtype=dtype, device=self.parameters[0].device)
+        pieces = memory.split_with_sizes([parameter.numel() for parameter in self.parameters])
+        shaped = [piece.view(parameter.shape) for piece, parameter in zip(pieces, self.parameters, strict=True)]
+        return memory, shaped, list(memory.split_with_sizes(sizes))
 
 
 class _Part:
@@ -226,11 +223,11 @@ class _Part:
 
     def keys(self, quantity: LoadedQuantity) -> list[Key]:
         """Returns the keys of a quantity's readings, one per layer or one per tensor."""
-        found = self._keys.get(quantity.name)
-        if found is None:
-            names = [name for one in self._segments for name in ([one.name] if quantity.flat else one.tensor_names)]
-            found = self._keys[quantity.name] = [(quantity.name, name) for name in names]
-        return found
+        keys = self._keys.get(quantity.name)
+        if keys is None:
+            names = [name for segment in self._segments for name in segment.names(quantity)]
+            keys = self._keys[quantity.name] = [(quantity.name, name) for name in names]
+        return keys
 
 
 class _GradientCopy:
@@ -243,12 +240,12 @@ class _GradientCopy:
     def fill(self, segments: Sequence[_Segment], parameters: Sequence[Tensor]) -> None:
         """Copies the gradients of ``parameters``; zeros for a parameter that has none."""
         gradients = [parameter.grad for parameter in parameters]
-        dense = [one for one in gradients if one is not None and one.layout is torch.strided]
+        dense = [gradient for gradient in gradients if gradient is not None and gradient.layout is torch.strided]
         if len(dense) == len(gradients):
             torch._foreach_copy_(self._tensors, dense)
             self.present = [True] * len(self.values)
             return
-        self.present = [any(one.grad is not None for one in segment.parameters) for segment in segments]
+        self.present = [any(parameter.grad is not None for parameter in segment.parameters) for segment in segments]
         for room, gradient in zip(self._tensors, gradients, strict=True):
             if gradient is None:
                 room.zero_()
@@ -260,9 +257,9 @@ def optimizers_in(
     given: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None,
 ) -> list[torch.optim.Optimizer]:
     """Returns the optimizers given to a probe as a list; raises if one of them is not a torch optimizer."""
-    found = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
-    for one in found:
-        if not hasattr(one, "register_step_pre_hook"):
-            kind = type(one).__name__
+    optimizers = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
+    for optimizer in optimizers:
+        if not hasattr(optimizer, "register_step_pre_hook"):
+            kind = type(optimizer).__name__
             raise KymographError(f"optimizer must be a torch optimizer, not a {kind}; give the one that it wraps")
-    return found
+    return optimizers

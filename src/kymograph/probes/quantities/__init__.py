@@ -1,7 +1,8 @@
-"""Quantities: what a probe reads while a network trains, one module each.
+"""Quantities: what a probe reads while a network trains, one module per family.
 
-A quantity is one module here, with a ``PART`` and a function of the same name as the module; no other registration is
-needed. A user's package adds its own through entry points of the group ``kymograph.probes.quantities``. ``PART`` says
+``PARTS`` at the top of each module lists its quantities, each with the function that computes it; no other
+registration is needed. A user's package adds its own through entry points of the group ``kymograph.quantities``, e.g.
+as a module with a ``PART`` and a function of the module's name. The entry of a quantity says
 
 - ``about``, ``unit``: what it is;
 - ``log``: False if it is always drawn on a linear scale, as a fraction is;
@@ -94,12 +95,12 @@ def offered() -> list[str]:
 
 def load(names: Iterable[str]) -> dict[str, LoadedQuantity]:
     """Returns the quantities called ``names``, each after those that it is computed from."""
-    found: dict[str, LoadedQuantity] = {}
+    loaded: dict[str, LoadedQuantity] = {}
     for name in names:
         quantity = _load(name)
-        found |= {source: one for source, one in load(quantity.sources).items() if source not in found}
-        found.setdefault(quantity.name, quantity)
-    return found
+        loaded |= load(quantity.sources)
+        loaded.setdefault(quantity.name, quantity)
+    return loaded
 
 
 def _load(name: str) -> LoadedQuantity:

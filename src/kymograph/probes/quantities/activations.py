@@ -47,7 +47,6 @@ PARTS = {
         "level": "standard",
         "order": 22,
         "at": "output",
-        "together": "mean",
         "layers": ["Tanh", "Sigmoid"],
     },
     "attention-entropy": {
@@ -57,7 +56,6 @@ PARTS = {
         "level": "deep",
         "order": 31,
         "at": "attention",
-        "together": "mean",
     },
     "effective-rank": {
         "attribute": "effective_rank",
@@ -66,10 +64,12 @@ PARTS = {
         "level": "deep",
         "order": 30,
         "at": "output",
-        "together": "mean",
         "view": "units",
     },
 }
+
+FLAT = 0.95**0.5  # 1 - tanh^2 < 0.05 beyond it: at tanh = +-0.975, at sigmoid = 0.013 and 0.987
+MOST_ROWS = 1024  # of a layer's output, for its effective rank
 
 
 def dead_fraction(live: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -82,7 +82,8 @@ def dead_fraction(live: np.ndarray, count: np.ndarray) -> np.ndarray:
     >>> dead_fraction(np.array([3.0]), np.array([4.0]))
     array([0.25])
     """
-    return 1.0 - live / count
+    dead: np.ndarray = 1.0 - live / count
+    return dead
 
 
 def live_units(output: Tensor) -> Tensor:
@@ -103,9 +104,6 @@ def unit_count(output: Tensor) -> int:
     3
     """
     return output.shape[-1]
-
-
-FLAT = 0.95**0.5  # 1 - tanh^2 < 0.05 beyond it: at tanh = +-0.975, at sigmoid = 0.013 and 0.987
 
 
 def saturated_fraction(output: Tensor, layer: nn.Module) -> Tensor:
@@ -129,7 +127,20 @@ def attention_entropy(weights: Tensor) -> Tensor:
     >>> round(float(attention_entropy(torch.full((1, 1, 2, 4), 0.25))), 6)
     1.386294
     """
-    return torch.special.entr(weights.double()).sum(-1).nanmean()
+    return _entropy(weights.double()).nanmean()
+
+
+def effective_rank(output: Tensor) -> Tensor:
+    """Returns the effective rank of ``output`` (samples, units), of at most 1,024 rows, evenly spaced.
+
+    At most min(samples, units), so compare networks only at the same batch size. Every position of a sequence or image
+    is a row.
+
+    >>> round(float(effective_rank(torch.eye(3))), 6)
+    3.0
+    """
+    stride = -(-output.shape[0] // MOST_ROWS)
+    return effective_rank_of(output[::stride])
 
 
 def effective_rank_of(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
@@ -145,20 +156,10 @@ def effective_rank_of(matrix: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*ba
     usable = matrix.isfinite().all(-1).all(-1)
     singular = torch.linalg.svdvals(torch.where(usable[..., None, None], matrix, 0.0))  # svdvals raises on NaN
     share = singular / singular.sum(-1, keepdim=True)  # 0/0 = NaN where all are 0
-    return torch.special.entr(share).sum(-1).exp()
+    return _entropy(share).exp()
 
 
-MOST_ROWS = 1024
-
-
-def effective_rank(output: Tensor) -> Tensor:
-    """Returns the effective rank of ``output`` (samples, units), of at most 1,024 rows, evenly spaced.
-
-    At most min(samples, units), so compare networks only at the same batch size. Every position of a sequence or image
-    is a row.
-
-    >>> round(float(effective_rank(torch.eye(3))), 6)
-    3.0
-    """
-    stride = -(-output.shape[0] // MOST_ROWS)
-    return effective_rank_of(output[::stride])
+def _entropy(shares: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
+    """Returns the entropy of each of the distributions ``shares`` (..., n), in nats."""
+    terms: Tensor = torch.special.entr(shares)
+    return terms.sum(-1)

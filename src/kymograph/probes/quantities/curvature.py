@@ -36,6 +36,8 @@ PARTS = {
     },
 }
 
+BATCH_PARTS = 8  # into which the fixed batch is cut to tell the gradient from its noise
+
 
 def sharpness(fixed: FixedBatch) -> float:
     """Returns the largest (not the largest absolute) eigenvalue of the Hessian over all trainable parameters.
@@ -49,6 +51,20 @@ def sharpness(fixed: FixedBatch) -> float:
 def sharpness_residual(fixed: FixedBatch) -> float:
     """Returns |Hv - lambda v| / |lambda|; some eigenvalue of the Hessian lies within this share of the sharpness."""
     return top_eigenpair(fixed).residual
+
+
+def gradient_noise_scale(fixed: FixedBatch) -> Tensor:
+    """Returns tr(covariance of a sample's gradient) / |gradient|^2, from up to eight equal parts of the fixed batch.
+
+    The loss must be a mean over samples. Samples that do not fill the parts are left out. NaN where the estimate of
+    |gradient|^2 is not positive: the batch is too small to tell the gradient from noise.
+    """
+    count = min(BATCH_PARTS, fixed.samples)
+    size = fixed.samples // count
+    parts = [fixed.gradient(fixed.part(index * size, (index + 1) * size)) for index in range(count)]
+    squares = torch.stack([part.dot(part) for part in parts])
+    whole = torch.stack(parts).mean(0)
+    return noise_scale(squares.mean(), whole.dot(whole), size, size * count)
 
 
 def noise_scale(
@@ -67,20 +83,3 @@ def noise_scale(
     signal = (n_large * large - n_small * small) / (n_large - n_small)
     noise = (small - large) / (1.0 / n_small - 1.0 / n_large)
     return noise / torch.where(signal > 0, signal, torch.nan)
-
-
-BATCH_PARTS = 8
-
-
-def gradient_noise_scale(fixed: FixedBatch) -> Tensor:
-    """Returns tr(covariance of a sample's gradient) / |gradient|^2, from up to eight equal parts of the fixed batch.
-
-    The loss must be a mean over samples. Samples that do not fill the parts are left out. NaN where the estimate of
-    |gradient|^2 is not positive: the batch is too small to tell the gradient from noise.
-    """
-    count = min(BATCH_PARTS, fixed.samples)
-    size = fixed.samples // count
-    parts = [fixed.gradient(fixed.part(index * size, (index + 1) * size)) for index in range(count)]
-    squares = torch.stack([part.dot(part) for part in parts])
-    whole = torch.stack(parts).mean(0)
-    return noise_scale(squares.mean(), whole.dot(whole), size, size * count)

@@ -60,7 +60,8 @@ def output_rms(norm: np.ndarray, size: np.ndarray) -> np.ndarray:
     >>> output_rms(np.array([6.0]), np.array([4.0]))
     array([3.])
     """
-    return norm / np.sqrt(size)
+    rms: np.ndarray = norm / np.sqrt(size)
+    return rms
 
 
 def output_size(output: Tensor) -> int:
