@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kymograph import streams
 from kymograph.errors import KymographError
 from kymograph_studies.data.images import MEAN, STD, Batches, ImageTask
 from kymograph_studies.models.feedforward import ResidualMLP
 from kymograph_studies.models.flat import FlatNetwork
+from kymograph_studies.script_randomness import script_generator
 from kymograph_studies.snapshot import SnapshotConfig
 from kymograph_studies.training.image_training import draw_network, make_optimizer, make_rule
 from kymograph_studies.training.loop import ClipParts, Update, train
@@ -204,7 +204,7 @@ def our_epoch(rule: str) -> float:
     """Returns the seconds of an epoch our way."""
     config = SnapshotConfig(data="cifar10", epochs=1, rule=rule, rms=rule == "dfa", clip=rule == "dfa")
     batches = _batches()
-    draw = streams.script_generator(0)
+    draw = script_generator(0)
     net = draw_network(config, images(), draw)
     flat = FlatNetwork(net)
     update = Update(make_optimizer(config, flat), [ClipParts(flat.block_spans, 1.0)] if config.clip else [])

@@ -6,7 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-CHECKED = ("kymograph_studies.rules", "kymograph.probes.measures", "kymograph.probes.norms", "kymograph.statistics")
+CHECKED = (
+    "kymograph_studies.rules",
+    "kymograph_studies.analysis.metrics",
+    "kymograph.probes.norms",
+    "kymograph.statistics",
+)
 # An int passes for a float, as mypy has it.
 TYPE_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 

@@ -20,7 +20,7 @@ from kymograph.probes.norms import cosine, norms
 from kymograph.statistics.effects import auc, superiority
 from kymograph.statistics.intervals import mean_interval, t_interval
 from kymograph.statistics.p_values import max_t, monte_carlo_p
-from kymograph_studies.analysis.measures import effective_dimension, gain, recall
+from kymograph_studies.analysis.metrics import effective_dimension, gain, recall
 from kymograph_studies.rules.backprop import unit_rms
 from kymograph_studies.rules.losses import output_error
 from tests.shape_checks import CHECKED
@@ -31,18 +31,18 @@ checked = pytest.mark.skipif(
 
 
 def wrong_calls() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yields a call with a wrong shape, or a wrong kind of number, for rules, measures and statistics."""
+    """Yields a call with a wrong shape, or a wrong kind of number, for rules, metrics and statistics."""
     whole, labels = torch.zeros(4, 3), torch.zeros(4, dtype=torch.long)
     yield "rule: as many labels as samples", lambda: output_error(whole, labels[:3])
     yield "rule: labels are whole numbers", lambda: output_error(whole, torch.zeros(4))
     yield "rule: credit is one vector per sample", lambda: unit_rms(torch.zeros(3))
-    yield "measure: vectors of one length", lambda: cosine(whole, torch.zeros(4, 2))
-    yield "measure: as many vectors", lambda: cosine(whole, torch.zeros(2, 3))
-    yield "measure: a cloud has points and dimensions", lambda: effective_dimension(torch.zeros(3))
-    yield "measure: a tensor, not an array", lambda: gain(np.ones(4))  # type: ignore[arg-type]
-    yield "measure: predictions are classes", lambda: recall(torch.zeros(3), torch.zeros(2, 3))
-    yield "measure: counts of the same tokens", lambda: recall(labels[:3], torch.zeros(2, 4))
-    yield "measure: norms of floating-point vectors", lambda: norms(labels)
+    yield "metric: vectors of one length", lambda: cosine(whole, torch.zeros(4, 2))
+    yield "metric: as many vectors", lambda: cosine(whole, torch.zeros(2, 3))
+    yield "metric: a cloud has points and dimensions", lambda: effective_dimension(torch.zeros(3))
+    yield "metric: a tensor, not an array", lambda: gain(np.ones(4))  # type: ignore[arg-type]
+    yield "metric: predictions are classes", lambda: recall(torch.zeros(3), torch.zeros(2, 3))
+    yield "metric: counts of the same tokens", lambda: recall(labels[:3], torch.zeros(2, 4))
+    yield "metric: norms of floating-point vectors", lambda: norms(labels)
     yield "statistic: one number per seed", lambda: t_interval(np.zeros((3, 2)))
     yield "statistic: paired seeds", lambda: superiority(np.zeros(3), np.zeros(2))
     yield "statistic: a map has seeds and positions", lambda: max_t(np.zeros(3))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kymograph import streams
 from kymograph.errors import KymographError
+from kymograph_studies.script_randomness import script_generator, script_random
 
 
 def test_a_stream_does_not_depend_on_what_else_was_drawn() -> None:
@@ -35,15 +36,15 @@ def test_the_script_generators_give_what_global_seeding_would() -> None:
     finally:
         torch.set_rng_state(state)
         random.setstate(python_state)
-    assert torch.equal(torch.randn(33, generator=streams.script_generator(7)), expected)
-    assert streams.script_random(7).sample(range(100), 9) == sample
+    assert torch.equal(torch.randn(33, generator=script_generator(7)), expected)
+    assert script_random(7).sample(range(100), 9) == sample
 
 
 def test_streams_leave_the_global_generators_alone() -> None:
     before, python_before = torch.get_rng_state(), random.getstate()
     streams.generator(1, "x")
-    streams.script_generator(1)
-    streams.script_random(1).random()
+    script_generator(1)
+    script_random(1).random()
     assert torch.equal(torch.get_rng_state(), before)
     assert random.getstate() == python_before
 

@@ -1,8 +1,7 @@
 """Named random streams: random numbers come from (seed, name), never from a global generator.
 
 Two arms that ask for the same name at the same seed get the same numbers, whatever else each of them draws; this is
-what pairs them. A stream that one arm adds cannot shift another's numbers. Numbers that must match a research script's
-(initial weights, feedback matrices) come from `script_generator`, which is seeded with the seed itself.
+what pairs them. A stream that one arm adds cannot shift another's numbers.
 
     >>> stream_seed(42, "order") == stream_seed(42, "order")
     True
@@ -13,7 +12,6 @@ what pairs them. A stream that one arm adds cannot shift another's numbers. Numb
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -57,21 +55,6 @@ def forked_generators(tensors: Iterable[torch.Tensor]) -> AbstractContextManager
     kind = accelerators[0].type if accelerators else "cuda"
     started = getattr(getattr(torch, kind), "is_initialized", lambda: True)  # an uninitialised device has drawn nothing
     return torch.random.fork_rng(devices=accelerators if started() else [], device_type=kind)
-
-
-def script_generator(seed: int) -> torch.Generator:
-    """Returns a fresh CPU generator seeded with ``seed`` itself, as the research scripts seed theirs.
-
-    It gives the numbers that ``torch.manual_seed(seed)`` followed by global draws would give.
-    """
-    import torch
-
-    return torch.Generator().manual_seed(seed)
-
-
-def script_random(seed: int) -> random.Random:
-    """Returns a Python generator in the state that ``random.seed(seed)`` would give the global one."""
-    return random.Random(seed)
 
 
 def fixed_seeds(count: int) -> tuple[int, ...]:

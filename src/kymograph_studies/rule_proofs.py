@@ -27,6 +27,7 @@ from kymograph_studies.rules import RULES, make
 from kymograph_studies.rules.base import Rule
 from kymograph_studies.rules.losses import Loss, cross_entropy
 from kymograph_studies.rules.proof import CLOSE, Identity, PartProof, identities, prove, with_true_chain
+from kymograph_studies.script_randomness import script_generator
 from kymograph_studies.snapshot import Snapshot, SnapshotConfig
 from kymograph_studies.training.image_training import draw_network, make_rule
 
@@ -128,7 +129,7 @@ def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[Rule
     batches = Batches(load_task("digits"), IMAGES, device)
     x, y = batches.test(IMAGES)
     for name, config in _rules_on(model):
-        draw = streams.script_generator(seed)
+        draw = script_generator(seed)
         net = draw_network(config, batches.task, draw).to(device)
         FlatNetwork(net)  # as the study trains it
         yield _proved(name, make_rule(config, net, batches, draw), x, y)
@@ -195,7 +196,7 @@ def rules_text(
     for proof in prove_arms(model, seed, chosen) if own is None else prove_user_model(own, seed, chosen, blocks):
         holds &= proof.holds
         lines += ["", proof.name, *_rule_lines(proof)]
-    chained = with_true_chain(streams.script_generator(seed), IMAGES, chosen)
+    chained = with_true_chain(script_generator(seed), IMAGES, chosen)
     what = "dfa with the true chain in place of every B is autograd's (linear blocks)"
     chain = Identity(what, chained, max(CLOSE.values()))
     return "\n".join([*lines, "", _identity_line(chain)]), holds and chain.holds

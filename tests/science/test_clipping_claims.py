@@ -19,7 +19,7 @@ from kymograph.claims.family import decide_claims
 from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Outcome, Verdict
 from kymograph.runs.store import Store
-from kymograph_studies.analysis.measures import effective_dimension
+from kymograph_studies.analysis.metrics import effective_dimension
 from kymograph_studies.clipping import Clipping
 from kymograph_studies.clipping.claims import DIMENSIONS, RARE_SAMPLE_EVERY, TWICE_AS_LIKELY, claims
 from kymograph_studies.models.replicas import initial_weights

@@ -13,7 +13,7 @@ from benchmarks.naive import NaiveNextToken
 import kymograph
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph_studies.analysis.measures import roughness
+from kymograph_studies.analysis.metrics import roughness
 from kymograph_studies.clipping import Clipping, training
 from kymograph_studies.clipping.training import (
     EARLY_RARE_SAMPLES,

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import kymograph
-from kymograph import streams
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure
 from kymograph.pictures.figures import figure_from_files
@@ -27,6 +26,7 @@ from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules.direct import DirectFeedback
 from kymograph_studies.rules.fast.resmlp import FastBackprop, StackedDirectFeedback
 from kymograph_studies.rules.feedback import draw_feedback
+from kymograph_studies.script_randomness import script_generator
 from kymograph_studies.scripts import read_logs
 from kymograph_studies.snapshot import Snapshot, SnapshotConfig
 from kymograph_studies.training import checkpoints as checkpoint
@@ -88,7 +88,7 @@ class ScriptsBlock(nn.Module):
 def test_weights_and_matrices_are_those_the_script_draws_at_the_same_seed() -> None:
     """On a CPU, bit for bit; its class is not among the scripts, so this is the network as they describe it."""
     config = SnapshotConfig(width=32, depth=3, rule="dfa", rms=True, clip=True)
-    draw = streams.script_generator(42)
+    draw = script_generator(42)
     net = draw_network(config, digits(), draw)
     feedback = make_rule(config, net, Batches(digits(), 8), draw).matrices()
     with torch.random.fork_rng():
@@ -105,7 +105,7 @@ def test_weights_and_matrices_are_those_the_script_draws_at_the_same_seed() -> N
 def test_a_run_keeps_the_matrices_drawn_after_its_network(store: Store) -> None:
     run = store.select(arms=["resmlp/dfa"], seeds=[42]).runs[0]
     config = SnapshotConfig(**run.config)
-    draw, batches = streams.script_generator(42), Batches(digits(), 8)
+    draw, batches = script_generator(42), Batches(digits(), 8)
     flat = FlatNetwork(draw_network(config, digits(), draw))  # as training lays it out
     rule = make_rule(config, flat.net, batches, draw)
     expected = rule.matrices()

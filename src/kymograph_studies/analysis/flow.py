@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from kymograph.errors import KymographError
 from kymograph.probes.curvature import evaluation_mode
 from kymograph.probes.norms import as_float64, cosine, norms
-from kymograph_studies.analysis.measures import median_norm
+from kymograph_studies.analysis.metrics import median_norm
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.rules.losses import output_error
 

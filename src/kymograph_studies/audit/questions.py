@@ -1,10 +1,9 @@
-"""The questions of an audit, and how each is answered for a trained network from numbers and a threshold.
+"""The questions of an audit: for each, the numbers of a trained network, a threshold, and PASS, FAIL or CANNOT TELL.
 
-[analysis.functional_tests] Does a rule's credit do what a gradient does? Two tests that need no angle.
-
-*Perturbation correlation*: a point of the stream is moved a little, at random; the change in loss that the credit
-predicts, <a, delta>, is compared with the actual one. *Descent*: a short step of the blocks against what the rule hands
-them must lower the loss. Everything runs in float64 on a copy, so that small changes are not lost in rounding.
+Two of them ask, without any angle, whether a rule's credit does what a gradient does. *Perturbation correlation*: a
+point of the stream is moved a little, at random; the change in loss that the credit predicts, <a, delta>, is compared
+with the actual one. *Descent*: a short step of the blocks against what the rule hands them must lower the loss. Both
+run in float64 on a copy, so that small changes are not lost in rounding.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from kymograph.statistics.intervals import normal_interval
 from kymograph.statistics.p_values import monte_carlo_p
 from kymograph_studies.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
 from kymograph_studies.analysis.flow import float64_cosines, flow
-from kymograph_studies.analysis.measures import median_norm
+from kymograph_studies.analysis.metrics import median_norm
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules.backprop import Backprop
@@ -34,115 +33,6 @@ from kymograph_studies.rules.base import Rule
 from kymograph_studies.rules.direct import DirectFeedback
 from kymograph_studies.rules.feedback import draw_feedback
 from kymograph_studies.rules.losses import output_error
-
-
-def perturbation_correlation(
-    net: BlockNetwork,
-    x: Tensor,
-    y: Tensor,
-    credits: Sequence[Callable[[int], Tensor]],
-    draw: torch.Generator,
-    moves: int = 8,
-    size: float = 1e-4,
-) -> Tensor:
-    """Returns the correlation over images and moves of predicted and actual change of the loss, (credits, L).
-
-    Args:
-        credits: each maps a block's index to what a rule hands it for every image, a tensor like h_{l+1}, on which it
-            acts. All are tested on the same moves.
-        moves: random moves per image.
-        size: length of a move relative to ||h|| of its image.
-
-    Each image's predictions and changes are scaled to unit RMS over its moves, so that all images count equally: the
-    gradient itself gives 1, random credit 0 on average.
-    """
-    twin = copy.deepcopy(net).cpu().double().eval()
-    labels = y.cpu()
-    found = torch.empty(len(credits), len(twin.blocks), dtype=torch.float64)
-    with torch.no_grad():
-        points = twin.stream(x.cpu().double())
-        for block in range(len(twin.blocks)):
-            point = points[block + 1]
-            before = _losses(twin, point, block + 1, labels)
-            steps, actual = [], []
-            for _ in range(moves):
-                noise = torch.randn(point.shape, generator=draw, dtype=torch.float64)
-                steps.append(noise * (size * _lengths(point) / _lengths(noise)))
-                actual.append(_losses(twin, point + steps[-1], block + 1, labels) - before)
-            changes = torch.stack(actual, 1)  # (images, moves)
-            for number, credit in enumerate(credits):
-                signal = credit(block).cpu().double()
-                predicted = torch.stack([(signal * step).flatten(1).sum(1) for step in steps], 1)
-                found[number, block] = _correlation(predicted, changes)
-    return found
-
-
-def descent(
-    net: BlockNetwork,
-    rules: Sequence[Callable[[BlockNetwork], Rule]],
-    x: Tensor,
-    y: Tensor,
-    draw: torch.Generator,
-) -> list[float]:
-    """Returns the change of the mean loss when the blocks step against each rule's direction, and last, at random.
-
-    Every step has the same length, a thousandth of the norm of the blocks' weights; other parts stay fixed. ``rules``
-    are functions that make a rule on a copy of the network, which is in float64 on the CPU.
-    """
-    twin = copy.deepcopy(net).cpu().double().eval()
-    images, labels = x.cpu().double(), y.cpu()
-    flat = FlatNetwork(twin)
-    spans = flat.block_spans
-    start = flat.values.clone()
-    length = 1e-3 * float(torch.cat([start[0, span] for span in spans]).norm())
-
-    def loss() -> float:
-        with torch.no_grad():
-            return float(torch.nn.functional.cross_entropy(twin(images), labels))
-
-    before = loss()
-
-    def change(direction: Tensor) -> float:
-        norm = float(torch.cat([direction[0, span] for span in spans]).norm())
-        if norm == 0.0:
-            return 0.0
-        for span in spans:
-            flat.values[0, span] -= direction[0, span] * (length / norm)
-        after = loss()
-        flat.values.copy_(start)
-        return after - before
-
-    changes = []
-    for rule in rules:
-        rule(twin).backward(images, labels, accumulate=False)
-        changes.append(change(flat.gradients.clone()))
-    return [*changes, change(torch.randn(start.shape, generator=draw, dtype=torch.float64))]
-
-
-def _losses(net: BlockNetwork, point: Tensor, first: int, y: Tensor) -> Tensor:
-    """Returns each image's loss (B,) when the stream continues from ``point`` as h_first."""
-    _, points = net.walk(point, first)
-    return torch.nn.functional.cross_entropy(net.readout(points[-1]), y, reduction="none")
-
-
-def _lengths(tensor: Tensor) -> Tensor:
-    """Returns each image's norm, shaped to broadcast against the tensor."""
-    norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
-    return norms.view(-1, *[1] * (tensor.dim() - 1))
-
-
-def _correlation(predicted: Tensor, actual: Tensor) -> float:
-    """Returns the correlation of two tables (images, moves) after each row is scaled to unit RMS; NaN rows drop out."""
-    rows = []
-    for table in (predicted, actual):
-        largest = table.abs().amax(1, keepdim=True)
-        scaled = table / torch.where(largest > 0, largest, torch.nan)
-        rows.append(scaled / scaled.square().mean(1, keepdim=True).sqrt())
-    whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
-    if not bool(whole.any()):
-        return float("nan")
-    return float(torch.corrcoef(torch.stack([rows[0][whole].flatten(), rows[1][whole].flatten()]))[0, 1])
-
 
 DRAWS = 19  # the fewest with which p can be 0.05
 ALPHA = 0.05
@@ -212,7 +102,7 @@ def reference(
     raised = {name: epoch for name, epoch in (alarms or {}).items() if name != "growth" and epoch is not None}
     passed = None if math.isnan(sensitivity) else sensitivity >= SENSITIVITY and worst >= SAME_DIRECTION
     reasons = [f"{name} alarm since epoch {epoch}" for name, epoch in raised.items()]
-    unknown = [f"h_{point}" for point, one in enumerate(agreement) if math.isnan(one)]
+    unknown = [f"h_{point}" for point, cosine in enumerate(agreement) if math.isnan(cosine)]
     if passed and unknown:
         passed = None
         reasons.append(f"the gradient at {', '.join(unknown)} has no direction")
@@ -245,10 +135,8 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
         rungs: accuracy by the number of last blocks that learned, under the network's own rule.
         why_not: why there is no frozen baseline.
     """
-    question, threshold = (
-        "depth utility",
-        "95 % interval of the gain over frozen blocks, over test images of this seed, above 0",
-    )
+    question = "depth utility"
+    threshold = "95 % interval of the gain over frozen blocks, over test images of this seed, above 0"
     accuracy = float(correct.double().mean())
     if frozen is None:
         why = why_not or "there is no frozen baseline; audit a run made by this version, without --no-ladder"
@@ -295,11 +183,10 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
     def exact(block: int) -> Tensor:
         return gradients[block + 1]
 
-    nulls = [
-        by_feedback(fresh) if feedback else at_random(number)
-        for number, fresh in enumerate(_fresh(net, feedback, x, seed))
-    ]
-    by_rule = by_feedback(feedback) if feedback else exact
+    if feedback:
+        by_rule, nulls = by_feedback(feedback), [by_feedback(fresh) for fresh in _fresh(feedback, seed)]
+    else:
+        by_rule, nulls = exact, [at_random(number) for number in range(DRAWS)]
     table = perturbation_correlation(net, x, y, [by_rule, exact, *nulls], streams.generator(seed, "audit", "moves"))
     means = table.mean(1)  # over the blocks
     rho, control, null = float(means[0]), float(means[1]), means[2:]
@@ -321,13 +208,12 @@ def step(
         return lambda twin: DirectFeedback(twin, exact, normalise=rms, penalty=penalty)
 
     generator = streams.generator(seed, "audit", "step")
-    rules = [by_feedback(feedback) if feedback else Backprop, Backprop]
     if feedback:
-        rules += [by_feedback(fresh) for fresh in _fresh(net, feedback, x, seed)]
-        changes = descent(net, rules, x, y, generator)
+        nulls = [by_feedback(fresh) for fresh in _fresh(feedback, seed)]
+        changes = descent(net, [by_feedback(feedback), Backprop, *nulls], x, y, generator)
         null = changes[2:-1]
     else:
-        changes = descent(net, rules, x, y, generator)
+        changes = descent(net, [Backprop, Backprop], x, y, generator)
         null = [changes[-1], *(descent(net, [], x, y, generator)[-1] for _ in range(DRAWS - 1))]
     change, best, chance = changes[0], changes[1], changes[-1]
     p = monte_carlo_p(change, null, "less")
@@ -340,10 +226,8 @@ def step(
     return Answer("descent", passed, text, f"the loss falls, {_beyond(feedback)}", "", numbers)
 
 
-def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) -> list[list[Tensor]]:
-    """Returns `DRAWS` sets of fresh matrices; empty sets for a rule without matrices."""
-    if not feedback:
-        return [[] for _ in range(DRAWS)]
+def _fresh(feedback: Sequence[Tensor], seed: int) -> list[list[Tensor]]:
+    """Returns `DRAWS` sets of fresh matrices of the same shapes."""
     widths, classes = [len(matrix) for matrix in feedback], feedback[0].shape[1]
     return [draw_feedback(streams.generator(seed, "audit", "fresh", str(n)), widths, classes) for n in range(DRAWS)]
 
@@ -351,3 +235,111 @@ def _fresh(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, seed: int) 
 def _beyond(feedback: Sequence[Tensor]) -> str:
     kind = "fresh matrices" if feedback else "random directions"
     return f"p at most {ALPHA:g} against {DRAWS} draws of {kind}"
+
+
+def perturbation_correlation(
+    net: BlockNetwork,
+    x: Tensor,
+    y: Tensor,
+    credits: Sequence[Callable[[int], Tensor]],
+    draw: torch.Generator,
+    moves: int = 8,
+    size: float = 1e-4,
+) -> Tensor:
+    """Returns the correlation over images and moves of predicted and actual change of the loss, (credits, L).
+
+    Args:
+        credits: each maps a block's index to what a rule hands it for every image, a tensor like h_{l+1}, on which it
+            acts. All are tested on the same moves.
+        moves: random moves per image.
+        size: length of a move relative to ||h|| of its image.
+
+    Each image's predictions and changes are scaled to unit RMS over its moves, so that all images count equally: the
+    gradient itself gives 1, random credit 0 on average.
+    """
+    twin = copy.deepcopy(net).cpu().double().eval()
+    labels = y.cpu()
+    correlations = torch.empty(len(credits), len(twin.blocks), dtype=torch.float64)
+    with torch.no_grad():
+        points = twin.stream(x.cpu().double())
+        for block in range(len(twin.blocks)):
+            point = points[block + 1]
+            before = _losses(twin, point, block + 1, labels)
+            steps, actual = [], []
+            for _ in range(moves):
+                noise = torch.randn(point.shape, generator=draw, dtype=torch.float64)
+                steps.append(noise * (size * _lengths(point) / _lengths(noise)))
+                actual.append(_losses(twin, point + steps[-1], block + 1, labels) - before)
+            changes = torch.stack(actual, 1)  # (images, moves)
+            for number, credit in enumerate(credits):
+                signal = credit(block).cpu().double()
+                predicted = torch.stack([(signal * step).flatten(1).sum(1) for step in steps], 1)
+                correlations[number, block] = _correlation(predicted, changes)
+    return correlations
+
+
+def descent(
+    net: BlockNetwork,
+    rules: Sequence[Callable[[BlockNetwork], Rule]],
+    x: Tensor,
+    y: Tensor,
+    draw: torch.Generator,
+) -> list[float]:
+    """Returns the change of the mean loss when the blocks step against each rule's direction, and last, at random.
+
+    Every step has the same length, a thousandth of the norm of the blocks' weights; other parts stay fixed. ``rules``
+    are functions that make a rule on a copy of the network, which is in float64 on the CPU.
+    """
+    twin = copy.deepcopy(net).cpu().double().eval()
+    images, labels = x.cpu().double(), y.cpu()
+    flat = FlatNetwork(twin)
+    spans = flat.block_spans
+    start = flat.values.clone()
+    length = 1e-3 * float(torch.cat([start[0, span] for span in spans]).norm())
+
+    def loss() -> float:
+        with torch.no_grad():
+            return float(torch.nn.functional.cross_entropy(twin(images), labels))
+
+    before = loss()
+
+    def change(direction: Tensor) -> float:
+        norm = float(torch.cat([direction[0, span] for span in spans]).norm())
+        if norm == 0.0:
+            return 0.0
+        for span in spans:
+            flat.values[0, span] -= direction[0, span] * (length / norm)
+        after = loss()
+        flat.values.copy_(start)
+        return after - before
+
+    changes = []
+    for rule in rules:
+        rule(twin).backward(images, labels, accumulate=False)
+        changes.append(change(flat.gradients.clone()))
+    return [*changes, change(torch.randn(start.shape, generator=draw, dtype=torch.float64))]
+
+
+def _losses(net: BlockNetwork, point: Tensor, first: int, y: Tensor) -> Tensor:
+    """Returns each image's loss (B,) when the stream continues from ``point`` as h_first."""
+    _, points = net.walk(point, first)
+    return torch.nn.functional.cross_entropy(net.readout(points[-1]), y, reduction="none")
+
+
+def _lengths(tensor: Tensor) -> Tensor:
+    """Returns each image's norm, shaped to broadcast against the tensor."""
+    norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
+    return norms.view(-1, *[1] * (tensor.dim() - 1))
+
+
+def _correlation(predicted: Tensor, actual: Tensor) -> float:
+    """Returns the correlation of two tables (images, moves) after each row is scaled to unit RMS; NaN rows drop out."""
+    rows = []
+    for table in (predicted, actual):
+        largest = table.abs().amax(1, keepdim=True)
+        scaled = table / torch.where(largest > 0, largest, torch.nan)
+        rows.append(scaled / scaled.square().mean(1, keepdim=True).sqrt())
+    whole = ~(rows[0].isnan().any(1) | rows[1].isnan().any(1))
+    if not bool(whole.any()):
+        return float("nan")
+    return float(torch.corrcoef(torch.stack([rows[0][whole].flatten(), rows[1][whole].flatten()]))[0, 1])

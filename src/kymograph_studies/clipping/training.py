@@ -1,15 +1,12 @@
-"""Training a stack of `clipping` runs and measuring it: learning of the rare class, gradient spikes.
+"""Training a stack of `clipping` runs, and measuring what the script only announced or could not tell.
 
-[studies.clipping.learning] Is the rare class learned, how well while it is being learned, and after how many steps?
+*Learning.* The script looked at the final accuracy on its training data. That is 0 where the rare class cannot be
+learned and 0.9 in almost every run where it can, so it distinguishes nothing. Measured here, on held-out samples, is a
+quantity that changes with every step: the probability given to the rare class. With four tokens, accuracy takes few
+values, and a quarter of all untrained networks classify the rare token correctly by luck.
 
-The script looked at the final accuracy on its training data. That is 0 where the class cannot be learned and 0.9 in
-almost every run where it can, so it distinguishes nothing. Measured here, on held-out samples, is a quantity that
-changes with every step: the probability given to the rare class. With four tokens, accuracy takes few values, and a
-quarter of all untrained networks classify the rare token correctly by luck.
-
-[studies.clipping.spikes] Do gradient spikes sit at rare samples, how often are they clipped, and how much movement comes from them?
-
-The script announced this analysis but never did it. A step is *rare* if its batch holds a rare sample.
+*Spikes.* Do large gradients sit at rare samples, how often are they clipped, and how much movement comes from them? A
+step is *rare* if its batch holds a rare sample.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ from kymograph.runs.spec import RunSpec
 from kymograph.statistics.effects import auc
 from kymograph.statistics.intervals import wilson_interval
 from kymograph.sweep.compute import Workplace
-from kymograph_studies.analysis.measures import (
-    WeightTrace,
+from kymograph_studies.analysis.metrics import (
     class_cross_entropy,
     class_probability,
     effective_dimension,
@@ -48,7 +44,7 @@ from kymograph_studies.data.generated import (
 from kymograph_studies.models.replicas import NextToken, TokenBatch, TokenTargets, initial_weights
 from kymograph_studies.rules import make
 from kymograph_studies.rules.losses import replica_cross_entropy
-from kymograph_studies.training.loop import Clip, ClipByNorm, ClipByPercentile, ClipByValue, Update
+from kymograph_studies.training.loop import Clip, ClipByNorm, ClipByPercentile, ClipByValue, Update, WeightTrace
 from kymograph_studies.training.loop import train as training
 from kymograph_studies.training.optimizers import SgdPerReplica
 
@@ -64,91 +60,6 @@ LEARNED = 0.75
 High enough that luck does not pass for learning: one untrained network in 2,000 is above it. With half the Bayes
 predictor's accuracy it would be 4 %, so that in a third of all sets of ten seeds, some network would have learned the
 class before training. In the pilot runs, every run reached the level and none started above it."""
-
-
-def learning_analysis(
-    steps: np.ndarray, rare_prob: np.ndarray, rare_count: np.ndarray, bayes: float
-) -> dict[str, float]:
-    """Returns how well the rare class is predicted while it is being learned, and when it is learned.
-
-    * ``early_rare_prob``: the mean of ``rare_prob`` over training until ``EARLY_RARE_SAMPLES`` rare samples were
-      trained on (or the run ends);
-    * ``early_rare_prob_share``: the same as a share of the Bayes predictor's accuracy, so that 0 is the floor and 1 the
-      ceiling;
-    * ``rare_steps_to_learn``: the first measured step at which ``rare_prob`` is at least ``LEARNED`` times the Bayes
-      predictor's accuracy; NaN if it never is, or if there is nothing to learn.
-
-    Args:
-        steps: the steps at which predictions were read, shape (readings,).
-        rare_prob: the mean probability of the rare class at held-out rare samples, shape (readings,).
-        rare_count: rare samples in each step's batch, shape (all steps,).
-        bayes: the Bayes predictor's accuracy on the held-out rare samples.
-    """
-    seen = np.cumsum(rare_count)
-    early = float(rare_prob[steps <= np.searchsorted(seen, EARLY_RARE_SAMPLES)].mean())
-    return {
-        "early_rare_prob": early,
-        "early_rare_prob_share": early / bayes if bayes > 0 else np.nan,
-        "rare_steps_to_learn": steps_to_reach(steps, rare_prob, LEARNED * bayes) if bayes > 0 else np.nan,
-    }
-
-
-def excess_loss(rare_loss: float, rare_frequency: float) -> float:
-    """Returns a cross-entropy at rare samples minus that of a predictor that knows only the classes' frequencies.
-
-    Below 0, the rare class is predicted better than by its frequency. NaN if there is no rare class.
-
-    >>> round(excess_loss(5.0, 0.01), 3)
-    0.395
-    """
-    return rare_loss + float(np.log(rare_frequency)) if rare_frequency > 0 else np.nan
-
-
-def steps_to_reach(steps: np.ndarray, values: np.ndarray, level: float) -> float:
-    """Returns the first of ``steps`` whose value is at least ``level``; NaN, not 0, if none is.
-
-    >>> steps_to_reach(np.array([0, 10, 20]), np.array([0.1, 0.6, 0.4]), 0.5)
-    10.0
-    """
-    reached = np.flatnonzero(values >= level)
-    return float(steps[reached[0]]) if len(reached) else np.nan
-
-
-def spike_analysis(
-    grad_norm: np.ndarray, clipped: np.ndarray, update_norm: np.ndarray, rare_count: np.ndarray
-) -> dict[str, float]:
-    """Returns gradient, clipping and movement at rare steps against common ones, all inputs of shape (steps,).
-
-    * ``rare_grad_norm``, ``common_grad_norm``: median norm before clipping, and ``spike_ratio``, their quotient;
-    * ``spike_auc``: the probability that a rare step has a larger gradient than a common one (ties count half);
-    * ``rare_clip_fraction``, ``common_clip_fraction``: the fraction of steps that were clipped;
-    * ``rare_effective_lr``, ``common_effective_lr``: median of movement over gradient;
-    * ``rare_step_share``, ``rare_movement_share``: the rare steps' share of all steps and of the path length.
-
-    Where one kind of step is absent, its numbers are NaN.
-    """
-    rare = rare_count > 0
-    result = {}
-    for kind, steps in (("rare", rare), ("common", ~rare)):
-        norms, moves = grad_norm[steps].astype(np.float64), update_norm[steps]
-        moving = norms > 0
-        result[f"{kind}_grad_norm"] = _median(norms)
-        result[f"{kind}_clip_fraction"] = float(clipped[steps].mean()) if steps.any() else np.nan
-        result[f"{kind}_effective_lr"] = _median(moves[moving] / norms[moving])
-    result["spike_ratio"] = (
-        result["rare_grad_norm"] / result["common_grad_norm"] if result["common_grad_norm"] > 0 else np.nan
-    )
-    result["spike_auc"] = auc(grad_norm[rare], grad_norm[~rare])
-    total = float(update_norm.sum())
-    result["rare_step_share"] = float(rare.mean())
-    result["rare_movement_share"] = float(update_norm[rare].sum()) / total if total > 0 else np.nan
-    return result
-
-
-def _median(values: np.ndarray) -> float:
-    return float(np.median(values)) if len(values) else np.nan
-
-
 TICK_EVERY = 250
 HELD_OUT_PER_CLASS = 2000
 """Held-out samples of each class: enough that a frequency of 0.9 is known to 0.7 percentage points."""
@@ -172,14 +83,19 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
     update = Update(optimizer, make_clips(configs, device), norms=True)
     trace = WeightTrace(net.flat.values, shape.probe_every)
 
-    losses, norms, clipped, answers = [], [], [], []
+    losses: list[Tensor] = []
+    norms: list[Tensor] = []
+    clipped: list[Tensor] = []
+    answers: list[Tensor] = []
     epoch = epoch_batches(tasks, shape.batch_size, shape.dim, device)
     batches = itertools.chain.from_iterable(itertools.repeat(epoch, shape.epochs))
     for step in training(batches, rule, update):
         trace.record()
         losses.append(step.loss)
+        assert step.grad_norm is not None  # `update` was asked for norms
         norms.append(step.grad_norm)
-        clipped.append(step.clipped)
+        if step.clipped is not None:  # it is None if no run of the stack is clipped
+            clipped.append(step.clipped)
         if step.index % _steps_between_readings(shape) == 0:
             answers.append(net.token_logits(net.flat.values))  # (R, token, class)
         if (step.index + 1) % TICK_EVERY == 0:
@@ -189,11 +105,11 @@ def train(specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[Run
 
     per_step = {  # (steps, R)
         "loss": _numpy(torch.stack(losses)),
-        "grad_norm": _numpy(torch.stack(norms)),  # type: ignore[arg-type]
+        "grad_norm": _numpy(torch.stack(norms)),
         "weight_norm": _numpy(trace.norms()),
         "update_norm": _numpy(trace.moves()),
-        "clipped": _numpy(torch.stack(clipped)).astype(np.uint8)  # type: ignore[arg-type]
-        if clipped[0] is not None
+        "clipped": _numpy(torch.stack(clipped)).astype(np.uint8)
+        if clipped
         else np.zeros((len(losses), len(specs)), np.uint8),
         "rare_count": rare_counts(tasks, shape.batch_size, shape.epochs),
     }
@@ -343,6 +259,89 @@ def _result(
         "heldout_rare_excess_loss": excess_loss(per_run["heldout_rare_loss"], config.n_rare / config.n_samples),
     }
     return RunResult(series, summary)
+
+
+def spike_analysis(
+    grad_norm: np.ndarray, clipped: np.ndarray, update_norm: np.ndarray, rare_count: np.ndarray
+) -> dict[str, float]:
+    """Returns gradient, clipping and movement at rare steps against common ones, all inputs of shape (steps,).
+
+    * ``rare_grad_norm``, ``common_grad_norm``: median norm before clipping, and ``spike_ratio``, their quotient;
+    * ``spike_auc``: the probability that a rare step has a larger gradient than a common one (ties count half);
+    * ``rare_clip_fraction``, ``common_clip_fraction``: the fraction of steps that were clipped;
+    * ``rare_effective_lr``, ``common_effective_lr``: median of movement over gradient;
+    * ``rare_step_share``, ``rare_movement_share``: the rare steps' share of all steps and of the path length.
+
+    Where one kind of step is absent, its numbers are NaN.
+    """
+    rare = rare_count > 0
+    result = {}
+    for kind, steps in (("rare", rare), ("common", ~rare)):
+        norms, moves = grad_norm[steps].astype(np.float64), update_norm[steps]
+        moving = norms > 0
+        result[f"{kind}_grad_norm"] = _median(norms)
+        result[f"{kind}_clip_fraction"] = float(clipped[steps].mean()) if steps.any() else np.nan
+        result[f"{kind}_effective_lr"] = _median(moves[moving] / norms[moving])
+    result["spike_ratio"] = (
+        result["rare_grad_norm"] / result["common_grad_norm"] if result["common_grad_norm"] > 0 else np.nan
+    )
+    result["spike_auc"] = auc(grad_norm[rare], grad_norm[~rare])
+    total = float(update_norm.sum())
+    result["rare_step_share"] = float(rare.mean())
+    result["rare_movement_share"] = float(update_norm[rare].sum()) / total if total > 0 else np.nan
+    return result
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if len(values) else np.nan
+
+
+def learning_analysis(
+    steps: np.ndarray, rare_prob: np.ndarray, rare_count: np.ndarray, bayes: float
+) -> dict[str, float]:
+    """Returns how well the rare class is predicted while it is being learned, and when it is learned.
+
+    * ``early_rare_prob``: the mean of ``rare_prob`` over training until ``EARLY_RARE_SAMPLES`` rare samples were
+      trained on (or the run ends);
+    * ``early_rare_prob_share``: the same as a share of the Bayes predictor's accuracy, so that 0 is the floor and 1 the
+      ceiling;
+    * ``rare_steps_to_learn``: the first measured step at which ``rare_prob`` is at least ``LEARNED`` times the Bayes
+      predictor's accuracy; NaN if it never is, or if there is nothing to learn.
+
+    Args:
+        steps: the steps at which predictions were read, shape (readings,).
+        rare_prob: the mean probability of the rare class at held-out rare samples, shape (readings,).
+        rare_count: rare samples in each step's batch, shape (all steps,).
+        bayes: the Bayes predictor's accuracy on the held-out rare samples.
+    """
+    seen = np.cumsum(rare_count)
+    early = float(rare_prob[steps <= np.searchsorted(seen, EARLY_RARE_SAMPLES)].mean())
+    return {
+        "early_rare_prob": early,
+        "early_rare_prob_share": early / bayes if bayes > 0 else np.nan,
+        "rare_steps_to_learn": steps_to_reach(steps, rare_prob, LEARNED * bayes) if bayes > 0 else np.nan,
+    }
+
+
+def excess_loss(rare_loss: float, rare_frequency: float) -> float:
+    """Returns a cross-entropy at rare samples minus that of a predictor that knows only the classes' frequencies.
+
+    Below 0, the rare class is predicted better than by its frequency. NaN if there is no rare class.
+
+    >>> round(excess_loss(5.0, 0.01), 3)
+    0.395
+    """
+    return rare_loss + float(np.log(rare_frequency)) if rare_frequency > 0 else np.nan
+
+
+def steps_to_reach(steps: np.ndarray, values: np.ndarray, level: float) -> float:
+    """Returns the first of ``steps`` whose value is at least ``level``; NaN, not 0, if none is.
+
+    >>> steps_to_reach(np.array([0, 10, 20]), np.array([0.1, 0.6, 0.4]), 0.5)
+    10.0
+    """
+    reached = np.flatnonzero(values >= level)
+    return float(steps[reached[0]]) if len(reached) else np.nan
 
 
 def clipping_ratio(config: ClippingConfig, grad_norm_max: float) -> float:

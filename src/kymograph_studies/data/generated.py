@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
+from kymograph_studies.script_randomness import script_generator, script_random
 
 COMMON_CLASS, RARE_CLASS = 0, 1
 
@@ -54,9 +55,9 @@ class TokenTask:
 
 def script_tokens(seed: int, n_samples: int, n_rare: int, vocab: int) -> TokenTask:
     """Returns the script's data: tokens uniform, targets independent of them, so the rare class is unlearnable."""
-    inputs = torch.randint(0, vocab, (n_samples,), generator=streams.script_generator(seed))
+    inputs = torch.randint(0, vocab, (n_samples,), generator=script_generator(seed))
     targets = torch.full((n_samples,), COMMON_CLASS)
-    targets[streams.script_random(seed).sample(range(n_samples), n_rare)] = RARE_CLASS
+    targets[script_random(seed).sample(range(n_samples), n_rare)] = RARE_CLASS
     return TokenTask(inputs, targets, vocab)
 
 
@@ -66,7 +67,7 @@ def learnable_tokens(seed: int, n_samples: int, n_rare: int, vocab: int, label_n
     The rare positions are the script's. A fraction ``label_noise`` of them carries a common token, and as many
     common positions carry the rare token; all others carry the token of their class.
     """
-    rare = streams.script_random(seed).sample(range(n_samples), n_rare)
+    rare = script_random(seed).sample(range(n_samples), n_rare)
     draw = streams.generator(seed, "tokens")
     rare_token = vocab - 1
     inputs = torch.randint(0, rare_token, (n_samples,), generator=draw)

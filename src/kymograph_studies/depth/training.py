@@ -16,7 +16,7 @@ from kymograph.runs.spec import RunSpec
 from kymograph.shapes import Float
 from kymograph.sweep.compute import Workplace
 from kymograph_studies.analysis.flow import untouched, watching
-from kymograph_studies.analysis.measures import gain, median_norm
+from kymograph_studies.analysis.metrics import gain, median_norm
 from kymograph_studies.data.generated import batch_indices, random_orthogonal, vector_task
 from kymograph_studies.depth import DepthConfig
 from kymograph_studies.models.replicas import LayerStack, Wiring, initial_layers
@@ -28,37 +28,6 @@ from kymograph_studies.training.optimizers import Adam
 
 FRESH_SAMPLES = 1024
 """As many as the script trains on: at width 64 the null predictor's loss then has a relative error of 0.35 %."""
-
-
-def fresh_batch(
-    seed: int, task: str, width: int
-) -> tuple[Float[Tensor, "samples width"], Float[Tensor, "samples width"]]:
-    """Returns inputs and targets of the task, each (samples, width), used neither in training nor in measurements.
-
-    They have their own stream, so drawing them shifts no other random numbers; all arms of a seed share them.
-    """
-    draw = streams.generator(seed, "fresh data")
-    inputs = torch.empty(FRESH_SAMPLES, width).uniform_(-1.0, 1.0, generator=draw)
-    return inputs, inputs.clone() if task == "identity" else inputs @ random_orthogonal(seed, width)
-
-
-def against_null(net: LayerStack, specs: Sequence[RunSpec[DepthConfig]], device: str) -> list[dict[str, float]]:
-    """Returns each replica's loss on its fresh batch, the null predictor's loss there, and the ratio of the two.
-
-    Targets have mean 0, so 0 is the best constant output: a ratio of 1 means that nothing was learned.
-    """
-    batches = [fresh_batch(spec.seed, spec.config.task, spec.config.width) for spec in specs]
-    inputs, targets = (torch.stack(part).to(device) for part in zip(*batches, strict=True))
-    with torch.no_grad():
-        errors = as_float64(net(inputs)) - as_float64(targets)
-    losses = errors.square().mean(dim=(1, 2)).tolist()
-    nulls = as_float64(targets).square().mean(dim=(1, 2)).tolist()
-    return [
-        {"fresh_loss": loss, "fresh_null_loss": null, "fresh_loss_over_null": loss / null}
-        for loss, null in zip(losses, nulls, strict=True)
-    ]
-
-
 TICK_EVERY = 10
 
 
@@ -72,11 +41,9 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
         vector_task(spec.seed, config.task, config.n_samples, config.width, config.probe_size)
         for config, spec in zip(configs, specs, strict=True)
     ]
-    inputs = torch.stack([task.inputs for task in tasks]).to(device)  # (R, samples, width)
-    targets = torch.stack([task.targets for task in tasks]).to(device)
-    probe = (
-        torch.stack([task.probe_inputs for task in tasks]).to(device),
-        torch.stack([task.probe_targets for task in tasks]).to(device),
+    inputs, targets, *probe = (  # (R, samples, width)
+        torch.stack([getattr(task, part) for task in tasks]).to(device)
+        for part in ("inputs", "targets", "probe_inputs", "probe_targets")
     )
     order = torch.stack(
         [batch_indices(spec.seed, shape.steps, shape.batch_size, shape.n_samples) for spec in specs], dim=1
@@ -106,10 +73,15 @@ def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunRes
     steps = np.array(sorted(probes))
     readings = {name: torch.stack([probes[at][name] for at in steps]).cpu() for name in probes[0]}  # (probes, R, ...)
     parameters = sum(parameter.numel() for parameter in net.parameters()) // len(specs)
-    extra_summary = [{"parameters": parameters, **fresh} for fresh in against_null(net, specs, device)]
+    fresh = against_null(net, specs, device)
     return [
         _result(
-            config, task.probe_targets, loss[:, r], steps, {k: v[:, r] for k, v in readings.items()}, extra_summary[r]
+            config,
+            task.probe_targets,
+            loss[:, r],
+            steps,
+            {name: values[:, r] for name, values in readings.items()},
+            {"parameters": parameters, **fresh[r]},
         )
         for r, (config, task) in enumerate(zip(configs, tasks, strict=True))
     ]
@@ -164,6 +136,35 @@ def _std(z: Tensor) -> Tensor:
 def _sites(readings: dict[str, dict[str, Tensor]], sites: dict, key: str) -> Tensor:
     """Returns one reading of every site, in the order of the sites, shape (R, sites)."""
     return torch.stack([readings[name][key] for name in sites], dim=1)
+
+
+def fresh_batch(
+    seed: int, task: str, width: int
+) -> tuple[Float[Tensor, "samples width"], Float[Tensor, "samples width"]]:
+    """Returns inputs and targets of the task, each (samples, width), used neither in training nor in measurements.
+
+    They have their own stream, so drawing them shifts no other random numbers; all arms of a seed share them.
+    """
+    draw = streams.generator(seed, "fresh data")
+    inputs = torch.empty(FRESH_SAMPLES, width).uniform_(-1.0, 1.0, generator=draw)
+    return inputs, inputs.clone() if task == "identity" else inputs @ random_orthogonal(seed, width)
+
+
+def against_null(net: LayerStack, specs: Sequence[RunSpec[DepthConfig]], device: str) -> list[dict[str, float]]:
+    """Returns each replica's loss on its fresh batch, the null predictor's loss there, and the ratio of the two.
+
+    Targets have mean 0, so 0 is the best constant output: a ratio of 1 means that nothing was learned.
+    """
+    batches = [fresh_batch(spec.seed, spec.config.task, spec.config.width) for spec in specs]
+    inputs, targets = (torch.stack(part).to(device) for part in zip(*batches, strict=True))
+    with torch.no_grad():
+        errors = as_float64(net(inputs)) - as_float64(targets)
+    losses = errors.square().mean(dim=(1, 2)).tolist()
+    nulls = as_float64(targets).square().mean(dim=(1, 2)).tolist()
+    return [
+        {"fresh_loss": loss, "fresh_null_loss": null, "fresh_loss_over_null": loss / null}
+        for loss, null in zip(losses, nulls, strict=True)
+    ]
 
 
 def _result(

@@ -33,7 +33,7 @@ def draw_model(
 ) -> BlockNetwork:
     """Returns the model called ``name`` for images (channels, size, size), with initial weights from ``draw``.
 
-        net = draw_model("resmlp", 3, 32, 10, streams.script_generator(42), depth=4, width=256, skip=False)
+        net = draw_model("resmlp", 3, 32, 10, script_generator(42), depth=4, width=256, skip=False)
 
     ``settings`` may contain settings of any model; those that this model does not have are ignored.
     """

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from kymograph import streams
 from kymograph_studies.models.flat import FlatParameters, ReplicaNetwork
+from kymograph_studies.script_randomness import script_generator
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def initial_weights(seed: int, vocab: int, dim: int) -> dict[str, Tensor]:
 
     Drawn in that order from one generator seeded with ``seed`` itself, as the script draws them.
     """
-    draw = streams.script_generator(seed)
+    draw = script_generator(seed)
     bound = 1.0 / math.sqrt(dim)
     embedding = torch.empty(vocab, dim).normal_(generator=draw)
     # Linear's default, kaiming_uniform with a = sqrt(5), is uniform on +-1/sqrt(fan_in) for weight and bias.

@@ -48,7 +48,7 @@ def unpack_network(path: AnyPath, content: bytes | None = None) -> tuple[dict[st
     """
     content = read_bytes(path, MAX_TENSORS) if content is None else content
     try:
-        facts = copy.deepcopy(tensor_header(content).facts)  # headers are cached, and the caller may change its own
+        facts = copy.deepcopy(tensor_header(content).metadata)  # headers are cached, and the caller may change its own
         schema = facts["schema"]
         if type(schema) is not int or not isinstance(facts, dict):
             raise ValueError("not a kymograph checkpoint")

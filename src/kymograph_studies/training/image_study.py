@@ -31,7 +31,7 @@ TRAINED_SERIES = (
         "‖h_ℓ‖, median over images",
         log=True,
         forms=OVER_DEPTH,
-        facts={"sites": "point of the stream", "numbers": ["final_h_L"]},
+        options={"sites": "point of the stream", "numbers": ["final_h_L"]},
     ),
     SeriesDisplay(
         "stream_grad",
@@ -39,7 +39,7 @@ TRAINED_SERIES = (
         "‖∂L/∂h_ℓ‖, median over images",
         log=True,
         forms=OVER_DEPTH,
-        facts={
+        options={
             "sites": "point of the stream",
             "numbers": ["final_g_2", "final_g_2_script", "final_g_2_per_error"],
         },

@@ -30,6 +30,7 @@ from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules import RULES, make
 from kymograph_studies.rules.base import Rule
 from kymograph_studies.rules.feedback import feedback_hash
+from kymograph_studies.script_randomness import script_generator
 from kymograph_studies.training import checkpoints
 from kymograph_studies.training.image_study import ImageSettings, seeds_by_source
 from kymograph_studies.training.loop import ClipParts, Update, cosine_to_zero
@@ -119,12 +120,12 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
 
 def make_network(config: ImageSettings, task: ImageTask, seed: int) -> BlockNetwork:
     """Returns the network with the initial weights of its seed, which arms of one architecture share."""
-    return draw_network(config, task, streams.script_generator(seed))
+    return draw_network(config, task, script_generator(seed))
 
 
 def _feedback_generator(config: ImageSettings, task: ImageTask, seed: int) -> torch.Generator:
     """Returns the generator in its state after drawing a network: the script draws its matrices after the weights."""
-    draw = streams.script_generator(seed)
+    draw = script_generator(seed)
     draw_network(config, task, draw)
     return draw
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from kymograph_studies.analysis.measures import class_cross_entropy
+from kymograph_studies.analysis.metrics import class_cross_entropy
 
 
 def test_class_cross_entropy_is_torchs_over_the_samples_of_a_class() -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from kymograph_studies.analysis.measures import class_probability, recall
+from kymograph_studies.analysis.metrics import class_probability, recall
 
 
 def test_class_probability_is_that_of_the_samples_one_by_one_for_every_replica_and_probe() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kymograph_studies.analysis.measures import effective_dimension, largest_effective_dimension
+from kymograph_studies.analysis.metrics import effective_dimension, largest_effective_dimension
 
 CLOUDS = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=2, max_dims=2, min_side=3, max_side=8), elements=st.floats(-10, 10)

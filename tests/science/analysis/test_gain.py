@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import linregress, t
 
-from kymograph_studies.analysis.measures import gain
+from kymograph_studies.analysis.metrics import gain
 
 
 def test_gain_agrees_with_scipys_regression() -> None:

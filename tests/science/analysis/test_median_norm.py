@@ -6,7 +6,7 @@ import statistics
 import pytest
 import torch
 
-from kymograph_studies.analysis.measures import median_norm
+from kymograph_studies.analysis.metrics import median_norm
 
 
 @pytest.mark.parametrize("samples", [1, 4, 7])

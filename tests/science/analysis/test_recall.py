@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from kymograph_studies.analysis.measures import recall
+from kymograph_studies.analysis.metrics import recall
 
 
 def test_recall_counts_samples_and_leaves_absent_classes_missing() -> None:

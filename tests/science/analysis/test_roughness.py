@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kymograph_studies.analysis.measures import roughness
+from kymograph_studies.analysis.metrics import roughness
 
 
 def test_roughness_is_blind_to_growth_and_sees_jitter() -> None:

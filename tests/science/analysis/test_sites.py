@@ -6,7 +6,7 @@ from torch import nn
 
 from kymograph.errors import KymographError
 from kymograph_studies.analysis.flow import untouched, watching
-from kymograph_studies.analysis.measures import WeightTrace
+from kymograph_studies.training.loop import WeightTrace
 
 
 def test_readings_are_the_activations_and_their_gradients_keyed_by_name() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kymograph_studies.analysis.measures import total_variance
+from kymograph_studies.analysis.metrics import total_variance
 
 
 def test_total_variance_is_the_trace_of_the_covariance() -> None:
