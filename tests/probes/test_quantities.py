@@ -227,7 +227,7 @@ def test_a_users_quantity_is_one_file_with_a_literal(tmp_path, monkeypatch) -> N
     information = tmp_path / "mine-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[kymograph.probes.quantities]\nstable-rank = stable_rank\n")
+    (information / "entry_points.txt").write_text("[kymograph.quantities]\nstable-rank = stable_rank\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     registry._in_packages.cache_clear()
     try:
