@@ -26,7 +26,6 @@ from kymograph.cli.arguments import (
 )
 from kymograph.cli.output import fitting_output
 from kymograph.errors import KymographError, UsageError
-from kymograph_studies.audit.checkpoint import IMAGES
 
 
 def _downloads() -> Iterable[str]:
@@ -44,39 +43,46 @@ NULLS = Choices("null", parts_of("kymograph_studies.analysis", "NULLS"))
 PARTS = {
     "audit": {
         "attribute": "audit_verb",
+        "options": "AuditOptions",
         "about": "scale, reference and depth of a trained network: PASS or FAIL, with the numbers",
         "usage": "audit NETWORK",
         "order": 60,
     },
     "calibrate": {
         "attribute": "calibrate_verb",
+        "options": "CalibrateOptions",
         "about": "a trained network's credit cosines against their nulls",
         "usage": "calibrate CHECKPOINT",
         "order": 50,
     },
     "fetch": {
         "attribute": "fetch_verb",
+        "options": "FetchOptions",
         "about": "download CIFAR-10 and check it; nothing else is ever downloaded",
         "usage": "fetch cifar10 DIR",
         "order": 140,
     },
     "reproduce": {
         "attribute": "reproduce_verb",
+        "options": "ReproduceOptions",
         "about": "run every study, judge every claim, draw the figures, write the report",
         "order": 30,
         "debug": True,
     },
     "rules": {
         "attribute": "rules_verb",
+        "options": "RulesOptions",
         "about": "what every part of a network learns from under each rule, checked against autograd",
         "order": 90,
     },
     "variance": {
         "attribute": "variance_verb",
+        "options": "VarianceOptions",
         "about": "run a study with one source of variance at a time: initialisation, order, feedback, split",
         "usage": "variance STUDY",
         "order": 25,
         "debug": True,
+        "settings": True,
     },
 }
 
@@ -97,7 +103,7 @@ class AuditOptions:
 
     network: Annotated[str, positional(), shown("NETWORK")]
     """A run's directory, its checkpoint.safetensors, or a .pt file of the calibration script."""
-    images: int = IMAGES
+    images: int = 1024
     """Number of test images; all of them if there are fewer."""
     ladder: bool = True
     """Train the frozen baseline and the ladder of last-k blocks where they are missing."""
@@ -118,17 +124,22 @@ def audit_verb(words: list[str]) -> int:
     """Audits a trained network; returns 0 whatever the answers are, unless --strict is given."""
     options = parse(AuditOptions, words, "kymograph audit")
     at_least("images", options.images, 2)
-    from kymograph_studies.audit.checkpoint import audit_command
+    from kymograph_studies.audit.checkpoint import audit
 
-    chosen = {
-        "data": options.test_data.data,
-        "data_dir": options.test_data.data_dir,
-        "device": options.test_data.device,
-        **{name: getattr(options, name) for name in ("images", "ladder", "ladder_out", "seed", "quiet")},
-    }
-    text, passed = audit_command(options.network, chosen, options.output)
-    print(text)
-    return 1 if options.strict and not passed else 0
+    audited = audit(
+        options.network,
+        images=options.images,
+        ladder=options.ladder,
+        ladder_out=options.ladder_out,
+        seed=options.seed,
+        quiet=options.quiet,
+        **vars(options.test_data),
+    )
+    written = None if options.output is None else audited.write(Path(options.output))
+    print(audited.table())
+    if written is not None:
+        print(written)
+    return 1 if options.strict and not audited.passed else 0
 
 
 LEAST_DRAWS = 19

@@ -94,10 +94,10 @@ class Audit(ImageStudy[AuditConfig]):
         return [result(spec, fit(spec, spec.config.network, work, learners(spec.config))) for spec in specs]
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
-        """Returns the study's figures; see `kymograph_studies.audit.figures`."""
-        from kymograph_studies.audit import figures
+        """Returns the figures of `kymograph_studies.audit.figures`."""
+        from kymograph_studies.audit.figures import FIGURES
 
-        return figures.FIGURES
+        return FIGURES
 
 
 def _learners(last: int) -> str:

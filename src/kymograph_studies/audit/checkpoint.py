@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kymograph_studies.training.trained_networks import Trained
 
 
-IMAGES = 1024
 LADDER_OF = {"bp": "bp", "dfa": "dfa", "shallow": "bp", "frozen": "bp"}
 """The rule whose ladder a network is compared with, by the network's rule: one that trains blocks in the same way."""
 THREE = ("scale stability", "reference validity", "depth utility")
@@ -66,12 +65,18 @@ class Audited:
         answers = [{**vars(answer), "answer": answer.word} for answer in self.answers]
         return plain({"schema": 1, "network": self.network, "passed": self.passed, "answers": answers})
 
+    def write(self, path: Path) -> Path:
+        """Writes the answers with all their numbers as JSON; returns the path."""
+        make_directory(path.parent)
+        write_atomically(path, (json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n").encode())
+        return path
+
 
 def audit(
     path: str | Path,
     *,
     data: str | None = None,
-    images: int = IMAGES,
+    images: int = 1024,
     ladder: bool = True,
     ladder_out: str | Path | None = None,
     seed: int = 0,
@@ -107,49 +112,26 @@ def audit(
     alarms = None if run is None else first_epochs(_rows(run), int(run.summary["buffer_size"]))
     start = None if run is None else float(run.series["stream_norm"].value[0, -1])
     trained.check_images(x, task, path)
-    second, norms = questions.reference(trained.net, x, y, alarms)
-    first = questions.scale(norms, start, None if alarms is None else alarms["growth"])
+    reference, norms = questions.reference(trained.net, x, y, alarms)
+    scale = questions.scale(norms, start, None if alarms is None else alarms["growth"])
     tests = batches.test()
-    own = correct_images(trained.net, *tests)
     frozen: Tensor | None = None
     rungs: dict[int, float] = {}
     unknown = _unknown_rule(trained)
-    if (
-        ladder
-        and not unknown
-        and trained.config is not None
-        and trained.seed is not None
-        and trained.untrained is not None
-    ):
+    config, known_start = trained.config, trained.seed is not None and trained.untrained is not None
+    if ladder and not unknown and config is not None and known_start:
         out = Path(ladder_out) if ladder_out is not None else _runs_directory(Path(path))
         frozen, rungs = _ladder(trained, tests, SweepOptions(out, "serial", None, chosen, data_dir, quiet))
-    rms, penalty = (trained.config.rms, trained.config.penalty) if trained.config is not None else (True, 0.0)
-    answers = (
-        first,
-        second,
-        questions.depth_utility(own, frozen, rungs, unknown),
-        *(
-            (
-                questions.perturbation(trained.net, trained.feedback, x, y, seed),
-                questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
-            )
-            if not unknown
-            else (questions.cannot_tell(name, unknown) for name in ("perturbation correlation", "descent"))
-        ),
-    )
-    return Audited(str(path), answers)
-
-
-def audit_command(path: str, options: dict[str, Any], output: str | None) -> tuple[str, bool | None]:
-    """Audits, writes the JSON if asked, and returns the text to print and whether all three questions passed."""
-    found = audit(path, **options)
-    text = found.table()
-    if output is not None:
-        target = Path(output)
-        make_directory(target.parent)
-        write_atomically(target, (json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n").encode())
-        text += f"\n{target}"
-    return text, found.passed
+    depth = questions.depth_utility(correct_images(trained.net, *tests), frozen, rungs, unknown)
+    if unknown:
+        function = [questions.cannot_tell(name, unknown) for name in ("perturbation correlation", "descent")]
+    else:
+        rms, penalty = (True, 0.0) if config is None else (config.rms, config.penalty)
+        function = [
+            questions.perturbation(trained.net, trained.feedback, x, y, seed),
+            questions.step(trained.net, trained.feedback, rms, penalty, x, y, seed),
+        ]
+    return Audited(str(path), (scale, reference, depth, *function))
 
 
 def _ladder(
@@ -159,33 +141,31 @@ def _ladder(
     from kymograph_studies.analysis.flow import correct_images
     from kymograph_studies.training.trained_networks import load
 
-    config, own_seed = trained.config, trained.seed
-    assert config is not None and own_seed is not None
-    known = {field.name for field in dataclasses.fields(AuditConfig)}
-    fields = {name: value for name, value in vars(config).items() if name in known}
+    config, trained_seed = trained.config, trained.seed
+    assert config is not None and trained_seed is not None
+    if config.depth > DEEPEST:
+        raise KymographError(f"the ladder goes to {DEEPEST} blocks, not {config.depth}; audit with --no-ladder")
     rule = LADDER_OF[config.rule]
-    for name in ("rule", "last"):
-        fields.pop(name, None)
-    frozen_fields = {name: value for name, value in fields.items() if name not in ("rms", "clip", "penalty")}
+    shared = {field.name for field in dataclasses.fields(AuditConfig)} - {"rule", "last"}
+    fields = {name: value for name, value in vars(config).items() if name in shared}
+    bp_fields = {name: value for name, value in fields.items() if name not in ("rms", "clip", "penalty")}
 
     def stored(arms: Sequence[str], settings: dict[str, Any]) -> Store:
-        done = sweep(Audit.name, [own_seed], options, arms=arms, fields=settings)
+        done = sweep(Audit.name, [trained_seed], options, arms=arms, fields=settings)
         if done.failures:
             raise KymographError(f"the ladder could not be trained: {done.failures[0].reason}")
         return done.store
 
-    if config.depth > DEEPEST:
-        raise KymographError(f"the ladder goes to {DEEPEST} blocks, not {config.depth}; audit with --no-ladder")
     rungs = [f"{rule}/last{k}" for k in range(config.depth + 1)]
     if not options.quiet:
         what = f"the ladder, {len(rungs)} networks of {config.epochs} epochs"
         print(f"{what}, is trained below {options.out} where it is missing; skip it with --no-ladder", file=sys.stderr)
-    ladder_runs = stored(rungs, frozen_fields if rule == "bp" else fields)
-    found = {int(run.config["last"]): run.summary["test_accuracy"] for run in ladder_runs}
     accuracies = {
-        last: float(accuracy) for last, accuracy in found.items() if accuracy is not None
-    }  # None: it diverged
-    baseline = stored(["bp/last0"], frozen_fields).runs[0]
+        int(run.config["last"]): float(run.summary["test_accuracy"])
+        for run in stored(rungs, bp_fields if rule == "bp" else fields)
+        if run.summary["test_accuracy"] is not None  # None: it diverged
+    }
+    baseline = stored(["bp/last0"], bp_fields).runs[0]
     frozen = load(baseline.directory, need_feedback=False, data_dir=options.data_dir, device=options.device)
     return correct_images(frozen.net, *tests), accuracies
 
@@ -194,8 +174,8 @@ def _unknown_rule(trained: Trained) -> str:
     """Returns why a network's ladder and credit cannot be computed; empty if they can."""
     if trained.config is None or trained.config.rule in LADDER_OF:
         return ""
-    known = ", ".join(LADDER_OF)
-    return f"the audit does not know the rule {trained.config.rule!r}: it repeats the training of {known} only"
+    rules = ", ".join(LADDER_OF)
+    return f"the audit does not know the rule {trained.config.rule!r}: it repeats the training of {rules} only"
 
 
 def _run_of(path: Path) -> StoredRun | None:

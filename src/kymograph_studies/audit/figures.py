@@ -21,14 +21,13 @@ def ladder(store: Store) -> LabFigure:
         raise KymographError("there is no finished run of audit; run `kymograph run audit`")
     figure = LabFigure(figsize=(5.0, 3.6), layout="constrained")
     axes = figure.subplots()
-    rules = tuple(dict.fromkeys(str(run.config["rule"]) for run in runs))
     rungs = np.array(sorted({int(run.config["last"]) for run in runs}))
-    looks = arm_styles(Audit().declaration())
-    for rule in rules:
+    styles = arm_styles(Audit().declaration())
+    for rule in dict.fromkeys(str(run.config["rule"]) for run in runs):
         accuracy = {(run.seed, run.config["last"]): run.summary["test_accuracy"] for run in runs.where(rule=rule)}
         seeds = tuple(dict.fromkeys(seed for seed, _ in accuracy))
         values = np.array([[accuracy.get((seed, rung), np.nan) for rung in rungs] for seed in seeds], dtype=np.float64)
-        colour = looks[f"{rule}/last0"].hex
+        colour = styles[f"{rule}/last0"].hex
         seed_curves(figure, axes, "ladder", rule.upper(), rungs, values, seeds, colour, False, marker="o")
     axes.set_xlabel("number of trainable last blocks")
     axes.set_ylabel("test accuracy")

@@ -78,7 +78,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
-    script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
+    reference_settings: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
     version = 4
     config_type = CalibrationConfig
     headlines = {
@@ -102,7 +102,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
             "density",
             log=False,
             forms=("nulls",),
-            facts={
+            options={
                 "observed": "deep_cosine",
                 "site": "deep",
                 "quantity": "mean cosine over the deep layers",
@@ -161,19 +161,19 @@ class Calibration(ImageStudy[CalibrationConfig]):
         ]  # fmt: skip
 
     def train(self, specs: Sequence[RunSpec[CalibrationConfig]], work: Workplace) -> list[RunResult]:
-        """Trains the runs; see `kymograph_studies.calibration.training`."""
-        from kymograph_studies.calibration import training
+        """Trains the runs: `kymograph_studies.calibration.training`."""
+        from kymograph_studies.calibration.training import train
 
-        return training.train(specs, work)
+        return train(specs, work)
 
     def claims(self) -> Sequence[Claim]:
-        """Returns what is claimed about the runs; see `kymograph_studies.calibration.claims`."""
-        from kymograph_studies.calibration import claims
+        """Returns the claims of `kymograph_studies.calibration.claims`; a subclass of another name has none of them."""
+        from kymograph_studies.calibration.claims import claims
 
-        return [claim for claim in claims.claims() if claim.study == self.name]  # a subclass has none of them
+        return [claim for claim in claims() if claim.study == self.name]
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
-        """Returns the study's figures; see `kymograph_studies.calibration.figures`."""
-        from kymograph_studies.calibration import figures
+        """Returns the figures of `kymograph_studies.calibration.figures`."""
+        from kymograph_studies.calibration.figures import FIGURES
 
-        return figures.FIGURES
+        return FIGURES

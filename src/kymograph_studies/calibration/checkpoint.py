@@ -1,4 +1,4 @@
-"""Calibrating a trained network from a checkpoint: its credit cosines against their nulls, as a table and as JSON."""
+"""A trained network's credit cosines against their nulls: computed from a checkpoint, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -21,122 +21,10 @@ from kymograph_studies.data.images import Batches
 from kymograph_studies.training.trained_networks import load
 
 ALPHA = 0.05
+BATCH = 128
 HEADER = (
     "point", "training B", "fresh B: mean", "sd", "closed form sd", "z", "p", "p (Holm)", "next point", "float64"
 )  # fmt: skip
-
-
-def table(found: CreditCalibration) -> str:
-    """Returns the table: training B against fresh B, by point, over all and over the deep points, with p and z."""
-    rows = [HEADER, *(_row(layer) for layer in (*found.layers, over_all_points(found), found.deep))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    if "test_accuracy" in found.facts:
-        lines.insert(0, f"test accuracy {found.facts['test_accuracy']:.4f}")
-    lines.append("")
-    lines += [
-        f"deep mean against {NULLS.part(name).about}: null {null.mean:+.4f} +- {null.sd:.4f}, "
-        f"p = {found.deep.p[name]:.4f}"
-        for name, null in found.deep.nulls.items()
-        if name != REFERENCE
-    ]
-    if not math.isnan(found.layers[0].untrained):
-        untrained = ", ".join(f"{layer.untrained:+.3f}" for layer in found.layers)
-        lines.append(f"the same matrices on the network before training: {untrained}")
-    mean, sd = fresh_at_deep_points(found)
-    lines.append(
-        f"fresh B at single deep points, as in the script: {mean:+.4f} +- {sd:.4f} over draws and points together"
-    )
-    missing = sum(layer.below_floor for layer in found.layers)
-    lines.append(f"positive control, the gradient with itself: {found.control:.6f} (must be 1)")
-    lines.append(f"{found.images:,} images, {found.draws:,} draws; {missing} image-points below the numeric floor")
-    return "\n".join([*lines, "", interpretation(found)])
-
-
-def over_all_points(found: CreditCalibration) -> PointCalibration:
-    """Returns the mean over every point of the stream, h_0 included, with the same mean in every draw of the nulls.
-
-    It has no closed form here, and so no z-score.
-    """
-    observed = float(np.mean([layer.observed for layer in found.layers]))
-    nulls = {
-        name: Null(np.mean([layer.nulls[name].values for layer in found.layers], axis=0)) for name in found.deep.nulls
-    }
-    p = {name: monte_carlo_p(observed, null.values) for name, null in nulls.items()}
-    below = sum(layer.below_floor for layer in found.layers)
-    return PointCalibration("mean of all", observed, nulls, p, math.nan, below)
-
-
-def fresh_at_deep_points(found: CreditCalibration) -> tuple[float, float]:
-    """Returns mean and standard deviation of the cosines that fresh matrices give at single deep points.
-
-    The script takes both over draws and points together (denominator n). That is not the spread of the deep mean, which
-    varies less than a single point does: 1.6 times less with four blocks, the last two points sharing a matrix.
-    """
-    values = np.concatenate([layer.nulls[REFERENCE].values for layer in found.layers[1:]])
-    return float(values.mean()), float(values.std())
-
-
-def interpretation(found: CreditCalibration) -> str:
-    """Returns a sentence on what the deep mean shows."""
-    deep = found.deep
-    if math.isnan(deep.observed) or deep.below_floor > found.images * (len(found.layers) - 1) / 2:
-        return "Nothing can be said about the deep layers: most of their gradients have no direction."
-    if deep.p[REFERENCE] <= ALPHA:
-        return (
-            f"The deep layers' credit is aligned with the gradient beyond what fresh matrices give "
-            f"({deep.observed:+.3f}, p = {deep.p[REFERENCE]:.4f})."
-        )
-    return (
-        f"The deep layers' credit is no better aligned than that of matrices which had no part in training "
-        f"({deep.observed:+.3f}, p = {deep.p[REFERENCE]:.3f})."
-    )
-
-
-def to_json(found: CreditCalibration) -> dict[str, Any]:
-    """Returns everything, including every draw, as plain JSON values."""
-    return plain(
-        {
-            "schema": 1,
-            "images": found.images,
-            "draws": found.draws,
-            "control": found.control,
-            "layers": [_layer_to_json(layer) for layer in found.layers],
-            "all": _layer_to_json(over_all_points(found)),
-            "deep": _layer_to_json(found.deep),
-            "interpretation": interpretation(found),
-            **found.facts,
-        }
-    )
-
-
-def _row(layer: PointCalibration) -> tuple[str, ...]:
-    reference = layer.nulls[REFERENCE]
-    return (
-        layer.name,
-        f"{layer.observed:+.4f}",
-        f"{reference.mean:+.4f}",
-        f"{reference.sd:.4f}",
-        _number(layer.closed_sd),
-        _number(layer.z, "+.1f"),
-        f"{layer.p[REFERENCE]:.4f}",
-        _number(layer.p_holm),
-        _number(layer.out, "+.4f"),
-        _number(layer.recheck),
-    )
-
-
-def _layer_to_json(layer: PointCalibration) -> dict[str, Any]:
-    facts = {name: value for name, value in vars(layer).items() if name != "nulls"}
-    nulls = {name: {"mean": n.mean, "sd": n.sd, "draws": n.values} for name, n in layer.nulls.items()}
-    return {**facts, "z": layer.z, "nulls": nulls}
-
-
-def _number(value: float, form: str = ".4f") -> str:
-    return "" if math.isnan(value) else format(value, form)
-
-
-BATCH = 128
 
 
 def calibrate_checkpoint(
@@ -167,7 +55,7 @@ def calibrate_checkpoint(
     task = trained.task(data, data_dir)
     x, y = Batches(task, BATCH, chosen).test(images)
     trained.check_images(x, task, checkpoint)
-    found = calibrate(
+    calibration = calibrate(
         trained.net,
         trained.feedback,
         x,
@@ -177,19 +65,132 @@ def calibrate_checkpoint(
         tuple(dict.fromkeys((REFERENCE, *(NULLS.names() if nulls is None else nulls)))),
         trained.untrained,
     )
-    found.facts.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)
+    calibration.facts.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)
     if trained.accuracy is not None:
-        found.facts["test_accuracy"] = trained.accuracy
-    return found
+        calibration.facts["test_accuracy"] = trained.accuracy
+    return calibration
 
 
-def write_calibration(found: CreditCalibration, directory: Path) -> list[Path]:
+def table(calibration: CreditCalibration) -> str:
+    """Returns the table: training B against fresh B, by point, over all and over the deep points, with p and z."""
+    rows = [HEADER, *(_row(layer) for layer in (*calibration.layers, over_all_points(calibration), calibration.deep))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    if "test_accuracy" in calibration.facts:
+        lines.insert(0, f"test accuracy {calibration.facts['test_accuracy']:.4f}")
+    lines.append("")
+    lines += [
+        f"deep mean against {NULLS.part(name).about}: null {null.mean:+.4f} +- {null.sd:.4f}, "
+        f"p = {calibration.deep.p[name]:.4f}"
+        for name, null in calibration.deep.nulls.items()
+        if name != REFERENCE
+    ]
+    if not math.isnan(calibration.layers[0].untrained):
+        untrained = ", ".join(f"{layer.untrained:+.3f}" for layer in calibration.layers)
+        lines.append(f"the same matrices on the network before training: {untrained}")
+    mean, sd = fresh_at_deep_points(calibration)
+    lines.append(
+        f"fresh B at single deep points, as in the script: {mean:+.4f} +- {sd:.4f} over draws and points together"
+    )
+    missing = sum(layer.below_floor for layer in calibration.layers)
+    lines.append(f"positive control, the gradient with itself: {calibration.control:.6f} (must be 1)")
+    lines.append(
+        f"{calibration.images:,} images, {calibration.draws:,} draws; {missing} image-points below the numeric floor"
+    )
+    return "\n".join([*lines, "", interpretation(calibration)])
+
+
+def over_all_points(calibration: CreditCalibration) -> PointCalibration:
+    """Returns the mean over every point of the stream, h_0 included, with the same mean in every draw of the nulls.
+
+    It has no closed form here, and so no z-score.
+    """
+    observed = float(np.mean([layer.observed for layer in calibration.layers]))
+    nulls = {
+        name: Null(np.mean([layer.nulls[name].values for layer in calibration.layers], axis=0))
+        for name in calibration.deep.nulls
+    }
+    p = {name: monte_carlo_p(observed, null.values) for name, null in nulls.items()}
+    below = sum(layer.below_floor for layer in calibration.layers)
+    return PointCalibration("mean of all", observed, nulls, p, math.nan, below)
+
+
+def fresh_at_deep_points(calibration: CreditCalibration) -> tuple[float, float]:
+    """Returns mean and standard deviation of the cosines that fresh matrices give at single deep points.
+
+    The script takes both over draws and points together (denominator n). That is not the spread of the deep mean, which
+    varies less than a single point does: 1.6 times less with four blocks, the last two points sharing a matrix.
+    """
+    values = np.concatenate([layer.nulls[REFERENCE].values for layer in calibration.layers[1:]])
+    return float(values.mean()), float(values.std())
+
+
+def interpretation(calibration: CreditCalibration) -> str:
+    """Returns a sentence on what the deep mean shows."""
+    deep = calibration.deep
+    if math.isnan(deep.observed) or deep.below_floor > calibration.images * (len(calibration.layers) - 1) / 2:
+        return "Nothing can be said about the deep layers: most of their gradients have no direction."
+    if deep.p[REFERENCE] <= ALPHA:
+        return (
+            f"The deep layers' credit is aligned with the gradient beyond what fresh matrices give "
+            f"({deep.observed:+.3f}, p = {deep.p[REFERENCE]:.4f})."
+        )
+    return (
+        f"The deep layers' credit is no better aligned than that of matrices which had no part in training "
+        f"({deep.observed:+.3f}, p = {deep.p[REFERENCE]:.3f})."
+    )
+
+
+def to_json(calibration: CreditCalibration) -> dict[str, Any]:
+    """Returns everything, including every draw, as plain JSON values."""
+    return plain(
+        {
+            "schema": 1,
+            "images": calibration.images,
+            "draws": calibration.draws,
+            "control": calibration.control,
+            "layers": [_layer_to_json(layer) for layer in calibration.layers],
+            "all": _layer_to_json(over_all_points(calibration)),
+            "deep": _layer_to_json(calibration.deep),
+            "interpretation": interpretation(calibration),
+            **calibration.facts,
+        }
+    )
+
+
+def _row(layer: PointCalibration) -> tuple[str, ...]:
+    reference = layer.nulls[REFERENCE]
+    return (
+        layer.name,
+        f"{layer.observed:+.4f}",
+        f"{reference.mean:+.4f}",
+        f"{reference.sd:.4f}",
+        _number(layer.closed_sd),
+        _number(layer.z, "+.1f"),
+        f"{layer.p[REFERENCE]:.4f}",
+        _number(layer.p_holm),
+        _number(layer.out, "+.4f"),
+        _number(layer.recheck),
+    )
+
+
+def _layer_to_json(layer: PointCalibration) -> dict[str, Any]:
+    numbers = {name: value for name, value in vars(layer).items() if name != "nulls"}
+    nulls = {name: {"mean": n.mean, "sd": n.sd, "draws": n.values} for name, n in layer.nulls.items()}
+    return {**numbers, "z": layer.z, "nulls": nulls}
+
+
+def _number(value: float, form: str = ".4f") -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def write_calibration(calibration: CreditCalibration, directory: Path) -> list[Path]:
     """Writes ``calibration.json`` and a figure of the null histograms into ``directory``; returns the paths."""
     make_directory(directory)
     path = directory / "calibration.json"
-    write_atomically(path, (json.dumps(to_json(found), allow_nan=False) + "\n").encode())
+    write_atomically(path, (json.dumps(to_json(calibration), allow_nan=False) + "\n").encode())
     panels = [
         (layer.name, {name: null.values for name, null in layer.nulls.items()}, [layer.observed])
-        for layer in (*found.layers, found.deep)
+        for layer in (*calibration.layers, calibration.deep)
     ]
     return [path, *save_figure(draw_histograms(panels), directory, "calibration")]

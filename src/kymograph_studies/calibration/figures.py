@@ -1,8 +1,6 @@
-"""Ridgelines of the nulls, with the observed cosines marked: as a figure, and as a panel of the report.
+"""Densities of a statistic under its nulls, with the observed values marked: on paper, and as a panel of the report.
 
-[report.panels.nulls] Null distributions: one ridge per null with the density of a statistic, and every seed's observed value.
-
-The display's ``facts`` define the comparison:
+The panel takes everything from the display's ``options``, so that other studies can use it:
 
     {"observed": "deep_cosine",                        # the summary number that was observed
      "nulls": {"null_fresh": "fresh matrices", ...},   # series of draws, one draw per step, with their labels
@@ -42,11 +40,17 @@ PARTS = {
         "order": 10,
     },
 }
-
-
-_RIDGE = 0.9  # the height of a ridge; the rest is the distance to the next one
+FRAME = Frame(left=12, top=10)
+BINS = 60
+ROW = 46
+"""Pixels from one null to the next, on the page."""
+OVERLAP = 0.68
+"""The height of a density, in rows; its name is above it."""
+_RIDGE = 0.9  # the height of a ridge on paper; the rest is the distance to the next one
 SHOWN = (REFERENCE, "rows", "columns")
 """The nulls in the figure: those that preserve what images share. The others are too narrow to draw next to them."""
+TableRow = tuple[str, str, int | None, float | None, float | None, float]
+"""Panel, null or "observed", seed, the ends of a bin, and the density or the observed value."""
 
 
 @styled
@@ -91,28 +95,19 @@ def histograms(store: Store) -> LabFigure:
     chosen = store.select("calibration").finished
     if not chosen.runs:
         raise KymographError("there is no finished run of calibration; run `kymograph run calibration`")
-    labels = {arm.name: arm.label for arm in Calibration().arms()}
+    label = Calibration().declaration().label
     panels = []
     for arm in chosen.arms:
         runs = chosen.select(arms=[arm])
         nulls = {name: np.concatenate([run.series[f"null_{name}"].value[:, -1] for run in runs]) for name in SHOWN}
-        panels.append(
-            (f"{labels.get(arm, arm)}, deep layers", nulls, [float(run.summary["deep_cosine"]) for run in runs])
-        )
+        observed = [float(run.summary["deep_cosine"]) for run in runs]
+        panels.append((f"{label(arm)}, deep layers", nulls, observed))
     return draw_histograms(panels)
 
 
-FRAME = Frame(left=12, top=10)
-BINS = 60
-ROW = 46
-"""Pixels from one null to the next."""
-OVERLAP = 0.68
-"""The height of a density, in rows; its name is above it."""
-
-
 @dataclass(frozen=True)
-class NullFacts:
-    """A display's facts about its nulls."""
+class NullOptions:
+    """A display's options about its nulls."""
 
     observed: str
     nulls: Mapping[str, str]
@@ -124,19 +119,19 @@ class NullFacts:
     remark: str
 
     @staticmethod
-    def of(display: SeriesDisplay) -> NullFacts:
-        """Returns the facts of a display; raises unless they name the observed number and the nulls."""
-        facts: Any = display.facts
-        nulls = facts.get("nulls") if isinstance(facts, Mapping) else None
-        if not isinstance(nulls, Mapping) or not isinstance(facts.get("observed"), str):
+    def of(display: SeriesDisplay) -> NullOptions:
+        """Returns the options of a display; raises unless they name the observed number and the nulls."""
+        options: Any = display.options
+        nulls = options.get("nulls") if isinstance(options, Mapping) else None
+        if not isinstance(nulls, Mapping) or not isinstance(options.get("observed"), str):
             raise KymographError(
-                f"the display of {display.series!r} as nulls needs `facts` with 'observed', a summary number, and "
+                f"the display of {display.series!r} as nulls needs `options` with 'observed', a summary number, and "
                 "'nulls', the series of draws with their labels"
             )
-        texts = {name: value for name, value in facts.items() if isinstance(value, str)}
+        texts = {name: value for name, value in options.items() if isinstance(value, str)}
         observed = texts["observed"]
         quantity = texts.get("quantity", observed.replace("_", " "))
-        return NullFacts(
+        return NullOptions(
             observed=observed,
             nulls={str(name): str(label) for name, label in nulls.items()},
             site=texts.get("site"),
@@ -150,32 +145,33 @@ class NullFacts:
 
 def nulls_panel(request: ChartRequest) -> Chart | None:
     """Returns one picture per arm: the density of each null's draws over all seeds, and a line per observed value."""
-    facts = NullFacts.of(request.display)
+    options = NullOptions.of(request.display)
     panels: list[Panel] = []
-    rows: list[tuple] = []
+    rows: list[TableRow] = []
     most_draws = 0
     for arm in request.store.arms:
-        runs = [run for run in request.store.select(arms=[arm]) if facts.observed in run.summary]
-        draws = {name: _draws(runs, name, facts.site) for name in facts.nulls}
+        runs = [run for run in request.store.select(arms=[arm]) if options.observed in run.summary]
+        draws = {name: _draws(runs, name, options.site) for name in options.nulls}
         draws = {name: values for name, values in draws.items() if len(values)}
-        observed = [(run.seed, run.summary[facts.observed]) for run in runs if facts.nulls.keys() & run.series.keys()]
-        observed = [(seed, float(value)) for seed, value in observed if is_number(value)]
+        with_nulls = [run for run in runs if options.nulls.keys() & run.series.keys()]
+        values_by_seed = [(run.seed, run.summary[options.observed]) for run in with_nulls]
+        observed = [(seed, float(value)) for seed, value in values_by_seed if is_number(value)]
         if not draws or not observed:
             continue
         most_draws = max([most_draws, *(len(values) for values in draws.values())])
-        panel, table = _panel(request.looks[arm], draws, observed, request.display, facts)
+        panel, table = _panel(request.styles[arm], draws, observed, request.display, options)
         panels.append(panel)
         rows += table
     if not panels:
         return None
     caption = (
-        f"Ridges: density of the {facts.quantity} under each null, from up to {most_draws:,} draws pooled over seeds, "
-        f"scaled to the height of the row. Vertical lines: {facts.observed_label}, one per seed. A line inside a ridge "
-        "is consistent with that null."
+        f"Ridges: density of the {options.quantity} under each null, from up to {most_draws:,} draws pooled over "
+        f"seeds, scaled to the height of the row. Vertical lines: {options.observed_label}, one per seed. A line "
+        "inside a ridge is consistent with that null."
     )
+    caption = f"{caption} {options.remark}".strip()
     data = table_data(("panel", "what", "seed", "from", "to", "value"), rows)
-    caption = f"{caption} {facts.remark}".strip()
-    return Chart(request.id, request.display.title, tuple(panels), caption, data, series=tuple(facts.nulls))
+    return Chart(request.id, request.display.title, tuple(panels), caption, data, series=tuple(options.nulls))
 
 
 def _draws(runs: Sequence[StoredRun], name: str, site: str | None) -> np.ndarray:
@@ -194,12 +190,12 @@ def _draws(runs: Sequence[StoredRun], name: str, site: str | None) -> np.ndarray
 
 
 def _panel(
-    look: ArmStyle,
+    style: ArmStyle,
     draws: Mapping[str, np.ndarray],
     observed: Sequence[tuple[int, float]],
     display: SeriesDisplay,
-    facts: NullFacts,
-) -> tuple[Panel, list[tuple]]:
+    options: NullOptions,
+) -> tuple[Panel, list[TableRow]]:
     """Returns one arm's panel, a density per null and a line per observed value, with the rows of its table."""
     everything = np.concatenate([*draws.values(), [value for _, value in observed]])
     frame = Frame(height=FRAME.top + ROW * len(draws) + FRAME.bottom, left=FRAME.left, top=FRAME.top)
@@ -208,7 +204,7 @@ def _panel(
     lowest, highest = float(everything.min()), float(everything.max())
     edges = np.linspace(lowest, highest, BINS + 1) if highest > lowest else np.array([x.low, x.high])
     shapes: list[object] = []
-    rows: list[tuple] = []
+    rows: list[TableRow] = []
     targets: list[object] = []  # transparent, in front of everything: what the pointer hovers over
     for index, (name, values) in enumerate(draws.items()):
         density = np.histogram(values, edges, density=True)[0]
@@ -217,26 +213,25 @@ def _panel(
         corners = [(x.at(edges[0]), float(base))]
         for low, high, value in zip(edges[:-1].tolist(), edges[1:].tolist(), density.tolist(), strict=True):
             corners += [(x.at(low), y.at(value)), (x.at(high), y.at(value))]
-            rows.append((look.label, name, None, low, high, value))
-            tip = (
-                f"{facts.nulls[name]}, {facts.short} {number(low, 3)} to {number(high, 3)}: density {number(value, 3)}"
-            )
+            rows.append((style.label, name, None, low, high, value))
+            ends = f"{number(low, 3)} to {number(high, 3)}"
+            tip = f"{options.nulls[name]}, {options.short} {ends}: density {number(value, 3)}"
             targets.append(element("rect", class_="hit", data_tip=tip, x=x.at(low), y=base - ROW,
                                    width=x.at(high) - x.at(low), height=ROW))  # fmt: skip
         path = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in [*corners, (x.at(edges[-1]), base)]) + "Z"
         shapes.append(element("path", class_="ridge", d=path))
-        title = f"{facts.nulls[name]}, {len(values):,} draws"
+        title = f"{options.nulls[name]}, {len(values):,} draws"
         shapes.append(element("text", title, class_="label", x=left, y=base - ROW + 12))
     for seed, value in observed:
         at = x.at(value)
-        shapes.append(element("line", class_=f"mean c{look.colour}", x1=at, x2=at, y1=top, y2=top + height))
-        rows.append((look.label, "observed", seed, None, None, value))
-        tip = f"seed {seed}: observed {facts.short} {number(value)}"
+        shapes.append(element("line", class_=f"mean c{style.colour}", x1=at, x2=at, y1=top, y2=top + height))
+        rows.append((style.label, "observed", seed, None, None, value))
+        tip = f"seed {seed}: observed {options.short} {number(value)}"
         targets.append(element("rect", class_="hit", data_tip=tip, x=at - 4, y=top, width=8, height=height))
-    label = f"{display.title}, {look.label}: null densities of the {facts.quantity} and {len(observed)} observed values"
-    shown = [*_axis(frame, x, facts.x_label), *shapes, *targets]
-    key = Key(f"{look.label}, observed", look.colour, f"n = {len(observed)}")
-    return Panel(look.label, picture(frame, label, *shown), (key,)), rows
+    content = f"null densities of the {options.quantity} and {len(observed)} observed values"
+    shown = [*_axis(frame, x, options.x_label), *shapes, *targets]
+    key = Key(f"{style.label}, observed", style.colour, f"n = {len(observed)}")
+    return Panel(style.label, picture(frame, f"{display.title}, {style.label}: {content}", *shown), (key,)), rows
 
 
 def _axis(frame: Frame, x: Scale, label: str) -> Iterator[object]:

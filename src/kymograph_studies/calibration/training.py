@@ -18,54 +18,54 @@ from kymograph_studies.training.image_training import fit, make_network, result
 
 def train(specs: Sequence[RunSpec[CalibrationConfig]], work: Workplace) -> list[RunResult]:
     """Trains and calibrates the runs one after the other; returns each one's training and calibration together."""
-    return [_trained_and_calibrated(spec, work) for spec in specs]
+    results = []
+    for spec in specs:
+        config = spec.config
+        fitted = fit(spec, config.network, work)
+        trained = result(spec, fitted)
+        start = seeds_by_source(spec.seed, config.vary).initialisation
+        calibration = calibrate(
+            fitted.net,
+            fitted.feedback,
+            *fitted.batches.test(config.images),
+            config.draws,
+            spec.seed,
+            untrained=make_network(config.network, fitted.task, start).to(work.device),
+        )
+        numbers = {**trained.summary, **summary(calibration)}
+        results.append(RunResult({**trained.series, **series(calibration)}, numbers, trained.checkpoint))
+    return results
 
 
-def _trained_and_calibrated(spec: RunSpec[CalibrationConfig], work: Workplace) -> RunResult:
-    config = spec.config
-    fitted = fit(spec, config.network, work)
-    trained = result(spec, fitted)
-    start = seeds_by_source(spec.seed, config.vary).initialisation
-    found = calibrate(
-        fitted.net,
-        fitted.feedback,
-        *fitted.batches.test(config.images),
-        config.draws,
-        spec.seed,
-        untrained=make_network(config.network, fitted.task, start).to(work.device),
-    )
-    return RunResult({**trained.series, **series(found)}, {**trained.summary, **summary(found)}, trained.checkpoint)
-
-
-def series(found: CreditCalibration) -> dict[str, RunSeries]:
+def series(calibration: CreditCalibration) -> dict[str, RunSeries]:
     """Returns per-point numbers, and every draw of every null, as series."""
-    points = tuple(layer.name for layer in found.layers)
-    here, draws = np.array([0]), np.arange(found.draws)
+    points = tuple(layer.name for layer in calibration.layers)
+    here, draws = np.array([0]), np.arange(calibration.draws)
 
     def row(values: list[float]) -> RunSeries:
         return RunSeries(here, np.array([values]), points)
 
     table = {
-        "cosine": row([layer.observed for layer in found.layers]),
-        "cosine_next": row([layer.out for layer in found.layers]),
-        "cosine_untrained": row([layer.untrained for layer in found.layers]),
-        "closed_form_sd": row([layer.closed_sd for layer in found.layers]),
-        "p_holm": row([layer.p_holm for layer in found.layers]),
-        "recheck": row([layer.recheck for layer in found.layers]),
-        "below_floor_images": row([float(layer.below_floor) for layer in found.layers]),
+        "cosine": row([layer.observed for layer in calibration.layers]),
+        "cosine_next": row([layer.out for layer in calibration.layers]),
+        "cosine_untrained": row([layer.untrained for layer in calibration.layers]),
+        "closed_form_sd": row([layer.closed_sd for layer in calibration.layers]),
+        "p_holm": row([layer.p_holm for layer in calibration.layers]),
+        "recheck": row([layer.recheck for layer in calibration.layers]),
+        "below_floor_images": row([float(layer.below_floor) for layer in calibration.layers]),
     }
-    for name in found.deep.nulls:
+    for name in calibration.deep.nulls:
         values = np.stack(
-            [*(layer.nulls[name].values for layer in found.layers), found.deep.nulls[name].values], axis=1
+            [*(layer.nulls[name].values for layer in calibration.layers), calibration.deep.nulls[name].values], axis=1
         )
         table[f"null_{name}"] = RunSeries(draws, values, (*points, "deep"))
-        table[f"p_{name}"] = row([layer.p[name] for layer in found.layers])
+        table[f"p_{name}"] = row([layer.p[name] for layer in calibration.layers])
     return table
 
 
-def summary(found: CreditCalibration) -> dict[str, float | int | str | bool | None]:
+def summary(calibration: CreditCalibration) -> dict[str, float | int | str | bool | None]:
     """Returns the summary numbers of the deep mean and of the first layer."""
-    deep, first = found.deep, found.layers[0]
+    deep, first = calibration.deep, calibration.layers[0]
     numbers: dict[str, float | int | str | bool | None] = {
         "deep_cosine": deep.observed,
         "deep_z": deep.z,
@@ -77,8 +77,8 @@ def summary(found: CreditCalibration) -> dict[str, float | int | str | bool | No
         "layer0_cosine": first.observed,
         "layer0_p": first.p[REFERENCE],
         "layer0_z": first.z,
-        "control_cosine": found.control,
-        "calibration_images": found.images,
-        "draws": found.draws,
+        "control_cosine": calibration.control,
+        "calibration_images": calibration.images,
+        "draws": calibration.draws,
     }
     return numbers | {f"deep_p_{name}": p for name, p in deep.p.items()}

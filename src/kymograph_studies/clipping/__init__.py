@@ -84,16 +84,17 @@ IMBALANCES: dict[str, dict[str, int]] = {
     "extreme": {"n_rare": 10, "epochs": 5},
     "moderate": {"n_rare": 200, "epochs": 10},
 }
+RATIOS = {"extreme": "99:1", "moderate": "80:20"}
+PAIR = {"no_clip": "none", "clip": "norm"}
+"""The two arms of a comparison, and how each is clipped."""
+SCRIPT_ARMS = tuple(f"{imbalance}/{name}" for imbalance in IMBALANCES for name in PAIR)
 SWEEP_PERCENT = (1, 5, 20, 50)
 SWEEP_MAX_NORM = (0.1, 0.3, 3.0)  # 1.0 is the arm `clip`, no threshold is `no_clip`
 SWEEP_BATCH = (4, 16, 64)
-
-
-RATIOS = {"extreme": "99:1", "moderate": "80:20"}
 _CLIPPING = {"none": "no clipping", "norm": "clipped", "value": "clipped by value", "percentile": "clipped adaptively"}
 
 
-def _shown(arm: Arm) -> Arm:
+def _with_style(arm: Arm) -> Arm:
     """Returns an arm with its label, panel and colour.
 
     The arms of the two imbalances have one colour per kind of clipping; those of the sweeps take what is free.
@@ -123,7 +124,7 @@ class Clipping(Study[ClippingConfig]):
     order = PART["order"]
     methods = SEEDED
     version = 3
-    script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
+    reference_settings: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = ClippingConfig
     largest_stack = 256
     headlines = {
@@ -138,31 +139,20 @@ class Clipping(Study[ClippingConfig]):
         SeriesDisplay("loss", "Training loss", "cross-entropy, nats", log=True),
         SeriesDisplay("weight_norm", "Weight norm", "‖w‖", log=False),
         SeriesDisplay(
-            "weight_norm_change",
-            "Change of the weight norm per step",
-            "|Δ‖w‖|",
-            log=True,
-            bin_by="max",
-            facts={"numbers": ["weight_change_max"]},
+            "weight_norm_change", "Change of the weight norm per step", "|Δ‖w‖|", log=True, bin_by="max",
+            options={"numbers": ["weight_change_max"]},
         ),
         SeriesDisplay("grad_norm", "Gradient norm before clipping", "‖g‖", log=True, bin_by="max"),
         SeriesDisplay("effective_dim", "Effective dimension of the embedding", "dimensions", log=False),
         SeriesDisplay(
-            "accuracy",
-            "Accuracy on the rare class",
-            "fraction correct",
-            log=False,
-            site="class_1",
-            facts={"numbers": ["final_rare_acc"]},
+            "accuracy", "Accuracy on the rare class", "fraction correct", log=False, site="class_1",
+            options={"numbers": ["final_rare_acc"]},
         ),
         SeriesDisplay(
-            "heldout_rare_prob",
-            "Held-out rare samples",
-            "probability of the rare class",
-            log=False,
-            facts={"numbers": ["early_rare_prob", "rare_steps_to_learn"]},
+            "heldout_rare_prob", "Held-out rare samples", "probability of the rare class", log=False,
+            options={"numbers": ["early_rare_prob", "rare_steps_to_learn"]},
         ),
-    )
+    )  # fmt: skip
     tables = {
         "What the script prints": {
             "weight_norm_std": "sd of ‖w‖",
@@ -186,79 +176,56 @@ class Clipping(Study[ClippingConfig]):
     def arms(self) -> Sequence[Arm]:
         """Returns the script's four arms, their learnable counterparts, and the sweeps."""
         arms: list[Arm] = []
-        treatment: dict[str, Any]
+
+        def add(
+            name: str, about: str, clip: str, preset: Mapping[str, int], data: str = "script", **swept: Any
+        ) -> None:
+            default = name in SCRIPT_ARMS
+            arms.append(_with_style(Arm(name, about, {"clip": clip, "data": data, **swept}, preset, default)))
+
         for imbalance, preset in IMBALANCES.items():
-            arms.append(
-                Arm(
-                    f"{imbalance}/no_clip",
-                    "the script's data, no clipping",
-                    {"clip": "none", "data": "script"},
-                    preset,
-                    True,
-                )
-            )
-            arms.append(
-                Arm(
-                    f"{imbalance}/clip",
-                    "the script's data, clip by norm",
-                    {"clip": "norm", "data": "script"},
-                    preset,
-                    True,
-                )
-            )
+            add(f"{imbalance}/no_clip", "the script's data, no clipping", "none", preset)
+            add(f"{imbalance}/clip", "the script's data, clip by norm", "norm", preset)
         for imbalance, preset in IMBALANCES.items():
-            for name, clip in (("no_clip", "none"), ("clip", "norm")):
-                treatment = {"clip": clip, "data": "learnable"}
-                arms.append(Arm(f"learnable/{imbalance}/{name}", "the token announces the class", treatment, preset))
+            for name, clip in PAIR.items():
+                add(f"learnable/{imbalance}/{name}", "the token announces the class", clip, preset, "learnable")
         for imbalance, preset in IMBALANCES.items():
             for limit in SWEEP_MAX_NORM:
-                treatment = {"clip": "norm", "data": "script", "max_norm": limit}
-                arms.append(Arm(f"{imbalance}/clip/{limit:g}", f"clip by norm at {limit:g}", treatment, preset))
-            arms.append(Arm(f"{imbalance}/clip_value", "clip every entry", {"clip": "value", "data": "script"}, preset))
-            arms.append(
-                Arm(
-                    f"{imbalance}/clip_adaptive",
-                    "clip at a percentile of past norms",
-                    {"clip": "percentile", "data": "script"},
-                    preset,
-                )
-            )
+                add(f"{imbalance}/clip/{limit:g}", f"clip by norm at {limit:g}", "norm", preset, max_norm=limit)
+            add(f"{imbalance}/clip_value", "clip every entry", "value", preset)
+            add(f"{imbalance}/clip_adaptive", "clip at a percentile of past norms", "percentile", preset)
             for size in SWEEP_BATCH:
-                for name, clip in (("no_clip", "none"), ("clip", "norm")):
-                    treatment = {"clip": clip, "data": "script", "batch_size": size}
-                    arms.append(Arm(f"{imbalance}/{name}/batch{size}", f"{size} samples per step", treatment, preset))
+                for name, clip in PAIR.items():
+                    add(f"{imbalance}/{name}/batch{size}", f"{size} samples per step", clip, preset, batch_size=size)
         for percent in SWEEP_PERCENT:
-            for name, clip in (("no_clip", "none"), ("clip", "norm")):
-                treatment = {"clip": clip, "data": "script", "n_rare": 10 * percent}
+            for name, clip in PAIR.items():
                 about = f"{percent} % of 1,000 samples are rare"
-                arms.append(Arm(f"imbalance/{percent}/{name}", about, treatment, {"epochs": 10}))
-        return [_shown(arm) for arm in arms]
+                add(f"imbalance/{percent}/{name}", about, clip, {"epochs": 10}, n_rare=10 * percent)
+        return arms
 
     def stack_key(self, config: ClippingConfig) -> tuple:
         """Returns shape and length; clipping, rate, imbalance and data may differ between the replicas of a stack."""
-        return tuple(
-            getattr(config, name)
-            for name in ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")
-        )
+        shape = ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")
+        return tuple(getattr(config, name) for name in shape)
 
     def steps(self, config: ClippingConfig) -> int:
         """Returns epochs times steps per epoch; the last batch of an epoch may be short."""
         return config.epochs * -(-config.n_samples // config.batch_size)
 
     def train(self, specs: Sequence[RunSpec[ClippingConfig]], work: Workplace) -> list[RunResult]:
-        """Trains the runs; see `kymograph_studies.clipping.training`."""
-        from kymograph_studies.clipping import training
+        """Trains the runs: `kymograph_studies.clipping.training`."""
+        from kymograph_studies.clipping.training import train
 
-        return training.train(specs, work)
+        return train(specs, work)
 
     def claims(self) -> Sequence[Claim]:
-        """Returns what is claimed about the runs; see `kymograph_studies.clipping.claims`."""
-        from kymograph_studies.clipping import claims
+        """Returns the claims of `kymograph_studies.clipping.claims`; a subclass of another name has none of them."""
+        from kymograph_studies.clipping.claims import claims
 
-        return [claim for claim in claims.claims() if claim.study == self.name]  # a subclass has none of them
+        return [claim for claim in claims() if claim.study == self.name]
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
-        """Returns the study's figures; see `kymograph_studies.clipping.figures`."""
-        from kymograph_studies.clipping import figures
+        """Returns the figures of `kymograph_studies.clipping.figures`."""
+        from kymograph_studies.clipping.figures import FIGURES
 
-        return figures.FIGURES
+        return FIGURES

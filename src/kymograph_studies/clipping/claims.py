@@ -47,38 +47,47 @@ RARE_SAMPLE_EVERY = 100.0
 def claims() -> list[Claim]:
     """Returns the script's findings at both imbalances as it prints them, in its own set-up, then the repaired one."""
     return [
-        *(_variation("script", imbalance) for imbalance in RATIOS),
+        *(_steadier_dimension("script", imbalance) for imbalance in RATIOS),
         *(_collapse("script", imbalance) for imbalance in RATIOS),
         *(_final_accuracy(imbalance) for imbalance in RATIOS),
         *(_not_learned("script", arm) for arm in ("no_clip", "clip")),
-        *(_steadiness("script", imbalance) for imbalance in RATIOS),
+        *(_steadier_norm("script", imbalance) for imbalance in RATIOS),
         *(_largest_change(imbalance) for imbalance in RATIOS),
         _spikes(),
-        *(_variation("repaired", imbalance) for imbalance in RATIOS),
+        *(_steadier_dimension("repaired", imbalance) for imbalance in RATIOS),
         *(_collapse("repaired", imbalance) for imbalance in RATIOS),
         *(_early_probability(imbalance) for imbalance in RATIOS),
         _time_to_learn(),
         *(_not_learned("repaired", arm) for arm in ("no_clip", "clip")),
-        *(_steadiness("repaired", imbalance) for imbalance in RATIOS),
+        *(_steadier_norm("repaired", imbalance) for imbalance in RATIOS),
     ]
 
 
-def _variation(setup: str, imbalance: str) -> Claim:
-    # Over a run, the standard deviation of the effective dimension is mostly its trend; the roughness is what is left.
-    key, what = {
-        "script": ("effective_dim_std", "the standard deviation of the embedding's effective dimension over a run"),
-        "repaired": (
-            "effective_dim_roughness",
-            "the jitter of the embedding's effective dimension around its trend (RMS of successive differences)",
-        ),
-    }[setup]
-    # Clipping shortens the steps, and shorter steps jitter less by construction.
-    checks_clipping = "; clipping shortens the steps, so this checks that it does" if setup == "repaired" else ""
+def _steadier_dimension(setup: str, imbalance: str) -> Claim:
+    name, what = "clipping lowers the variation of the effective dimension", "the embedding's effective dimension"
+    return _steadier(setup, imbalance, name, VARIATION, "effective_dim", what)
+
+
+def _steadier_norm(setup: str, imbalance: str) -> Claim:
+    return _steadier(setup, imbalance, "clipping steadies the weight norm", STABILITY, "weight_norm", "the weight norm")
+
+
+def _steadier(setup: str, imbalance: str, name: str, origin: str, series: str, what: str) -> Claim:
+    """A series varies less with clipping.
+
+    Its standard deviation over a run, the script's measure, is mostly its trend; the repaired one is the jitter that is
+    left. But clipping shortens the steps, and shorter steps jitter less by construction.
+    """
+    key, sentence, kind = f"{series}_std", f"the standard deviation of {what} over a run", None
+    remark = ""
+    if setup == "repaired":
+        key, kind = f"{series}_roughness", "manipulation check"
+        sentence = f"the jitter of {what} around its trend (RMS of successive differences)"
+        remark = "; clipping shortens the steps, so this checks that it does"
     return Claim(
-        _named("clipping lowers the variation of the effective dimension", imbalance), "clipping", setup,
-        f"{what} is lower with clipping than without, by more than a tenth{checks_clipping}",
-        VARIATION, *_arms(setup, imbalance, key), "less", 1.1, "log ratio", checks=(_fired(setup, imbalance),),
-        kind="manipulation check" if checks_clipping else None,
+        _named(name, imbalance), "clipping", setup,
+        f"{sentence} is lower with clipping than without, by more than a tenth{remark}",
+        origin, *_arms(setup, imbalance, key), "less", 1.1, "log ratio", checks=(_fired(setup, imbalance),), kind=kind,
     )  # fmt: skip
 
 
@@ -96,25 +105,6 @@ def _collapse(setup: str, imbalance: str) -> Claim:
     )  # fmt: skip
 
 
-def _steadiness(setup: str, imbalance: str) -> Claim:
-    # The standard deviation measures how far the norm travels. Its jitter is what clipping acts on directly.
-    name, checks = _named("clipping steadies the weight norm", imbalance), (_fired(setup, imbalance),)
-    if setup == "script":
-        return Claim(
-            name, "clipping", setup,
-            "the standard deviation of the weight norm over a run is lower with clipping than without, by more than a "
-            "tenth",
-            STABILITY, *_arms(setup, imbalance, "weight_norm_std"), "less", 1.1, "log ratio", checks=checks,
-        )  # fmt: skip
-    return Claim(
-        name, "clipping", setup,
-        "the jitter of the weight norm around its trend (RMS of successive differences) is lower with clipping than "
-        "without, by more than a tenth; clipping shortens the steps, so this checks that it does",
-        STABILITY, *_arms(setup, imbalance, "weight_norm_roughness"), "less", 1.1, "log ratio", checks=checks,
-        kind="manipulation check",
-    )  # fmt: skip
-
-
 def _largest_change(imbalance: str) -> Claim:
     return Claim(
         _named("clipping limits the largest change of the weight norm", imbalance), "clipping", "script",
@@ -126,55 +116,44 @@ def _largest_change(imbalance: str) -> Claim:
 
 
 def _final_accuracy(imbalance: str) -> Claim:
-    setup = "script"
     return Claim(
-        _named("rare accuracy is not worse under clipping", imbalance), "clipping", setup,
+        _named("rare accuracy is not worse under clipping", imbalance), "clipping", "script",
         "final accuracy on the rare samples of the training data is not lower by 0.05 or more with clipping than "
         "without",
-        PREDICTION_4, *_arms(setup, imbalance, "final_rare_acc"), "not less", 0.05,
-        checks=(_fired(setup, imbalance), _learnable(setup, imbalance)),
+        PREDICTION_4, *_arms("script", imbalance, "final_rare_acc"), "not less", 0.05,
+        checks=(_fired("script", imbalance), _learnable("script", imbalance)),
     )  # fmt: skip
 
 
 def _early_probability(imbalance: str) -> Claim:
-    setup = "repaired"
-    inside = tuple(
-        Check(
-            "neither arm sits at the floor or at the ceiling (what the Bayes predictor gets)",
-            Side(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure("early_rare_prob_share")),
-            least=0.01,
-            most=0.99,
-        )
-        for arm in ("clip", "no_clip")
-    )
+    setup, inside = "repaired", "neither arm sits at the floor or at the ceiling (what the Bayes predictor gets)"
+    shares = _arms(setup, imbalance, "early_rare_prob_share")
     return Claim(
         _named("rare accuracy is not worse under clipping", imbalance), "clipping", setup,
         "the probability given to the rare class at held-out rare samples (the accuracy of answers drawn from the "
         "network's probabilities), averaged over training until twenty rare samples were seen, is not lower by 0.05 or "
         "more with clipping than without; at the end nearly every run is at the ceiling",
         PREDICTION_4, *_arms(setup, imbalance, "early_rare_prob"), "not less", 0.05,
-        checks=(_fired(setup, imbalance), _learnable(setup, imbalance), *inside),
+        checks=(
+            _fired(setup, imbalance), _learnable(setup, imbalance),
+            *(Check(inside, share, least=0.01, most=0.99) for share in shares),
+        ),
     )  # fmt: skip
 
 
 def _time_to_learn() -> Claim:
-    setup, imbalance, key = "repaired", "extreme", "rare_steps_to_learn"
-    learned = tuple(
-        Check(
-            "every run learns the rare class, and none has it from the start",
-            Side(f"{_arm_prefix(setup, imbalance)}/{arm}", Measure(key)),
-            least=0.0,
-            strict=True,
-        )
-        for arm in ("clip", "no_clip")
-    )
+    setup, imbalance, learned = "repaired", "extreme", "every run learns the rare class, and none has it from the start"
+    times = _arms(setup, imbalance, "rare_steps_to_learn")
     return Claim(
         _named("the rare class is not learned later under clipping", imbalance), "clipping", setup,
         "the steps until the probability given to the rare class at held-out rare samples first reaches three quarters "
         "of the Bayes predictor's accuracy are not more by 100 or more with clipping than without; a rare sample comes "
         "every 100 steps, so a delay beyond the margin costs at least one of them",
-        PREDICTION_4, *_arms(setup, imbalance, key), "not greater", RARE_SAMPLE_EVERY,
-        checks=(_fired(setup, imbalance), _learnable(setup, imbalance), *learned),
+        PREDICTION_4, *times, "not greater", RARE_SAMPLE_EVERY,
+        checks=(
+            _fired(setup, imbalance), _learnable(setup, imbalance),
+            *(Check(learned, time, least=0.0, strict=True) for time in times),
+        ),
     )  # fmt: skip
 
 

@@ -49,8 +49,7 @@ ROWS = (
 
 def _pairs(store: Store) -> dict[str, tuple[str, str]]:
     """Returns the settings with both an unclipped and a clipped arm, with those arms, in the study's order."""
-    arms = store.finished.arms
-    declared = [arm.name for arm in Clipping().arms()]
+    arms, declared = store.finished.arms, [arm.name for arm in Clipping().arms()]
     pairs = {}
     for arm in sorted(arms, key=lambda arm: (declared.index(arm) if arm in declared else len(declared), arm)):
         setting, _, kind = arm.rpartition("/")
@@ -63,10 +62,9 @@ def _title(store: Store, arm: str) -> str:
     """Returns a description of an arm's training data."""
     runs = store.select(arms=[arm]).finished
     config = runs.runs[0].config
-    label = next((one.label for one in Clipping().arms() if one.name == arm), arm)
-    data = label.rpartition(", ")[0]
-    words = f"{config['n_rare']:,} of {config['n_samples']:,} samples rare"
-    return f"{data[:1].upper()}{data[1:]}: {words} (n = {len(runs.seeds)})"
+    data = Clipping().declaration().label(arm).rpartition(", ")[0]
+    rare = f"{config['n_rare']:,} of {config['n_samples']:,} samples rare"
+    return f"{data[:1].upper()}{data[1:]}: {rare} (n = {len(runs.seeds)})"
 
 
 @styled
@@ -87,9 +85,9 @@ def overview(store: Store) -> LabFigure:
             axes = grid[row_index, column]
             array = arrays[row.series]
             array = array.sel(site="class_1") if "site" in array.labels else array
-            for arm, look in zip(arms, (WITHOUT, WITH), strict=True):
-                seed_curves(figure, axes, f"{setting}: {row.series}", look.label, np.array(array.labels["step"]),
-                            array.sel(arm=arm).values, array.labels["seed"], look.hex, row.log, row.bin_by,
+            for arm, style in zip(arms, (WITHOUT, WITH), strict=True):
+                seed_curves(figure, axes, f"{setting}: {row.series}", style.label, np.array(array.labels["step"]),
+                            array.sel(arm=arm).values, array.labels["seed"], style.hex, row.log, row.bin_by,
                             bins=SPIKY if row.spiky else BINS, each_seed=not row.spiky, bounds=row.bounds)  # fmt: skip
             if row.series == "grad_norm":
                 for value in sorted({run.config["max_norm"] for run in store.select(arms=[arms[1]]).finished}):
@@ -100,7 +98,7 @@ def overview(store: Store) -> LabFigure:
             if row.log:
                 set_log_y(axes)
             head, side = title, row.label
-            if figure.look.landscape:
+            if figure.style.landscape:
                 head, side = row.label, head.split(":")[0]
             cell = axes.get_subplotspec()
             label_panel(
@@ -117,11 +115,11 @@ def overview(store: Store) -> LabFigure:
 
 def _overview_grid(quantities: int, settings: int) -> tuple[LabFigure, np.ndarray]:
     """Returns a figure and its panels (quantity, setting); on a landscape page the quantities are side by side."""
-    look = current_style()
-    most = min(settings, 4) if look.landscape else look.columns(settings, least=1.5)
+    page = current_style()
+    most = min(settings, 4) if page.landscape else page.columns(settings, least=1.5)
     if most < settings:
-        raise KymographError(f"{look.name} fits {most} settings, not {settings}; choose some with --arms")
-    if look.landscape:
+        raise KymographError(f"{page.name} fits {most} settings, not {settings}; choose some with --arms")
+    if page.landscape:
         figure = sheet((5.2, 5.8), settings, quantities)
         return figure, figure.subplots(settings, quantities, squeeze=False, sharex="row").T
     figure = sheet((5.2, 2.6), quantities, settings)
@@ -140,13 +138,10 @@ def spikes(store: Store) -> LabFigure:
     panels = (
         ("‖g‖ before clipping (median)", ("rare_grad_norm", "common_grad_norm"), True),
         ("fraction of steps clipped", ("rare_clip_fraction", "common_clip_fraction"), False),
-        (
-            "effective learning rate\n(movement / gradient, median)",
-            ("rare_effective_lr", "common_effective_lr"),
-            False,
-        ),
+        ("effective learning rate\n(movement / gradient, median)", ("rare_effective_lr", "common_effective_lr"), False),
         ("rare steps' share of ...", ("rare_movement_share", "rare_step_share"), False),
     )
+    shares = {"rare_movement_share": "all movement", "rare_step_share": "all steps"}
     columns = 2 if current_style().captioned else 4  # four labels do not fit side by side on a page
     figure = sheet((3.25, 0.32 * len(arms)), len(panels) // columns, columns, frame=(0.0, 1.6))
     grid = figure.subplots(len(panels) // columns, columns, sharey=True, squeeze=False)
@@ -154,9 +149,7 @@ def spikes(store: Store) -> LabFigure:
         for offset, (key, colour) in enumerate(zip(keys, (COLOURS[1], COLOURS[0]), strict=True)):
             values = store.summary(key).values  # (arm, seed)
             n = int((~np.isnan(values)).sum(axis=1).max())
-            name = {"rare_movement_share": "all movement", "rare_step_share": "all steps"}.get(
-                key, f"{key.split('_')[0]} steps"
-            )
+            name = shares.get(key, f"{key.split('_')[0]} steps")
             y = np.arange(len(arms)) + (offset - 0.5) * 0.3
             axes.plot(values, np.repeat(y[:, None], values.shape[1], 1), "o", color=colour, markersize=dot(), alpha=0.4)
             mean, low, high = mean_interval(values.T, log, bounds=bounds_of(key, values))
@@ -164,10 +157,8 @@ def spikes(store: Store) -> LabFigure:
                 axes.hlines(y, low, high, color=colour, linewidth=stroke(1.25))
             axes.plot(mean, y, "|", color=colour, markersize=10 / 3 * dot(), label=f"{literal(name)} (n = {n})")
             for arm, row in zip(arms, values.tolist(), strict=True):
-                figure.note(
-                    ("panel", "arm", "seed", "value"),
-                    [(key, arm, s, v) for s, v in zip(store.seeds, row, strict=True)],
-                )
+                noted = [(key, arm, seed, value) for seed, value in zip(store.seeds, row, strict=True)]
+                figure.note(("panel", "arm", "seed", "value"), noted)
         if log:
             axes.set_xscale("log")
         axes.set_xlabel(mathtext(label))
@@ -224,10 +215,10 @@ def _alone(run: StoredRun) -> bool:
 
 
 def _swept(setting: str, clip: str) -> ArmStyle:
-    """Returns the look of a curve over a sweep: colour by clipping, dashes by imbalance."""
-    look = WITHOUT if clip == "none" else WITH
-    words = f"{RATIOS[setting]}, {look.label}" if setting else look.label
-    return ArmStyle(words, look.colour, {"extreme": 0, "moderate": 1}.get(setting, 2))
+    """Returns the style of a curve over a sweep: colour by clipping, dashes by imbalance."""
+    style = WITHOUT if clip == "none" else WITH
+    label = f"{RATIOS[setting]}, {style.label}" if setting else style.label
+    return ArmStyle(label, style.colour, {"extreme": 0, "moderate": 1}.get(setting, 2))
 
 
 FIGURES = {

@@ -61,30 +61,35 @@ class DepthConfig:
         above_zero("lr", self.lr)
 
 
-WIRINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "plain": ("h ← relu(W h)", {"skip": False, "branch": "one", "prenorm": False}),
-    "residual": ("h ← h + relu(W h)", {"skip": True, "branch": "one", "prenorm": False}),
-    "residual/scaled": ("h ← h + relu(W h) / √layers", {"skip": True, "branch": "scaled", "prenorm": False}),
-    "residual/zero": ("h ← h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero", "prenorm": False}),
-    "residual/prenorm": ("h ← h + relu(W LN(h))", {"skip": True, "branch": "one", "prenorm": True}),
+WIRINGS = (
+    Arm("plain", "h ← relu(W h)", {"skip": False, "branch": "one", "prenorm": False},
+        label="plain", colour="black", baseline=True, default=True),
+    Arm("residual", "h ← h + relu(W h)", {"skip": True, "branch": "one", "prenorm": False},
+        label="residual", colour="orange", default=True),
+    Arm("residual/scaled", "h ← h + relu(W h) / √layers", {"skip": True, "branch": "scaled", "prenorm": False},
+        label="residual, scaled", colour="sky", default=True),
+    Arm("residual/zero", "h ← h + a relu(W h), a learned from 0", {"skip": True, "branch": "zero", "prenorm": False},
+        label="residual, zero-initialised", colour="green", dash="short", default=True),
+    Arm("residual/prenorm", "h ← h + relu(W LN(h))", {"skip": True, "branch": "one", "prenorm": True},
+        label="residual, pre-norm", colour="purple", dash="short", default=True),
+)  # fmt: skip
+SWEEPS = {
+    "layers": (5, 10, 50, 100),  # 20 is the default
+    "width": (16, 32, 128, 256),  # 64 is the default
 }
-LABELS = {
-    "plain": "plain",
-    "residual": "residual",
-    "residual/scaled": "residual, scaled",
-    "residual/zero": "residual, zero-initialised",
-    "residual/prenorm": "residual, pre-norm",
-}
-_LOOKS: dict[str, dict[str, Any]] = {
-    "plain": {"colour": "black"},
-    "residual": {"colour": "orange"},
-    "residual/scaled": {"colour": "sky"},
-    "residual/zero": {"colour": "green", "dash": "short"},
-    "residual/prenorm": {"colour": "purple", "dash": "short"},
-}
-SWEEP_LAYERS = (5, 10, 50, 100)  # 20 is the default
-SWEEP_WIDTH = (16, 32, 128, 256)  # 64 is the default
 SWEPT = ("plain", "residual", "residual/scaled")
+
+
+def _swept(wiring: Arm, setting: str, value: int) -> Arm:
+    """Returns a wiring at another depth or width than the default."""
+    text = f"{value} layers" if setting == "layers" else f"width {value}"
+    return Arm(
+        f"{setting}/{value}/{wiring.name}",
+        f"{wiring.about}, {text}",
+        {**wiring.treatment, setting: value},
+        label=f"{wiring.label}, {text}",
+        panel=text[:1].upper() + text[1:],
+    )
 
 
 class Depth(Study[DepthConfig]):
@@ -95,7 +100,7 @@ class Depth(Study[DepthConfig]):
     order = PART["order"]
     methods = SEEDED
     version = 2
-    script: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
+    reference_settings: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
     config_type = DepthConfig
     headlines = {
         "initial_loss": "initial loss",
@@ -124,33 +129,9 @@ class Depth(Study[DepthConfig]):
 
     def arms(self) -> Sequence[Arm]:
         """Returns the five wirings, then the sweeps of depth and width."""
-        arms = [
-            Arm(name, about, treatment, default=True, label=LABELS[name], baseline=name == "plain", **_LOOKS[name])
-            for name, (about, treatment) in WIRINGS.items()
-        ]
-        for name in SWEPT:
-            about, treatment = WIRINGS[name]
-            arms += [
-                Arm(
-                    f"layers/{layers}/{name}",
-                    f"{about}, {layers} layers",
-                    {**treatment, "layers": layers},
-                    label=f"{LABELS[name]}, {layers} layers",
-                    panel=f"{layers} layers",
-                )
-                for layers in SWEEP_LAYERS
-            ]
-            arms += [
-                Arm(
-                    f"width/{width}/{name}",
-                    f"{about}, width {width}",
-                    {**treatment, "width": width},
-                    label=f"{LABELS[name]}, width {width}",
-                    panel=f"Width {width}",
-                )
-                for width in SWEEP_WIDTH
-            ]
-        return arms
+        swept = [wiring for wiring in WIRINGS if wiring.name in SWEPT]
+        sweeps = [(setting, value) for setting, values in SWEEPS.items() for value in values]
+        return [*WIRINGS, *(_swept(wiring, *point) for wiring in swept for point in sweeps)]
 
     def stack_key(self, config: DepthConfig) -> tuple:
         """Returns the shape, and whether a run has learned factors or pre-norm, which train in separate stacks."""
@@ -162,19 +143,19 @@ class Depth(Study[DepthConfig]):
         return config.steps
 
     def train(self, specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunResult]:
-        """Trains the runs; see `kymograph_studies.depth.training`."""
-        from kymograph_studies.depth import training
+        """Trains the runs: `kymograph_studies.depth.training`."""
+        from kymograph_studies.depth.training import train
 
-        return training.train(specs, work)
+        return train(specs, work)
 
     def claims(self) -> Sequence[Claim]:
-        """Returns what is claimed about the runs; see `kymograph_studies.depth.claims`."""
-        from kymograph_studies.depth import claims
+        """Returns the claims of `kymograph_studies.depth.claims`; a subclass of another name has none of them."""
+        from kymograph_studies.depth.claims import claims
 
-        return [claim for claim in claims.claims() if claim.study == self.name]  # a subclass has none of them
+        return [claim for claim in claims() if claim.study == self.name]
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
-        """Returns the study's figures; see `kymograph_studies.depth.figures`."""
-        from kymograph_studies.depth import figures
+        """Returns the figures of `kymograph_studies.depth.figures`."""
+        from kymograph_studies.depth.figures import FIGURES
 
-        return figures.FIGURES
+        return FIGURES

@@ -13,17 +13,25 @@ from kymograph.pictures.kymograph import STREAM, kymograph
 from kymograph.pictures.styles import arm_styles
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.studies.study import StudyFigure
-from kymograph_studies.depth import LABELS, SWEPT, Depth
+from kymograph_studies.depth import SWEEPS, SWEPT, WIRINGS, Depth
+
+LABELS = {wiring.name: wiring.label for wiring in WIRINGS}
 
 
 def _of_default_shape(store: Store) -> Store:
     """Returns the runs that can share axes: the wirings at the study's own depth and width, without the sweeps."""
     chosen = store.select("depth").finished
-    arms = [arm for arm in chosen.arms if not arm.startswith(("layers/", "width/"))] or list(chosen.arms)
+    arms = [arm for arm in chosen.arms if _wiring(arm) == arm] or list(chosen.arms)
     if not arms:
         raise KymographError("there is no finished run of depth; run `kymograph run depth`")
-    order = ("plain", "residual", "residual/scaled", "residual/zero", "residual/prenorm")
+    order = list(LABELS)
     return chosen.select(arms=sorted(arms, key=lambda arm: (order.index(arm) if arm in order else len(order), arm)))
+
+
+def _wiring(arm: str) -> str:
+    """Returns the wiring of an arm, without the depth or width that a sweep gives it."""
+    setting, _, rest = arm.partition("/")
+    return rest.partition("/")[2] if setting in SWEEPS else arm
 
 
 def _task(store: Store) -> str:
@@ -130,22 +138,22 @@ def _curves(
     log: bool,
     marker: str | None = None,
 ) -> None:
-    looks = arm_styles(Depth().declaration(), array.labels["arm"])
+    styles = arm_styles(Depth().declaration(), array.labels["arm"])
     for arm in array.labels["arm"]:
-        values, look = array.sel(arm=arm).values, looks[arm]
-        seed_curves(figure, axes, panel, look.label, x, values, array.labels["seed"], look.hex, log, marker=marker,
-                    dash=look.dashes)  # fmt: skip
+        values, style = array.sel(arm=arm).values, styles[arm]
+        seed_curves(figure, axes, panel, style.label, x, values, array.labels["seed"], style.hex, log, marker=marker,
+                    dash=style.dashes)  # fmt: skip
 
 
 @styled
 def sweep(store: Store) -> LabFigure:
     """Draws final loss and gradient gain against depth, and final loss against width, from the sweeps' arms."""
     runs = store.select("depth").finished.runs
-    if not any(run.arm.startswith(("layers/", "width/")) for run in runs):
+    if all(_wiring(run.arm) == run.arm for run in runs):
         raise KymographError("this figure needs the sweeps; run `kymograph run depth --arms 'layers/*' 'width/*'`")
     by_depth = [run for run in runs if not run.arm.startswith("width/") and _wiring(run.arm) in SWEPT]
     by_width = [run for run in runs if not run.arm.startswith("layers/") and _wiring(run.arm) in SWEPT]
-    looks = arm_styles(Depth().declaration())
+    styles = arm_styles(Depth().declaration())
     figure = sheet((13 / 3, 4), columns=3)
     grid = figure.subplots(1, 3)
     panels = (
@@ -161,18 +169,13 @@ def sweep(store: Store) -> LabFigure:
             chosen,
             key,
             lambda run, field=field: float(run.config[field]),  # type: ignore[misc]
-            lambda run: looks[_wiring(run.arm)],
+            lambda run: styles[_wiring(run.arm)],
             log=key == "final_loss",
         )
         label_panel(axes, f"{title[:1].upper()}{title[1:]}, by {field}", field, label)
     name_bands(grid)
     legends(figure, grid)
     return figure
-
-
-def _wiring(arm: str) -> str:
-    """Returns the wiring of an arm, without the depth or width that a sweep gives it."""
-    return arm.split("/", 2)[2] if arm.startswith(("layers/", "width/")) else arm
 
 
 FIGURES = {

@@ -131,18 +131,18 @@ class RuleFamily(Study[RuleFamilyConfig]):
         SeriesDisplay("training_loss", "Training loss", "cross-entropy, nats", log=True),
         SeriesDisplay("mean_alignment", "Alignment of updates with the gradient", "cosine, mean over parts", log=False),
         SeriesDisplay(
-            "alignment", "Alignment by part", "cosine", log=False, forms=OVER_DEPTH, facts={"sites": "part"}
+            "alignment", "Alignment by part", "cosine", log=False, forms=OVER_DEPTH, options={"sites": "part"}
         ),
         SeriesDisplay(
-            "feedback_angle", "Angle of W and B", "degrees", log=False, forms=OVER_DEPTH, facts={"sites": "weight"}
+            "feedback_angle", "Angle of W and B", "degrees", log=False, forms=OVER_DEPTH, options={"sites": "weight"}
         ),
         SeriesDisplay(
             "update_size", "Size of updates", "‖update‖ / ‖gradient‖", log=True, forms=OVER_DEPTH,
-            facts={"sites": "part"},
+            options={"sites": "part"},
         ),
         SeriesDisplay(
             "stream_norm", "Stream norm", "‖h_ℓ‖, median over samples", log=True, forms=OVER_DEPTH,
-            facts={"sites": "point of the stream"},
+            options={"sites": "point of the stream"},
         ),
     )  # fmt: skip
 
@@ -171,19 +171,19 @@ class RuleFamily(Study[RuleFamilyConfig]):
                 print(f"note: {note}", file=sys.stderr)
 
     def train(self, specs: Sequence[RunSpec[RuleFamilyConfig]], work: Workplace) -> list[RunResult]:
-        """Trains the runs; see `kymograph_studies.rule_family.training`."""
-        from kymograph_studies.rule_family import training
+        """Trains the runs: `kymograph_studies.rule_family.training`."""
+        from kymograph_studies.rule_family.training import train
 
-        return training.train(specs, work)
+        return train(specs, work)
 
     def claims(self) -> Sequence[Claim]:
-        """Returns what is claimed about the runs; see `kymograph_studies.rule_family.claims`."""
-        from kymograph_studies.rule_family import claims
+        """Returns the claims of `kymograph_studies.rule_family.claims`; a subclass of another name has none of them."""
+        from kymograph_studies.rule_family.claims import claims
 
-        return [claim for claim in claims.claims() if claim.study == self.name]  # a subclass has none of them
+        return [claim for claim in claims() if claim.study == self.name]
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
-        """Returns the study's figures; see `kymograph_studies.rule_family.figures`."""
-        from kymograph_studies.rule_family import figures
+        """Returns the figures of `kymograph_studies.rule_family.figures`."""
+        from kymograph_studies.rule_family.figures import FIGURES
 
-        return figures.FIGURES
+        return FIGURES

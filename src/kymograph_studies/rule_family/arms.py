@@ -57,7 +57,7 @@ NETWORKS: Mapping[str, Network] = {
 
 @dataclass(frozen=True)
 class FamilyRule:
-    """A rule of the study: its label and look in figures, and whether every network is trained with it."""
+    """A rule of the study: its label and style in figures, and whether every network is trained with it."""
 
     label: str
     colour: str
@@ -94,33 +94,32 @@ def family_arms() -> list[Arm]:
 
 def family_grids() -> dict[str, Tuned]:
     """Returns the rule by which each arm's rate is tuned; the rate of the theory's arms is part of their claims."""
-    return {
-        arm.name: Tuned("lr", _grid(**arm.treatment), by="validation_accuracy", best="highest", seeds=TUNING_SEEDS)
-        for arm in _pairs()
-    }
-
-
-def _grid(network: str, rule: str, **_: Any) -> tuple[float, ...]:
-    """Returns the rates that are tried for a rule on a network, the largest first."""
-    return GRIDS.get(rule, NETWORKS[network].rates)
+    grids = {}
+    for arm in _pairs():
+        network, rule = arm.treatment["network"], arm.treatment["rule"]
+        rates = GRIDS.get(rule, NETWORKS[network].rates)
+        grids[arm.name] = Tuned("lr", rates, by="validation_accuracy", best="highest", seeds=TUNING_SEEDS)
+    return grids
 
 
 def _pairs() -> Iterator[Arm]:
-    for network, about in NETWORKS.items():
-        for rule, looks in RULES.items():
-            if not (about.every_rule or looks.every_network):
+    for network_name, network in NETWORKS.items():
+        for rule_name, rule in RULES.items():
+            if not (network.every_rule or rule.every_network):
                 continue
-            group = "" if not about.every_rule else ", layer by layer" if rule in _LAYERWISE else ", direct or none"
+            group = ""
+            if network.every_rule:
+                group = ", layer by layer" if rule_name in _LAYERWISE else ", direct or none"
             yield Arm(
-                f"{network}/{rule}",
-                f"{about.label}, {looks.label}",
-                {"network": network, "rule": rule, **about.treatment},
-                about.settings,
+                f"{network_name}/{rule_name}",
+                f"{network.label}, {rule.label}",
+                {"network": network_name, "rule": rule_name, **network.treatment},
+                network.settings,
                 default=True,
-                panel=about.label + group,
-                label=f"{about.label}, {looks.label}",
-                colour=looks.colour,
-                dash=looks.dash,
+                panel=network.label + group,
+                label=f"{network.label}, {rule.label}",
+                colour=rule.colour,
+                dash=rule.dash,
             )
 
 

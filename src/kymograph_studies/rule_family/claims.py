@@ -1,13 +1,5 @@
 """What is known, or said, about the rule family, as claims; registered before the runs.
 
-[studies.rule_family.theory] When Kolen-Pollack's feedback should have converged to the weights (arXiv:1904.05391).
-
-B takes the same steps as W, and both decay by the factor 1 - lr wd at every step. So B - W shrinks by that factor,
-whatever is learned. At the start, W and B are independent and of the same norm, so the norm of B - W is sqrt(2) times
-that of W. If W keeps its norm, the sine of the angle between them is at most sqrt(2) (1 - lr wd)^t.
-
-[studies.rule_family.claims] What is known, or said, about the rule family, as claims; registered before the runs.
-
 Margins. Accuracies differ from one point (0.01) on: less than the usual difference between two seeds of an arm is no
 difference between rules, and no gain over head only. An update counts as aligned from a cosine of 0.1 above that of
 fresh feedback: to first order, it then achieves a tenth of what the gradient does. A difference of two differences in
@@ -23,22 +15,6 @@ import math
 
 from kymograph.claims.claim import Check, Claim, Measure, Side
 from kymograph_studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS
-
-DEGREES = 10.0
-"""The angle at which B counts as converged to W: the update then achieves 98 % of the exact one's effect in a layer."""
-
-
-def steps_to_angle(lr: float, wd: float, degrees: float = DEGREES) -> int | None:
-    """Returns the first step after which the angle should be at most ``degrees``; None if nothing decays.
-
-    >>> steps_to_angle(0.1, 0.1)
-    209
-    """
-    shrinking = 1 - lr * wd
-    if not 0 < shrinking < 1:
-        return None
-    return math.ceil(math.log(math.sin(math.radians(degrees)) / math.sqrt(2)) / math.log(shrinking))
-
 
 ALIGNS = "arXiv:1411.0247: under feedback alignment the updates come to point along the gradient's"
 SIGNS = "arXiv:1510.05067: feedback with the signs of the weights does as well as backpropagation"
@@ -56,6 +32,25 @@ SACRIFICE = 0.05
 LEARNS = 0.5
 ACCURACY = Measure("test_accuracy")
 HIDDEN = ("embed", "blocks.0", "blocks.1")
+DEGREES = 10.0
+"""The angle at which B counts as converged to W: the update then achieves 98 % of the exact one's effect in a layer."""
+
+
+def steps_to_angle(lr: float, wd: float, degrees: float = DEGREES) -> int | None:
+    """Returns the first step after which the angle of W and B should be at most ``degrees``; None if nothing decays.
+
+    Under Kolen-Pollack (arXiv:1904.05391), B takes the same steps as W, and both decay by the factor 1 - lr wd at every
+    step. So B - W shrinks by that factor, whatever is learned. At the start, W and B are independent and of the same
+    norm, so the norm of B - W is sqrt(2) times that of W. If W keeps its norm, the sine of the angle between them is at
+    most sqrt(2) (1 - lr wd)^t.
+
+    >>> steps_to_angle(0.1, 0.1)
+    209
+    """
+    shrinking = 1 - lr * wd
+    if not 0 < shrinking < 1:
+        return None
+    return math.ceil(math.log(math.sin(math.radians(degrees)) / math.sqrt(2)) / math.log(shrinking))
 
 
 def claims() -> list[Claim]:

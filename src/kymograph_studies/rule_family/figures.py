@@ -32,18 +32,18 @@ def accuracies(store: Store) -> LabFigure:
     runs = _finished(store)
     networks = [network for network in NETWORKS if any(arm.startswith(f"{network}/") for arm in runs.arms)]
     figure, grid = panel_grid(len(networks), (4.4, 3.4), 3, least=2.4)
-    looks = arm_styles(RuleFamily().declaration())
+    styles = arm_styles(RuleFamily().declaration())
     for axes, network in zip(grid, networks, strict=True):
         rules = [rule for rule in RULES if f"{network}/{rule}" in runs.arms]
         labels = []
         for position, rule in enumerate(rules):
             arm_runs = runs.select(arms=[f"{network}/{rule}"])
             number = headline_number([run.summary.get("test_accuracy") for run in arm_runs], bounds=(0.0, 1.0))
-            known = [value for value in number.values if value is not None]
-            colour = looks[f"{network}/{rule}"].hex
+            finite = [value for value in number.values if value is not None]
+            colour = styles[f"{network}/{rule}"].hex
             lost = f" ({number.missing} diverged)" if number.missing else ""
             labels.append(RULES[rule].label + lost)
-            axes.plot([position] * len(known), known, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
+            axes.plot([position] * len(finite), finite, "o", color="#8C8C8C", markersize=dot(), markeredgewidth=0)
             axes.errorbar([position], [number.mean], [[number.mean - number.low], [number.high - number.mean]], fmt="o",
                           color=colour, markersize=1.5 * dot(), elinewidth=stroke(), capsize=2)  # fmt: skip
             values = zip((run.seed for run in arm_runs), number.values, strict=True)
@@ -66,17 +66,18 @@ def alignments(store: Store) -> LabFigure:
         raise KymographError(f"none of {', '.join(ALIGNED)} has a finished run; run `kymograph run rule-family`")
     networks = list(dict.fromkeys(arm.split("/")[0] for arm in arms))
     figure, grid = panel_grid(len(networks), (4.4, 3.2), 2, least=2.4)
-    looks = arm_styles(RuleFamily().declaration())
+    styles = arm_styles(RuleFamily().declaration())
     for axes, network in zip(grid, networks, strict=True):
-        for arm in (one for one in arms if one.startswith(f"{network}/")):
+        for arm in (arm for arm in arms if arm.startswith(f"{network}/")):
             arm_runs = [run for run in runs.select(arms=[arm]) if "mean_alignment" in run.series]
             seeds = tuple(run.seed for run in arm_runs)
             steps = arm_runs[0].series["mean_alignment"].step
             values = np.array([_on(run.series["mean_alignment"], steps) for run in arm_runs])
             rule = RULES[arm.split("/")[1]]
-            seed_curves(figure, axes, network, rule.label, steps + 1, values, seeds, looks[arm].hex, bounds=(-1.0, 1.0))
+            colour = styles[arm].hex
+            seed_curves(figure, axes, network, rule.label, steps + 1, values, seeds, colour, bounds=(-1.0, 1.0))
             null = headline_number([run.summary.get("alignment_null") for run in arm_runs])
-            axes.axhline(null.mean, color=looks[arm].hex, linewidth=0.5 * stroke(), linestyle="--",
+            axes.axhline(null.mean, color=colour, linewidth=0.5 * stroke(), linestyle="--",
                          label=f"{rule.label}, fresh feedback at the end")  # fmt: skip
         axes.set_xscale("log")
         axes.set_title(NETWORKS[network].label)
@@ -90,8 +91,8 @@ def alignments(store: Store) -> LabFigure:
 
 def _on(series: RunSeries, steps: np.ndarray) -> np.ndarray:
     """Returns a series at ``steps``, with NaN after the end of a diverged run."""
-    found = dict(zip(series.step.tolist(), series.value.tolist(), strict=True))
-    return np.array([found.get(step, np.nan) for step in steps.tolist()], dtype=np.float64)
+    values = dict(zip(series.step.tolist(), series.value.tolist(), strict=True))
+    return np.array([values.get(step, np.nan) for step in steps.tolist()], dtype=np.float64)
 
 
 FIGURES = {

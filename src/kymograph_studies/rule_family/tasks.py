@@ -25,30 +25,6 @@ from kymograph_studies.rule_family.arms import TOKENS
 
 BATCH_NORM = "-bn"
 """The suffix of a network's name that adds batch norm to it."""
-
-
-def family_network(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> BlockNetwork:
-    """Returns the network with the initial weights of its seed, which all rules share."""
-    draw = streams.generator(seed, "weights")
-    if config.network == "transformer":
-        vocab, length = task.shape
-        with torch.random.fork_rng(devices=[]):  # torch's own initial weights are redrawn below
-            net = TokenTransformer(vocab, length, task.classes, config.depth, config.width)
-        initialise(net, draw)
-        return net
-    channels, size, _ = task.shape
-    return draw_model(
-        config.network.removesuffix(BATCH_NORM),
-        channels,
-        size,
-        task.classes,
-        draw,
-        depth=config.depth,
-        width=config.width,
-        batch_norm=config.network.endswith(BATCH_NORM),
-    )
-
-
 VALUES, LENGTH = 8, 8
 """Of the sequences: the number of values, and of tokens."""
 FITTED = 256
@@ -151,3 +127,25 @@ class SequenceBatches:
         order = torch.randperm(len(y), generator=streams.generator(seed, "order", str(epoch))).to(y.device)
         for rows in order.split(self._batch_size):
             yield x[rows], y[rows]
+
+
+def family_network(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> BlockNetwork:
+    """Returns the network with the initial weights of its seed, which all rules share."""
+    draw = streams.generator(seed, "weights")
+    if config.network == "transformer":
+        vocab, length = task.shape
+        with torch.random.fork_rng(devices=[]):  # torch's own initial weights are redrawn below
+            net = TokenTransformer(vocab, length, task.classes, config.depth, config.width)
+        initialise(net, draw)
+        return net
+    channels, size, _ = task.shape
+    return draw_model(
+        config.network.removesuffix(BATCH_NORM),
+        channels,
+        size,
+        task.classes,
+        draw,
+        depth=config.depth,
+        width=config.width,
+        batch_norm=config.network.endswith(BATCH_NORM),
+    )

@@ -1,4 +1,8 @@
-"""Training the runs of `snapshot`: one network each, measured epoch by epoch."""
+"""How do residual-stream and gradient norms evolve under BP and DFA?
+
+Each run trains one network on images and measures, epoch by epoch, the stream, the gradient on it, and the cosine of
+credit and gradient.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +40,6 @@ _BP: dict[str, Any] = {"rule": "bp"}
 _VIT: dict[str, Any] = {"width": 128}
 _CONV: dict[str, Any] = {"width": 64, "out_ln": False}
 _PLAIN: dict[str, Any] = {"model": "conv", "skip": False}
-
-
 _NETWORKS = {
     "resmlp": ("", "Residual MLP"),
     "vit": ("ViT-Mini", "ViT-Mini"),
@@ -66,18 +68,18 @@ _VARIANTS = {
 """By the end of an arm's name: what it adds to the label, and its panel."""
 
 
-def _shown(arm: str) -> dict[str, str]:
+def _style(arm: str) -> dict[str, str]:
     """Returns label, panel and colour of an arm; BP and DFA have one colour each in every study."""
     network, rule, *variant = arm.split("/", 2)
     label, colour = _RULES[rule]
     extra, panel = _VARIANTS[variant[0]] if variant else ("", _NETWORKS[network][1])
-    looks = {
+    style = {
         "label": ", ".join(filter(None, (_NETWORKS[network][0], label, extra))),
         "panel": "Baselines" if colour == "black" else panel,
         "colour": colour,
     }
     # The arm `penalised` of the study `calibration` looks the same.
-    return {**looks, "colour": "purple", "dash": "long"} if variant == ["penalised"] else looks
+    return {**style, "colour": "purple", "dash": "long"} if variant == ["penalised"] else style
 
 
 _PUBLISHED = {"data": "cifar10", "epochs": 30}
@@ -95,7 +97,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     question = PART["about"]
     order = PART["order"]
     methods = SEEDED
-    script: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
+    reference_settings: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
     version = 3
     config_type = SnapshotConfig
     headlines = {
@@ -111,48 +113,32 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     )
     published = {
         PAPER: (
-            PublishedValue(
-                "resmlp/bp", "test_accuracy", "test accuracy", ".585 ± .001", 0.584, 0.586, _PUBLISHED, _OTHER_COPY
-            ),
+            PublishedValue("resmlp/bp", "test_accuracy", "test accuracy", ".585 ± .001", 0.584, 0.586, _PUBLISHED,
+                           _OTHER_COPY),
             PublishedValue("resmlp/dfa", "test_accuracy", "test accuracy", ".301 ± .005", 0.296, 0.306, _PUBLISHED),
-            PublishedValue(
-                "resmlp/dfa", "alarm_growth_epoch", "first epoch of the growth alarm", "8 to 11", 8, 11, _PUBLISHED
-            ),
-            PublishedValue(
-                "resmlp/dfa", "alarm_gradient_epoch", "first epoch of the gradient alarm", "3 to 4", 3, 4, _PUBLISHED
-            ),
+            PublishedValue("resmlp/dfa", "alarm_growth_epoch", "first epoch of the growth alarm", "8 to 11", 8, 11,
+                           _PUBLISHED),
+            PublishedValue("resmlp/dfa", "alarm_gradient_epoch", "first epoch of the gradient alarm", "3 to 4", 3, 4,
+                           _PUBLISHED),
             PublishedValue("resmlp/dfa", "final_gamma", "γ", ".087 to .107, to epoch 100", 0.087, 0.107, _PUBLISHED),
-            PublishedValue(
-                "resmlp/bp", "test_accuracy", "test accuracy", ".615 to .617", 0.615, 0.617, _PUBLISHED_LONG
-            ),
+            PublishedValue("resmlp/bp", "test_accuracy", "test accuracy", ".615 to .617", 0.615, 0.617,
+                           _PUBLISHED_LONG),
             PublishedValue("resmlp/bp", "final_h_L", "‖h_L‖", "2e2", 1.5e2, 2.5e2, _PUBLISHED_LONG),
-            PublishedValue(
-                "resmlp/dfa", "test_accuracy", "test accuracy", ".306 ± .008", 0.298, 0.314, _PUBLISHED_LONG
-            ),
+            PublishedValue("resmlp/dfa", "test_accuracy", "test accuracy", ".306 ± .008", 0.298, 0.314,
+                           _PUBLISHED_LONG),
             PublishedValue("resmlp/dfa", "final_h_L", "‖h_L‖", "4e8 to 5e8", 4e8, 5e8, _PUBLISHED_LONG),
             PublishedValue("resmlp/dfa/no_skip", "final_h_L", "‖h_L‖", "8.2e7", 8.15e7, 8.25e7, _PUBLISHED_LONG),
-            PublishedValue(
-                "resmlp/dfa/random_targets", "final_h_L", "‖h_L‖", "1.67e8", 1.665e8, 1.675e8, _PUBLISHED_LONG
-            ),
+            PublishedValue("resmlp/dfa/random_targets", "final_h_L", "‖h_L‖", "1.67e8", 1.665e8, 1.675e8,
+                           _PUBLISHED_LONG),
             PublishedValue("resmlp/dfa/no_out_ln", "final_h_L", "‖h_L‖", "1.2e7", 1.15e7, 1.25e7, _PUBLISHED_LONG),
-            PublishedValue(
-                "vit/dfa", "test_accuracy", "test accuracy", ".20 to .26", 0.20, 0.26, _PUBLISHED_VIT, _SHORT
-            ),
-            PublishedValue(
-                "vit/dfa", "alarm_growth_epoch", "first epoch of the growth alarm", "1", 1, 1, _PUBLISHED_VIT
-            ),
-            PublishedValue(
-                "vit/dfa",
-                "alarm_gradient_epoch",
-                "first epoch of the gradient alarm",
-                "2 to 3",
-                2,
-                3,
-                _PUBLISHED_VIT,
-                _NOT_YET,
-            ),
+            PublishedValue("vit/dfa", "test_accuracy", "test accuracy", ".20 to .26", 0.20, 0.26, _PUBLISHED_VIT,
+                           _SHORT),
+            PublishedValue("vit/dfa", "alarm_growth_epoch", "first epoch of the growth alarm", "1", 1, 1,
+                           _PUBLISHED_VIT),
+            PublishedValue("vit/dfa", "alarm_gradient_epoch", "first epoch of the gradient alarm", "2 to 3", 2, 3,
+                           _PUBLISHED_VIT, _NOT_YET),
         )
-    }
+    }  # fmt: skip
 
     def arms(self) -> Sequence[Arm]:
         """Returns the script's arms, other networks, and ablations of the rule."""
@@ -184,7 +170,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
         ]  # fmt: skip
         default = {"resmlp/bp", "resmlp/dfa", "resmlp/bp/no_out_ln", "resmlp/dfa/no_out_ln"}
         return [
-            Arm(name, about, treatment, preset, name in default, **_shown(name), baseline=name == "resmlp/bp")
+            Arm(name, about, treatment, preset, name in default, **_style(name), baseline=name == "resmlp/bp")
             for name, about, treatment, preset in rows
         ]
 
@@ -195,13 +181,13 @@ class Snapshot(ImageStudy[SnapshotConfig]):
         return [result(spec, fit(spec, spec.config, work)) for spec in specs]
 
     def claims(self) -> Sequence[Claim]:
-        """Returns what is claimed about the runs; see `kymograph_studies.snapshot.claims`."""
-        from kymograph_studies.snapshot import claims
+        """Returns the claims of `kymograph_studies.snapshot.claims`; a subclass of another name has none of them."""
+        from kymograph_studies.snapshot.claims import claims
 
-        return [claim for claim in claims.claims() if claim.study == self.name]  # a subclass has none of them
+        return [claim for claim in claims() if claim.study == self.name]
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
-        """Returns the study's figures; see `kymograph_studies.snapshot.figures`."""
-        from kymograph_studies.snapshot import figures
+        """Returns the figures of `kymograph_studies.snapshot.figures`."""
+        from kymograph_studies.snapshot.figures import FIGURES
 
-        return figures.FIGURES
+        return FIGURES

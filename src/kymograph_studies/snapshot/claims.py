@@ -38,6 +38,7 @@ ORDER = 10.0
 UNSTABLE = 50.0
 H_LAST = Measure("final_h_L")
 GRADIENT, PER_ERROR = Measure("final_g_2"), Measure("final_g_2_per_error")
+SYMBOLS = {GRADIENT: "||g_2||", PER_ERROR: "||g_2|| / ||e||"}
 GROWTH = Measure("stream_norm", "growth", "last")
 
 
@@ -101,18 +102,17 @@ def _still_grows(arm: str, name: str, origin: str) -> Claim:
 
 
 def _collapses(setup: str, name: str, origin: str, network: str, gradient: Measure) -> Claim:
-    what = "||g_2||" if gradient is GRADIENT else "||g_2|| / ||e||"
     return Claim(
-        name, "snapshot", setup, f"{what} ends more than 10 times smaller under DFA than under BP",
+        name, "snapshot", setup, f"{SYMBOLS[gradient]} ends more than 10 times smaller under DFA than under BP",
         origin, Side(f"{network}/dfa", gradient), Side(f"{network}/bp", gradient), "less", ORDER, "log ratio",
         checks=(_makes_errors(f"{network}/bp"),),
     )  # fmt: skip
 
 
 def _stays(setup: str, name: str, gradient: Measure) -> Claim:
-    what = "||g_2||" if gradient is GRADIENT else "||g_2|| / ||e||"
     return Claim(
-        name, "snapshot", setup, f"without terminal LayerNorm {what} under DFA is not 10 times smaller than under BP",
+        name, "snapshot", setup,
+        f"without terminal LayerNorm {SYMBOLS[gradient]} under DFA is not 10 times smaller than under BP",
         NO_COLLAPSE, Side("resmlp/dfa/no_out_ln", gradient), Side("resmlp/bp/no_out_ln", gradient), "not less",
         ORDER, "log ratio", checks=(_makes_errors("resmlp/bp/no_out_ln"),),
     )  # fmt: skip

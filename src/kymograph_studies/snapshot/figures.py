@@ -46,7 +46,7 @@ def draw_resmlp(trajectories: Sequence[Trajectory], spread: str | None = None) -
     for row, out_ln in enumerate((True, False)):
         title = f"ResMLP {'with' if out_ln else 'without'} terminal LayerNorm"
         _panels(figure, grid[row], [t for t in trajectories if t.out_ln == out_ln], title, shown)
-    if figure.look.fixed:  # the rows share their epochs
+    if figure.style.fixed:  # the rows share their epochs
         for axes in grid[0]:
             axes.set_xlabel("")
     legends(figure, grid.flat)
@@ -70,17 +70,18 @@ def draw_vit(trajectories: Sequence[Trajectory], spread: str | None = None) -> L
     return figure
 
 
-def resmlp_from_logs(paths: Sequence[str], spread: str | None = None, **look: str | None) -> LabFigure:
+def resmlp_from_logs(paths: Sequence[str], spread: str | None = None, **style: str | None) -> LabFigure:
     """Draws the figure of the residual MLP from logs of the research script."""
-    return draw_resmlp(read_logs(paths), spread, **look)
+    return draw_resmlp(read_logs(paths), spread, **style)
 
 
-def vit_from_logs(paths: Sequence[str], spread: str | None = None, **look: str | None) -> LabFigure:
+def vit_from_logs(paths: Sequence[str], spread: str | None = None, **style: str | None) -> LabFigure:
     """Draws the figure of ViT-Mini from logs of the research script."""
-    return draw_vit(read_logs(paths), spread, **look)
+    return draw_vit(read_logs(paths), spread, **style)
 
 
 def _need(trajectories: Sequence[Trajectory], model: str) -> None:
+    """Raises unless the trajectories are BP's and DFA's of one set-up of ``model``, deep enough to have h_2."""
     foreign = next((trajectory for trajectory in trajectories if trajectory.model != model), None)
     if foreign is not None:
         raise KymographError(f"{foreign.source} is of the network {foreign.model}, but this figure is of {model}")
@@ -102,11 +103,11 @@ def _panels(
     spread: Spread,
     mark: str = "",
 ) -> None:
-    quantities = (
-        ("h_L", rf"$\|h_L{mark}\|_2$ (median over images)"),
-        ("g_2", r"$\|\nabla_{h_2} L\|_2$ (median over images, mean loss)"),
-    )
-    for axes, (name, label) in zip(pair, quantities, strict=True):
+    labels = {
+        "h_L": rf"$\|h_L{mark}\|_2$ (median over images)",
+        "g_2": r"$\|\nabla_{h_2} L\|_2$ (median over images, mean loss)",
+    }
+    for axes, (name, label) in zip(pair, labels.items(), strict=True):
         for rule in ("BP", "DFA"):
             of_rule = [t for t in trajectories if t.rule == rule]
             if not of_rule:
@@ -115,8 +116,7 @@ def _panels(
             epochs = np.unique(np.concatenate([t.epochs for t in of_rule]))
             values = np.full((len(of_rule), len(epochs)), np.nan)
             for row, trajectory in enumerate(of_rule):
-                table = trajectory.hidden if name == "h_L" else trajectory.gradient
-                column = table[:, -1] if name == "h_L" else table[:, _BLOCK]
+                column = trajectory.hidden[:, -1] if name == "h_L" else trajectory.gradient[:, _BLOCK]
                 values[row, np.searchsorted(epochs, trajectory.epochs)] = column
             seeds = tuple(t.seed for t in of_rule)
             seed_curves(
