@@ -24,7 +24,7 @@ from kymograph.io.files import MAX_TABLE, is_directory, is_file, real_path
 from kymograph.io.writing import plain, write_atomically
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import is_number
+from kymograph.runs.summaries import is_number
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.clipping import IMBALANCES
 

@@ -31,7 +31,7 @@ from kymograph.rounding import number_text
 from kymograph.runs.history import log_of
 from kymograph.runs.spec import canonical_json
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import is_number
+from kymograph.runs.summaries import is_number
 from kymograph.statistics.intervals import moments
 from kymograph.statistics.p_values import holm
 from kymograph.statistics.variances import largest_variance, sd_interval, variance_ratio
@@ -53,7 +53,7 @@ def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
 def registered_claims(root: Path, study: str) -> list[Claim]:
     """Returns the claims about a study that are registered in a directory, without those that cannot be read."""
     found = []
-    for content in registered_contents(log_of(root), root, study).values():
+    for content in registered_contents(log_of(root), study).values():
         with contextlib.suppress(ValueError):
             found.append(Claim.of(content))
     return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kymograph.runs.declaration import NOT_NEGATIVE, Declaration, bounds_of
-from kymograph.runs.tables import arm_headlines, headline_number
+from kymograph.runs.summaries import arm_headlines, headline_number
 from kymograph.statistics.intervals import mean_interval
 from kymograph.studies.loading import load_study
 

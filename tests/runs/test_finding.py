@@ -10,7 +10,7 @@ from kymograph.errors import KymographError
 from kymograph.pictures.live.reading import read_state
 from kymograph.runs import locating as finding
 from kymograph.runs.archive import Archive
-from kymograph.runs.listing import read_archive
+from kymograph.runs.archive import read_archive
 from kymograph.runs.locating import find_runs
 from tests.runs.test_typed_record import make
 

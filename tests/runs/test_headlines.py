@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.runs.tables import arm_headlines, headline_number
+from kymograph.runs.summaries import arm_headlines, headline_number
 
 
 def test_a_headline_number_is_the_mean_over_seeds_with_students_interval() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.runs.tables import collected_notes, same_in_all_seeds
+from kymograph.runs.summaries import collected_notes, same_in_all_seeds
 
 
 def write(root: Path, arm: str, seed: int, last: float, *notes: str, **summary: Any) -> None:

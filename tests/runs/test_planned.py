@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.history import PLAN, read_plan
-from kymograph.runs.spec import RunSpec, slug
+from kymograph.runs.history import planned_runs
+from kymograph.runs.spec import RunSpec
 from kymograph.sharing.verify import all_hold, verify
 from tests.conftest import QUICK_CLIPPING
 from tests.pictures.live.stage import plan
@@ -26,22 +24,13 @@ runs = st.lists(
 )  # fmt: skip
 
 
-def write_old(root: Path, specs: list[RunSpec]) -> Path:
-    """Writes the plan file that a sweep from before the log left."""
-    path = root / slug(specs[0].study) / PLAN
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"schema": 1, "runs": [{"id": run.id, **run.identity} for run in specs]}
-    path.write_text(json.dumps(content))
-    return path
-
-
 @settings(max_examples=20, deadline=None)
 @given(sweeps=st.lists(runs, max_size=4))
 def test_the_plan_is_the_union_of_all_sweeps(tmp_path_factory: pytest.TempPathFactory, sweeps: list) -> None:
     root = tmp_path_factory.mktemp("plan")
     for specs in sweeps:
         plan(root, specs)
-    planned = read_plan(root)
+    planned = planned_runs(root)
     assert sorted(run.id for run in planned) == sorted({spec.id for specs in sweeps for spec in specs})
     assert {run.id: run for run in planned} == {spec.id: spec for specs in sweeps for spec in specs}
 
@@ -54,13 +43,12 @@ def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(
     assert {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()} == before
     kymograph.run("clipping", seeds=[3], **options)
     for directory in (tmp_path, tmp_path / "clipping"):
-        assert [(run.study, run.arm, run.seed) for run in read_plan(directory)] == [
+        assert [(run.study, run.arm, run.seed) for run in planned_runs(directory)] == [
             ("clipping", "extreme/clip", seed) for seed in (1, 2, 3)
         ]
-    assert {run.directory for run in read_plan(tmp_path)} == {
+    assert {run.directory for run in planned_runs(tmp_path)} == {
         f"{run.directory.parent.name}/{run.directory.name}" for run in kymograph.Store.open(tmp_path)
     }
-    assert not (tmp_path / "clipping" / PLAN).exists()
 
 
 WITHOUT_LOCKS = """
@@ -84,7 +72,7 @@ for seed in range(4):
 """
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "abc"]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
-    assert len(read_plan(tmp_path)) == 24 and all_hold(verify(tmp_path))
+    assert len(planned_runs(tmp_path)) == 24 and all_hold(verify(tmp_path))
     assert not (tmp_path / ".lock").exists()
 
 
@@ -98,45 +86,3 @@ for number in range(25):
     assert [writer.wait() for writer in writers] == [0, 0]
     declared = kymograph.Store([], tmp_path).declarations["s"]
     assert set(declared.part_sources) == {f"{name}{number}" for name in "ab" for number in range(25)}
-
-
-def test_directories_from_before_the_log_are_read(tmp_path: Path) -> None:
-    old = [RunSpec("s", "a", seed, {}, 1) for seed in range(3)]
-    write_old(tmp_path, old)
-    assert read_plan(tmp_path) == read_plan(tmp_path / "s") == old
-    plan(tmp_path, [*old[:1], RunSpec("s", "a", 7, {}, 1)])
-    assert [run.seed for run in read_plan(tmp_path)] == [run.seed for run in read_plan(tmp_path / "s")] == [0, 1, 2, 7]
-
-
-def harmed(text: str) -> dict[str, str]:
-    content = json.loads(text)
-    return {
-        "cut off": text[:30],
-        "another seed": text.replace('"seed": 1', '"seed": 2'),
-        "no runs": json.dumps({"schema": 1}),
-        "no object": "[]",
-        "no schema": json.dumps({"runs": content["runs"]}),
-        "runs of numbers": json.dumps({"schema": 1, "runs": [1]}),
-        "nested": "[" * 100_000,
-        "not text": "\udcff",
-    }
-
-
-@pytest.mark.parametrize("harm", list(harmed('{"runs": []}')))
-def test_a_damaged_old_plan_is_one_sentence_and_stays_as_it_was(tmp_path: Path, harm: str) -> None:
-    path = write_old(tmp_path, [RunSpec("clipping", "a", 1, {}, 1)])
-    content = harmed(path.read_text())[harm].encode(errors="surrogateescape")
-    path.write_bytes(content)
-    with pytest.raises(KymographError, match=r"plan\.json is cut off or edited; restore it from a copy") as error:
-        read_plan(tmp_path)
-    assert "\n" not in str(error.value) and path.read_bytes() == content
-    (tmp_path / "log").mkdir()
-    with pytest.raises(KymographError, match="or rename it: the log lists what was planned"):
-        read_plan(tmp_path)
-
-
-def test_a_newer_plan_asks_for_an_upgrade(tmp_path: Path) -> None:
-    path = write_old(tmp_path, [RunSpec("s", "a", 1, {}, 1)])
-    path.write_text(path.read_text().replace('"schema": 1', '"schema": 9'))
-    with pytest.raises(KymographError, match="schema 9, newer"):
-        read_plan(tmp_path)

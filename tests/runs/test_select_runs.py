@@ -7,7 +7,7 @@ import pytest
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import write_declaration
-from kymograph.runs.listing import read_archive, select
+from kymograph.runs.archive import read_archive, select
 from kymograph.runs.store import Store
 from kymograph_studies.clipping import Clipping
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.tables import by_arm_and_settings
+from kymograph.runs.summaries import by_arm_and_settings
 
 
 @dataclass(frozen=True)

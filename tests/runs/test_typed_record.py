@@ -19,7 +19,8 @@ from kymograph.pictures.live.reading import read_state
 from kymograph.pictures.report.page import write_report
 from kymograph.runs.archive import Archive
 from kymograph.runs.formats import export
-from kymograph.runs.listing import named_runs, read_archive, run_table, select
+from kymograph.runs.archive import read_archive, select
+from kymograph.runs.listing import named_runs, run_table
 from kymograph.runs.record import (
     ARRAYS,
     CHECKPOINT,

@@ -47,9 +47,15 @@ from kymograph.runs.declaration import study_directory, write_declaration
 from kymograph.runs.history import log_sweep
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.runs.tables import HeadlineNumber, arm_headlines, by_arm_and_settings, collected_notes, same_in_all_seeds
+from kymograph.runs.summaries import (
+    HeadlineNumber,
+    arm_headlines,
+    by_arm_and_settings,
+    collected_notes,
+    same_in_all_seeds,
+)
 from kymograph.streams import MAX_SEED, fixed_seeds
-from kymograph.studies.loading import load_study, load_with_reference, with_reference
+from kymograph.studies.loading import load_study, load_with_reference
 from kymograph.studies.settings import fit_settings
 from kymograph.studies.study import Study
 from kymograph.sweep.code_identity import stop_while_loading
@@ -279,7 +285,7 @@ def sweep(
     at the values that were chosen.
     """
     stop_while_loading()
-    study, code = load_with_reference(reference) if isinstance(reference, str) else with_reference(reference)
+    study, code = load_with_reference(reference)
     points = _points(grid or {}, fields or {})
     if not str(options.out):
         raise UsageError("the directory of the runs has no name; give one with --out DIR")

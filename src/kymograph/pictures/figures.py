@@ -12,9 +12,9 @@ from kymograph.claims.registration import registered_contents
 from kymograph.claims.verdict import Verdict
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.pictures import FIGURES
+from kymograph.runs.archive import read_archive
 from kymograph.runs.declaration import Declaration, displays_of
 from kymograph.runs.history import log_of
-from kymograph.runs.listing import read_archive
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 from kymograph.runs.tuned import Tuned, tuned_study
@@ -67,7 +67,7 @@ def claim_figure_names(study: str) -> list[str]:
 
 def claim_figures(store: Store, study: str) -> list[str]:
     """Returns the claim figures that fit these runs: none without claims, no grid unless settings vary."""
-    if store.root is None or not registered_contents(log_of(store.root), store.root, study):
+    if store.root is None or not registered_contents(log_of(store.root), study):
         return []
     settings: dict[str, set[str]] = {}
     for run in store.current().finished:
@@ -136,7 +136,7 @@ def figure(
     """
     from kymograph.pictures.styles import choose_style, drawing_in
 
-    look = choose_style(style, venue)
+    chosen_style = choose_style(style, venue)
     users = list(studies)
     draws = [one for own, common in _draws(store, users).values() for one in (common | own).items()]
     found = [draw for key, draw in draws if key == name]
@@ -149,7 +149,7 @@ def figure(
     options = _options(name, draw, spread)
     runs = store.select(study)
     current = runs.current()
-    with drawing_in(look):
+    with drawing_in(chosen_style):
         return draw(current if current.runs else runs, **options)  # if all are superseded, they were asked for
 
 

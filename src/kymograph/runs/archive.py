@@ -1,31 +1,31 @@
 """A directory of runs, read once: what ended, what is damaged, what was planned, and what the studies declare.
 
-[runs.archive] A directory of runs, read once: what ended, what is damaged, what was planned, and what the studies declare.
-
 Judge, report, figures and export all start from an `Archive`, so that they agree on what is there and no file is read
 or hashed twice.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.history import History, is_output, log_of, planned_runs
+from kymograph.runs.history import is_output, planned_runs
 from kymograph.runs.locating import copies_text, find_runs, without_copies
 from kymograph.runs.log import Log
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store, in_order, read_declarations
 from kymograph.runs.stored import StoredRun
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A run whose record cannot be read; study, arm and seed come from its directory's name, or from the plan."""
+    """A run whose record cannot be read; study, arm and seed come from its directory's name, or from the log."""
 
     study: str
     arm: str
@@ -55,9 +55,9 @@ class Archive:
     damaged: Sequence[Damaged]
     planned: Sequence[RunSpec]
     declarations: Mapping[str, Declaration]
-    """The studies' declarations, by name; empty for directories that predate declarations."""
+    """The studies' declarations, by name."""
     log: Log = field(default_factory=Log)
-    """What was registered, planned, abandoned and declared, in order; empty for directories that predate the log."""
+    """What was registered, planned, abandoned and declared, in order; empty for a study's own directory."""
     only: str | None = None
     """The one study to which the archive is restricted; None: all studies."""
     unreadable: Sequence[str] = ()
@@ -68,31 +68,32 @@ class Archive:
         """Reads the directory; series and summaries are read, and their checksums checked, on first access."""
         path = Path(root)
         history = Log.read(path)
-        planned = {run.id: run for run in planned_runs(path, History(history if is_output(path) else log_of(path)))}
+        planned = {run.id: run for run in planned_runs(path, history if is_output(path) else None)}
         runs: list[StoredRun] = []
         errors: dict[Path, KymographError] = {}
-        found = find_runs(path)
-        for directory in found.directories:
+        located = find_runs(path)
+        for directory in located.directories:
             try:
                 runs.append(StoredRun(directory))
             except KymographError as error:
                 errors[directory] = error
         runs, copies = without_copies(runs, errors)
-        damaged = [
-            _as_planned(damaged_run(directory, error), planned)
-            for directory, error in errors.items()
-            if directory not in copies
-        ]
+        damaged = []
+        for directory in [directory for directory in errors if directory not in copies]:
+            run = damaged_run(directory, errors[directory])
+            spec = planned.get(run.id)
+            if spec is not None:  # a directory's name does not always give study and arm
+                run = replace(run, study=spec.study, arm=spec.arm, seed=spec.seed, config=spec.settings)
+            damaged.append(run)
         declarations = read_declarations(path)
-        store = Store(in_order(runs, declarations), path)
         return Archive(
             path,
-            store,
+            Store(in_order(runs, declarations), path),
             tuple(damaged),
             tuple(planned.values()),
             declarations,
             history,
-            unreadable=(*found.unreadable, *copies_text(copies, path)),
+            unreadable=(*located.unreadable, *copies_text(copies, path)),
         )
 
     def checked(self, series: bool = True) -> Archive:
@@ -107,8 +108,8 @@ class Archive:
                 run.check(series=series)
                 whole.append(run)
             except KymographError as error:
-                found = damaged_run(run.directory, error)
-                damaged.append(replace(found, study=run.study, arm=run.arm, seed=run.seed, config=run.config))
+                record = damaged_run(run.directory, error)
+                damaged.append(replace(record, study=run.study, arm=run.arm, seed=run.seed, config=run.config))
         return replace(self, store=Store(whole, self.root), damaged=tuple(damaged))
 
     @property
@@ -129,7 +130,78 @@ def damaged_run(directory: Path, error: KymographError) -> Damaged:
     )
 
 
-def _as_planned(run: Damaged, planned: Mapping[str, RunSpec]) -> Damaged:
-    """Returns the damaged run as the plan describes it: a directory's name does not always give study and arm."""
-    spec = planned.get(run.id)
-    return run if spec is None else replace(run, study=spec.study, arm=spec.arm, seed=spec.seed, config=spec.settings)
+def read_archive(directory: str | Path, study: str | None = None) -> Archive:
+    """Reads a directory of runs in full, and keeps only the study of this name, if one is given.
+
+    What is left out because it cannot be read is printed to standard error.
+    """
+    archive = Archive.open(directory).checked()
+    _print_unread(archive)
+    if study is None:
+        return archive
+    names = {study, slug(study)}  # a damaged run is known by its directory only
+    _check_study(study, [*archive.store.studies, *(run.study for run in archive.planned)], directory)
+    return replace(
+        archive,
+        store=archive.store.select(study),
+        damaged=[run for run in archive.damaged if run.study in names],
+        planned=[run for run in archive.planned if run.study == study],
+        only=study,
+    )
+
+
+def select(
+    directory: str | Path,
+    study: str | None = None,
+    arms: Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+) -> Store:
+    """Opens the runs of a directory and keeps those asked for, without superseded ones.
+
+    Args:
+        directory: the directory of the runs.
+        study: only runs of the study of this name.
+        arms: only these arms, by name or pattern such as ``extreme/*``.
+        where: only runs with these settings, e.g. ``{"lr": 0.1}``; ``version`` and ``source`` are those of the study's
+            code, and naming one keeps its runs even if they are superseded.
+    """
+    archive = Archive.open(directory).checked()
+    store = archive.store
+    if not store.runs:
+        if archive.damaged:
+            raise KymographError(archive.damaged[0].error)
+        root = archive.root
+        raise KymographError(f"{root} contains no completed run; make some with `kymograph run STUDY --out {root}`")
+    _print_unread(archive)
+    if study is not None:
+        _check_study(study, store.studies, directory)
+        store = store.select(study)
+    if arms:
+        chosen = [arm for arm in store.arms if any(fnmatch.fnmatchcase(arm, pattern) for pattern in arms)]
+        if not chosen:
+            raise UsageError(f"{directory} has no arm {arms[0]!r}{did_you_mean(arms[0], store.arms)}")
+        store = store.select(arms=chosen)
+    if where:
+        store = store.where(**where)
+    if where and {"version", "source"} & set(where):
+        return store
+    current = store.current()
+    if not current.runs:
+        raise KymographError(
+            f"all {len(store)} runs asked for are superseded by newer code; run the study again, or choose earlier "
+            "code with --where version=NUMBER or source=HASH"
+        )
+    if len(current) < len(store):
+        left_out = f"{len(store) - len(current)} superseded runs, of older versions or earlier code of their studies,"
+        print(f"{left_out} are left out; choose them with --where version=NUMBER or source=HASH", file=sys.stderr)
+    return current
+
+
+def _print_unread(archive: Archive) -> None:
+    for reason in (*archive.unreadable, *(run.reason for run in archive.damaged)):
+        print(f"left out: {reason}", file=sys.stderr)
+
+
+def _check_study(study: str, stored: Sequence[str], directory: str | Path) -> None:
+    if study not in stored:
+        raise KymographError(f"{directory} has no runs of {study!r}{did_you_mean(study, stored)}")

@@ -1,17 +1,9 @@
 """What a log says about runs: which were planned, abandoned, replaced or superseded, and what the studies declared.
 
-[runs.history] What a log says about runs: which were planned, abandoned or replaced, and what the studies declared.
-
-Entries of kind ``sweep`` list every run that a sweep planned, so that runs of a deleted or shortened plan still count
-as missing. Entries of kind ``abandoned`` name runs that were given up, and why; entries of kind ``replaced`` name
-finished runs that were recorded again.
-
-[runs.planned] Which runs were ever planned: those listed by the sweeps in the log.
-
-Every sweep is logged before its first run starts, so that a planned seed that is missing can be distinguished from one
-that was never planned. Directories that predate the log have a ``STUDY/plan.json`` instead, and some have both: the
-plan is then the union. Such files are no longer written, because keeping them in step with the log took a lock that not
-every shared file system supports.
+Every sweep is logged before its first run starts, as an entry of kind ``sweep`` that lists its runs. So a planned seed
+that is missing differs from one that was never planned, and counts even after its sweep was shortened. Entries of kind
+``abandoned`` name runs that were given up, and why; entries of kind ``replaced`` name finished runs that were recorded
+again.
 """
 
 from __future__ import annotations
@@ -24,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.io.documents import parse_json
-from kymograph.io.files import MAX_DOCUMENT, MAX_TABLE, file_digest, matching, read_bytes, real_path
-from kymograph.io.writing import check_schema
+from kymograph.io.files import MAX_DOCUMENT, file_digest, real_path
 from kymograph.runs import log
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration
@@ -37,42 +27,6 @@ from kymograph.streams import MAX_SEED
 SWEEP, ABANDONED, REPLACED = "sweep", "abandoned", "replaced"
 
 
-def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
-    """Logs the runs of a sweep and their study's declaration, unless both are logged already."""
-    history = Log.read(root)
-    known = {run.id for run in logged_runs(history)}
-    fresh = [spec for spec in specs if spec.id not in known]
-    study = specs[0].study
-    declared = declaration_digest(root / slug(study))
-    if not fresh and declared in logged_declarations(history, study):
-        return
-    first = specs[0]
-    groups: dict[tuple[str, str, str | None], dict[str, Any]] = {}
-    for spec in fresh:
-        key = (spec.arm, spec.settings_text, spec.source)
-        if key not in groups:
-            own = {} if spec.source == first.source else {"source": spec.source}  # only some arms use users' own parts
-            groups[key] = {"arm": spec.arm, "config": spec.settings, "seeds": [], **own}
-        groups[key]["seeds"].append(spec.seed)
-    content = {"study": study, "version": first.version, "source": first.source, "declaration": declared,
-               "runs": list(groups.values())}  # fmt: skip
-    log.append(root, SWEEP, content)
-
-
-def logged_runs(history: Log) -> list[RunSpec]:
-    """Returns every run that a logged sweep planned, in the order of the log."""
-    found: dict[str, RunSpec] = {}
-    for entry in history.of_kind(SWEEP):
-        for spec in _runs_of(entry.content):
-            found.setdefault(spec.id, spec)
-    return list(found.values())
-
-
-def code_free_key(spec: RunSpec) -> tuple[str, str, int, str]:
-    """Returns what identifies a run regardless of the code that computes it: study, arm, seed and settings."""
-    return spec.study, spec.arm, spec.seed, spec.settings_text
-
-
 class History:
     """What a log says about runs; every answer is cached."""
 
@@ -81,48 +35,77 @@ class History:
 
     @functools.cached_property
     def planned(self) -> dict[str, RunSpec]:
-        """Every run that a logged sweep planned, by id."""
-        return {run.id: run for run in logged_runs(self.log)}
+        """Every run that a logged sweep planned, by id, in the order of the log."""
+        planned: dict[str, RunSpec] = {}
+        for _, specs in self._sweeps:
+            for spec in specs:
+                planned.setdefault(spec.id, spec)
+        return planned
+
+    @functools.cached_property
+    def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
+        """The hashes of the log entries of all sweeps that planned a run, by its `code_free_key`."""
+        hashes: dict[tuple[str, str, int, str], list[str]] = {}
+        for entry, specs in self._sweeps:
+            for spec in specs:
+                hashes.setdefault(code_free_key(spec), []).append(entry.hash)
+        return hashes
+
+    @functools.cached_property
+    def _sweeps(self) -> list[tuple[Entry, list[RunSpec]]]:
+        """Every logged sweep and its runs; an invalid entry, which is a problem of the log, is left out."""
+        sweeps = []
+        for entry in self.log.of_kind(SWEEP):
+            try:
+                sweeps.append((entry, _sweep_runs(entry.content)))
+            except ValueError:
+                continue
+        return sweeps
 
     @functools.cached_property
     def abandoned(self) -> dict[str, str]:
         """The reason why each abandoned run was given up, by run id."""
-        return abandoned_runs(self.log)
+        return {
+            str(run): str(entry.content.get("reason", ""))
+            for entry in self.log.of_kind(ABANDONED)
+            for run in _abandoned_ids(entry)
+        }
 
     @functools.cached_property
     def replaced(self) -> dict[str, int]:
         """How often each run was recorded again, by id."""
         return Counter(str(entry.content.get("run")) for entry in self.log.of_kind(REPLACED))
 
-    @functools.cached_property
-    def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
-        """The hashes of the log entries of all sweeps that planned a run, by its `code_free_key`."""
-        found: dict[tuple[str, str, int, str], list[str]] = {}
-        for entry in self.log.of_kind(SWEEP):
-            for spec in _runs_of(entry.content):
-                found.setdefault(code_free_key(spec), []).append(entry.hash)
-        return found
+
+def code_free_key(spec: RunSpec) -> tuple[str, str, int, str]:
+    """Returns what identifies a run regardless of the code that computes it: study, arm, seed and settings."""
+    return spec.study, spec.arm, spec.seed, spec.settings_text
 
 
-def logged_declarations(history: Log, study: str) -> set[str | None]:
-    """Returns the digests of a study's logged declarations."""
-    found = [entry.content for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
-    return {content.get("declaration") for content in found if isinstance(content.get("declaration"), str | None)}
-
-
-def declaration_digest(directory: Path) -> str | None:
-    """Returns the SHA-256 of a study's ``study.json``; None if it has none."""
-    try:
-        return file_digest(directory / DECLARATION, MAX_DOCUMENT, follow=False)
-    except KymographError:
-        return None
+def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
+    """Logs the runs of a sweep and their study's declaration, unless both are logged already."""
+    history, first = History(Log.read(root)), specs[0]
+    declared = declaration_digest(root / slug(first.study))
+    fresh = [spec for spec in specs if spec.id not in history.planned]
+    if not fresh and declared in logged_declarations(history.log, first.study):
+        return
+    groups: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+    for spec in fresh:
+        key = (spec.arm, spec.settings_text, spec.source)
+        if key not in groups:
+            source = {} if spec.source == first.source else {"source": spec.source}  # some arms use users' own parts
+            groups[key] = {"arm": spec.arm, "config": spec.settings, "seeds": [], **source}
+        groups[key]["seeds"].append(spec.seed)
+    content = {"study": first.study, "version": first.version, "source": first.source, "declaration": declared,
+               "runs": list(groups.values())}  # fmt: skip
+    log.append(root, SWEEP, content)
 
 
 def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
     """Logs that ``runs`` were abandoned, and why; returns how many were not abandoned before."""
     if not any(character.isalnum() for character in reason):
         raise KymographError("say why the runs are abandoned, e.g. --reason 'the machine was needed elsewhere'")
-    before = abandoned_runs(Log.read(root))
+    before = History(Log.read(root)).abandoned
     ids = [run.id for run in runs if run.id not in before]
     if ids:
         log.append(root, ABANDONED, {"runs": ids, "reason": reason.strip()})
@@ -134,16 +117,34 @@ def log_replaced(root: Path, spec: RunSpec) -> None:
     log.append(root, REPLACED, {"run": spec.id, "study": spec.study, "arm": spec.arm, "seed": spec.seed})
 
 
-def abandoned_runs(history: Log) -> dict[str, str]:
-    """Returns the reason why each abandoned run was given up, by run id."""
-    return {
-        str(run): str(entry.content.get("reason", ""))
-        for entry in history.of_kind(ABANDONED)
-        for run in _list_field(entry.content, "runs")
-    }
+def logged_declarations(history: Log, study: str) -> set[str | None]:
+    """Returns the digests of a study's logged declarations."""
+    sweeps = [entry.content for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
+    return {content.get("declaration") for content in sweeps if isinstance(content.get("declaration"), str | None)}
 
 
-def sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
+def declaration_digest(directory: Path) -> str | None:
+    """Returns the SHA-256 of a study's ``study.json``; None if it has none."""
+    try:
+        return file_digest(directory / DECLARATION, MAX_DOCUMENT, follow=False)
+    except KymographError:
+        return None
+
+
+def check_content(entry: Entry) -> None:
+    """Raises ValueError if an entry about runs lacks the content that its kind requires."""
+    content = entry.content
+    if entry.kind == SWEEP:
+        _sweep_runs(content)
+    elif entry.kind == ABANDONED:
+        ids = _abandoned_ids(entry)
+        if not ids or not all(isinstance(text, str) for text in (*ids, content.get("reason"))):
+            raise ValueError("it names no runs, or no reason")
+    elif entry.kind == REPLACED and not isinstance(content.get("run"), str):
+        raise ValueError("it names no run")
+
+
+def _sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
     """Returns the runs of a logged sweep; raises ValueError if its content is invalid."""
     groups = content.get("runs")
     if not isinstance(groups, list) or not isinstance(content.get("study"), str):
@@ -151,62 +152,31 @@ def sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
     if not isinstance(content.get("declaration"), str | None):
         raise ValueError("its declaration is not a digest")
     try:
-        found: list[RunSpec] = []
+        specs: list[RunSpec] = []
         for group in groups:
             seeds = group["seeds"]
             if not isinstance(seeds, list) or not all(type(seed) is int and abs(seed) <= MAX_SEED for seed in seeds):
                 raise ValueError("a seed is not a 64-bit integer")
-            found += RunSpec.from_identity({"source": content["source"], **content, **group, "seed": 0}).at_seeds(seeds)
-        return found
+            specs += RunSpec.from_identity({"source": content["source"], **content, **group, "seed": 0}).at_seeds(seeds)
+        return specs
     except (KeyError, TypeError, AttributeError):
         raise ValueError("its runs lack an arm, settings, seeds, a version or a source") from None
     except KymographError as error:
         raise ValueError(str(error)) from None
 
 
-def check_content(entry: Entry) -> None:
-    """Raises ValueError if an entry about runs lacks the content that its kind requires."""
-    content = entry.content
-    if entry.kind == SWEEP:
-        sweep_runs(content)
-    elif entry.kind == ABANDONED:
-        texts = _list_field(content, "runs")
-        if not texts or not all(isinstance(text, str) for text in (*texts, content.get("reason"))):
-            raise ValueError("it names no runs, or no reason")
-    elif entry.kind == REPLACED and not isinstance(content.get("run"), str):
-        raise ValueError("it names no run")
+def _abandoned_ids(entry: Entry) -> list[Any]:
+    ids = entry.content.get("runs")
+    return ids if isinstance(ids, list) else []
 
 
-def _runs_of(content: Mapping[str, Any]) -> list[RunSpec]:
-    """Returns the runs of a logged sweep; none if it is invalid, which is reported as a problem of the log."""
-    try:
-        return sweep_runs(content)
-    except ValueError:
-        return []
+def planned_runs(root: Path, history: Log | None = None) -> list[RunSpec]:
+    """Returns every run ever planned below ``root``, an output directory or a study's own.
 
-
-def _list_field(content: Mapping[str, Any], name: str) -> list[Any]:
-    """Returns the list ``name`` of an entry; empty if it is not a list."""
-    found = content.get(name)
-    return found if isinstance(found, list) else []
-
-
-PLAN = "plan.json"
-
-
-def read_plan(root: Path) -> list[RunSpec]:
-    """Returns every run ever planned below ``root``, an output directory or a study's own."""
-    return planned_runs(root, History(log_of(root)))
-
-
-def planned_runs(root: Path, history: History) -> list[RunSpec]:
-    """Returns every run ever planned below ``root``: those in plan files, then those in the log."""
-    listed = [run for path in matching(root, PLAN, f"*/{PLAN}") for run in read_plan_file(path)]
-    own = None if is_output(root) else real_path(root).name
-    logged = (
-        history.planned if own is None else {i: run for i, run in history.planned.items() if slug(run.study) == own}
-    )
-    return list(({run.id: run for run in listed} | logged).values()) if listed else list(logged.values())
+    ``history``: the log that covers ``root``, if it was read already.
+    """
+    planned = History(log_of(root) if history is None else history).planned.values()
+    return list(planned) if is_output(root) else [run for run in planned if slug(run.study) == real_path(root).name]
 
 
 def is_output(root: Path) -> bool:
@@ -217,37 +187,6 @@ def is_output(root: Path) -> bool:
 def log_of(root: Path) -> Log:
     """Returns the log that covers ``root``; for a study's own directory, the one next to it."""
     return Log.read(root if is_output(root) else real_path(root).parent)
-
-
-def read_plan_file(path: Path) -> list[RunSpec]:
-    """Returns the runs of one plan file, in the order they were planned; raises if it is damaged, edited or newer."""
-    try:
-        content = parse_json(read_bytes(path, MAX_TABLE, follow=False))
-        schema, entries = content["schema"], content["runs"]
-        if not isinstance(schema, int):
-            raise TypeError("schema")
-        check_schema(schema, path)
-        return [_entry(entry) for entry in entries]
-    except (ValueError, KeyError, TypeError):
-        raise KymographError(f"{path} is cut off or edited; {_remedy(path)}") from None
-
-
-def _remedy(path: Path) -> str:
-    """Returns what to do about a damaged plan; deleting it would lose runs that only it lists."""
-    if (real_path(path).parent.parent / log.DIRECTORY).is_dir():
-        return "restore it from a copy, or rename it: the log lists what was planned since it began"
-    return "restore it from a copy, since it is the only list of what was planned"
-
-
-def _entry(entry: Mapping[str, Any]) -> RunSpec:
-    """Returns one entry; raises ValueError unless its id is the hash of the rest."""
-    try:
-        run = RunSpec.from_identity({**entry, "config": dict(entry["config"])})
-    except KymographError as error:
-        raise ValueError(str(error)) from None
-    if type(run.seed) is not int or run.id != entry["id"]:
-        raise ValueError("its id does not match the run")
-    return run
 
 
 @dataclass(frozen=True)
@@ -264,21 +203,21 @@ class CurrentCode:
 
 
 def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaration]) -> dict[str, CurrentCode]:
-    """Returns the current code of every study among ``specs``, as declared by its last sweep.
+    """Returns the current code of every study among ``specs``: as declared by its last sweep, else the newest version.
 
-    Without a stored declaration, as in directories that predate declarations, it is the newest version.
+    A declaration counts only if it was stored with the runs.
     """
     versions: dict[str, int] = {}
     for spec in specs:
         versions[spec.study] = max(spec.version, versions.get(spec.study, spec.version))
-    found = {}
+    codes = {}
     for study, newest in versions.items():
         declared = declarations.get(study)
         if declared is not None and declared.stored:
-            found[study] = CurrentCode(declared.version, frozenset({declared.source, *declared.part_sources}))
+            codes[study] = CurrentCode(declared.version, frozenset({declared.source, *declared.part_sources}))
         else:
-            found[study] = CurrentCode(newest, None)
-    return found
+            codes[study] = CurrentCode(newest, None)
+    return codes
 
 
 def code_text(spec: RunSpec) -> str:

@@ -1,6 +1,4 @@
-"""Stored runs as rows: grouped by settings, with their settings and headline numbers.
-
-[runs.run_table] Stored runs as rows of a table: identity, settings and summary numbers.
+"""Stored runs as rows of a table: identity, settings and summary numbers.
 
 All tabular formats share these column names, so that each one distinguishes runs with different learning rates.
 """
@@ -9,19 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
-from kymograph.rounding import digits_off_round_numbers, estimate_text, number_text
-from kymograph.runs.declaration import bounds_of
-from kymograph.runs.spec import RunSpec
+from kymograph.errors import KymographError
 from kymograph.runs.stored import StoredRun
-from kymograph.statistics.intervals import mean_interval
 
 FIXED = ("study", "arm", "seed", "id", "status", "series", "step", "site", "value")
 """Reserved column names; a setting with such a name is in the column ``setting/NAME``."""
@@ -36,17 +28,20 @@ def setting_columns(runs: Iterable[StoredRun]) -> dict[str, str]:
 
 def differing_settings(runs: Sequence[StoredRun]) -> dict[str, str]:
     """Returns the column names of the settings in which the runs differ, by setting."""
-    found = setting_columns(runs)
     return {
         name: column
-        for name, column in found.items()
+        for name, column in setting_columns(runs).items()
         if len({json.dumps([name in run.config, run.config.get(name)], sort_keys=True) for run in runs}) > 1
     }
 
 
 def setting_cells(run: StoredRun, columns: Mapping[str, str]) -> dict[str, Any]:
     """Returns a run's settings by column; missing ones are None, and lists are JSON strings."""
-    return {column: _cell(run.config.get(name)) for name, column in columns.items()}
+    values = {column: run.config.get(name) for name, column in columns.items()}
+    return {
+        column: json.dumps(value) if isinstance(value, list | tuple | dict) else value
+        for column, value in values.items()
+    }
 
 
 def summary_rows(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
@@ -72,218 +67,47 @@ def as_number(value: Any) -> Any:
     return _INFINITE.get(value, value) if isinstance(value, str) else value
 
 
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | tuple | dict) else value
+def series_frame(runs: Sequence[StoredRun]) -> Any:
+    """Returns a long table of finished runs: one row per run, series, step and site.
 
-
-class _Run(Protocol):
-    @property
-    def arm(self) -> str: ...
-
-    @property
-    def spec(self) -> RunSpec | None: ...
-
-
-R = TypeVar("R", bound=_Run)
-
-
-def by_arm_and_settings(runs: Iterable[R]) -> dict[str, list[R]]:
-    """Returns the runs by arm and by the settings in which an arm's runs differ, e.g. ``adam (lr=0.1)``, in order.
-
-    A run without a spec, i.e. a record that cannot be read, has no settings.
+    Only settings in which the runs differ are columns; `summary_frame` has all of them.
     """
-    members: dict[tuple[str, str, str | None], list[R]] = {}
-    for run in runs:  # seeds of one arm share their settings
-        text, source = ("", None) if run.spec is None else (run.spec.settings_text, run.spec.source)
-        members.setdefault((run.arm, text, source), []).append(run)
-    values: dict[tuple[str, str], set[str]] = {}
-    for (arm, *_), group in members.items():
-        for name, value in _settings(group[0]).items():
-            values.setdefault((arm, name), set()).add(str(value))
-    groups: dict[str, list[R]] = {}
-    for (arm, *_), group in members.items():
-        differing = [f"{name}={value}" for name, value in _settings(group[0]).items() if len(values[arm, name]) > 1]
-        groups.setdefault(f"{arm} ({', '.join(differing)})" if differing else arm, []).extend(group)
-    return groups
-
-
-def _settings(run: _Run) -> Mapping[str, Any]:
-    """Returns every setting, and the source of a user-defined study."""
-    if run.spec is None:
-        return {}
-    return run.spec.settings if run.spec.source is None else {**run.spec.settings, "source": run.spec.source}
-
-
-@dataclass(frozen=True)
-class HeadlineNumber:
-    """One summary number over the runs of an arm: each run's value, their mean, and its 95 % Student's t interval."""
-
-    values: tuple[float | None, ...]
-    """One per run, in the order given; None where missing or not finite."""
-    mean: float
-    """NaN if no run has a value."""
-    low: float
-    high: float
-    """The interval's ends; NaN for fewer than two values."""
-    true: int | None = None
-    """How many values are true, if all of them are Booleans; else None."""
-
-    @property
-    def n(self) -> int:
-        """How many runs have a value."""
-        return sum(value is not None for value in self.values)
-
-    @property
-    def missing(self) -> int:
-        """How many runs have no value."""
-        return len(self.values) - self.n
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval's ends."""
-        return self.low, self.high
-
-    @property
-    def median(self) -> float:
-        """The median of the values; NaN if there are none."""
-        known = [value for value in self.values if value is not None]
-        return statistics.median(known) if known else math.nan
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest and the largest value; NaN if there are none."""
-        known = [value for value in self.values if value is not None]
-        return (min(known), max(known)) if known else (math.nan, math.nan)
-
-    def text(self, *, p_value: bool = False, typeset: bool = False) -> str:
-        """Returns ``mean [low, high]``, with enough digits that nothing is written as a rounder number than it is.
-
-        Of p-values, whose mean has no meaning, it is ``median 0.2, range 0.01 to 0.4``. The interval is left out where
-        all runs agree or there is only one.
-        """
-        if not p_value:
-            numbers = (self.mean, *(self.interval if self.low < self.high else ()))
-            digits = digits_off_round_numbers(numbers)
-            return estimate_text(self.mean, self.interval, digits=digits, typeset=typeset)
-        low, high = self.range
-        numbers = (self.median, low, high)
-        digits = digits_off_round_numbers(numbers)
-        middle, least, most = (number_text(number, digits, typeset=typeset) for number in numbers)
-        return f"median {middle}, range {least} to {most}" if low < high else middle
-
-
-@dataclass(frozen=True)
-class ArmHeadlines:
-    """The headline numbers of one arm, by key, and how many of its runs diverged."""
-
-    numbers: Mapping[str, HeadlineNumber]
-    runs: int
-    diverged: int
-
-
-def arm_headlines(
-    summaries: Sequence[Mapping[str, Any]],
-    keys: Iterable[str],
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-) -> ArmHeadlines:
-    """Computes the headline numbers ``keys`` over the ``summaries`` of an arm's finished runs.
-
-    ``bounds`` are those declared by the study; `bounds_of` adds the usual ones.
-
-    >>> arm = arm_headlines([{"loss": 1.0}, {"loss": 3.0}, {"finite": False}], ["loss"])
-    >>> arm.numbers["loss"].mean, arm.numbers["loss"].missing, arm.diverged
-    (2.0, 1, 1)
-    """
-    values = {key: [summary.get(key) for summary in summaries] for key in keys}
-    numbers = {key: headline_number(found, bounds=bounds_of(key, found, bounds)) for key, found in values.items()}
-    return ArmHeadlines(numbers, len(summaries), count_diverged(summaries))
-
-
-def headline_number(
-    values: Iterable[Any], interval: bool = True, bounds: tuple[float, float] | None = None
-) -> HeadlineNumber:
-    """Computes the mean and interval of one summary number over runs; values that are not finite count as missing.
-
-    Without ``interval`` its ends are NaN and scipy is not loaded. With ``bounds`` the ends stay within them.
-
-    >>> headline_number([0.5, 0.5, None])
-    HeadlineNumber(values=(0.5, 0.5, None), mean=0.5, low=0.5, high=0.5, true=None)
-    """
-    stored = list(values)
-    numbers = tuple(float(value) if is_number(value) else None for value in stored)
-    known = [value for value in numbers if value is not None]
-    truths = [value for value in stored if isinstance(value, bool)]
-    column = np.array(known, dtype=np.float64)[:, None]
-    if interval:
-        mean, low, high = (float(part[0]) for part in mean_interval(column, bounds=bounds))
-    else:
-        with np.errstate(over="ignore"):
-            mean, low, high = float(column.sum(axis=0)[0] / len(known)) if known else math.nan, math.nan, math.nan
-    return HeadlineNumber(numbers, mean, low, high, sum(truths) if known and len(truths) == len(known) else None)
-
-
-def count_diverged(summaries: Iterable[Mapping[str, Any]]) -> int:
-    """Returns how many runs diverged, i.e. have ``finite`` False in their summary."""
-    return sum(summary.get("finite") is False for summary in summaries)
-
-
-def is_number(value: Any) -> bool:
-    """Returns whether a stored value is a finite number within a float's range; Booleans are."""
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
-
-
-def collected_notes(runs: Sequence[StoredRun]) -> list[str]:
-    """Returns every distinct note of the runs, with how many runs carry it."""
-    carried: dict[str, int] = {}
+    pandas = import_pandas()
+    settings = differing_settings(runs)
+    parts = []
     for run in runs:
-        for note in dict.fromkeys(run.notes):
-            carried[note] = carried.get(note, 0) + 1
-    return [f"{note} ({_share(count, len(runs))})" for note, count in carried.items()]
+        head = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id} | setting_cells(run, settings)
+        for name, series in run.series.items():
+            sites = series.sites or (None,)
+            columns = {
+                "series": name,
+                "step": np.repeat(series.step, len(sites)),
+                "site": np.tile(np.array(sites, dtype=object), len(series.step)),
+                "value": series.value.reshape(-1).astype(np.float64),
+            }
+            parts.append(pandas.DataFrame(head | columns))
+    names = ["study", "arm", "seed", "id", *settings.values(), "series", "step", "site", "value"]
+    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=names)
 
 
-def _share(count: int, total: int) -> str:
-    return "1 run" if count == total == 1 else f"all {total} runs" if count == total else f"{count} of {total} runs"
+def summary_frame(runs: Sequence[StoredRun]) -> Any:
+    """Returns a table with one row per run: study, arm, seed, id, status, every setting and every summary number."""
+    return import_pandas().DataFrame(summary_rows(runs))
 
 
-def same_in_all_seeds(runs: Iterable[StoredRun], headlines: Iterable[str] = ()) -> str | None:
-    """Returns a warning about the first arm whose finished runs are identical across seeds; None if there is none.
-
-    Runs are identical if every number in their summaries and series is: the seed is then most likely not used. A single
-    constant number, such as a parameter count, is no evidence.
-    """
-    groups: dict[tuple[str, str, str], list[StoredRun]] = {}
-    for run in runs:
-        if run.status == "finished":
-            groups.setdefault((run.study, run.arm, run.spec.settings_text), []).append(run)
-    found = [group for group in groups.values() if len({run.seed for run in group}) > 1 and _are_same(group)]
-    if not found:
-        return None
-    first = found[0][0]
-    others = len({run.arm for group in found for run in group} - {first.arm})
-    more = f", and likewise in {others} more arm{'s' if others > 1 else ''}" if others else ""
-    return (
-        f"{_number(first, headlines)} in all {len(found[0])} seeds of {first.arm}{more}: the run does not seem to use "
-        "its seed (run.seeded, run.generator or run.seed)"
-    )
+def import_pandas() -> Any:
+    """Returns pandas; raises a KymographError naming the extra if it is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise KymographError("tables need pandas; install it with `pip install 'kymograph[frame]'`") from None
+    return pandas
 
 
-def _are_same(runs: Sequence[StoredRun]) -> bool:
-    first = runs[0]
-    numbers = _numbers(first)
-    if not numbers and not first.series:
-        return False
-    return all(_numbers(run) == numbers and run.series_digest == first.series_digest for run in runs[1:])
-
-
-def _numbers(run: StoredRun) -> dict[str, Any]:
-    return {key: value for key, value in run.summary.items() if is_number(value) and not isinstance(value, bool)}
-
-
-def _number(run: StoredRun, headlines: Iterable[str]) -> str:
-    """Returns a number of the run with its name: a headline number if there is one, else the first, else a series."""
-    numbers = _numbers(run)
-    for key in (*headlines, *numbers):
-        if key in numbers:
-            return f"{key} is {numbers[key]:.6g}"
-    name = next(iter(run.series))
-    return f"the series {name} is the same"
+def import_xarray() -> Any:
+    """Returns xarray; raises a KymographError naming the extra if it is not installed."""
+    try:
+        import xarray  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise KymographError("labelled arrays need xarray; install it with `pip install 'kymograph[xarray]'`") from None
+    return xarray

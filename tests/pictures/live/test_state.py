@@ -18,7 +18,6 @@ from kymograph.pictures.live.state import LiveState, RunCounts, StudyState
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Arm, Declaration, write_declaration
-from kymograph.runs.history import PLAN
 from kymograph.runs.listing import named_runs
 from kymograph.runs.log import DIRECTORY
 from kymograph.runs.record import ARRAYS, STATUS, SUMMARY
@@ -162,14 +161,13 @@ def test_a_damaged_record_that_was_not_planned_is_named_after_its_directory(tmp_
     assert [(lost.arm, lost.seed) for lost in study.lost] == [("a/b", 0)]
 
 
-@pytest.mark.parametrize("name", [PLAN, DECLARATION])
-def test_a_damaged_plan_or_declaration_is_noted_and_hides_nothing_else(tmp_path: Path, name: str) -> None:
+def test_a_damaged_declaration_is_noted_and_hides_nothing_else(tmp_path: Path) -> None:
     runs = specs(2)
     plan(tmp_path, runs)
     finish(tmp_path, runs[0])
-    (tmp_path / "warmup" / name).write_text("{")
+    (tmp_path / "warmup" / DECLARATION).write_text("{")
     state = read_state(tmp_path, 0.0)
-    assert state.damaged and name in only(state).notes[0] and only(state).counts.finished == 1
+    assert state.damaged and DECLARATION in only(state).notes[0] and only(state).counts.finished == 1
     assert only(state).arms[0].headlines[0].mean == 1.0
 
 

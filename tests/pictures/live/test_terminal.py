@@ -12,7 +12,7 @@ from kymograph.cli.main import main
 from kymograph.pictures.live import terminal
 from kymograph.pictures.live.state import RunCounts
 from kymograph.pictures.live.terminal import BLOCKS, format_counts, spark, watch
-from kymograph.runs.history import PLAN
+from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.spec import RunSpec
 from tests.pictures.live.stage import beat, dead_process, fail, finish, plan, specs
 
@@ -161,9 +161,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     plan(tmp_path, runs)
     assert call(str(tmp_path), "--once") == 0
     assert "0/1 done, 1 waiting" in capsys.readouterr().out
-    (tmp_path / "warmup" / PLAN).write_text("{")
+    (tmp_path / "warmup" / DECLARATION).write_text("{")
     assert call(str(tmp_path), "--once") == 1
-    assert "the log lists what was planned" in " ".join(capsys.readouterr().out.split())
+    assert "restore it from a copy" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_process_on_another_host_is_shown_with_its_host(tmp_path: Path) -> None:

@@ -44,12 +44,12 @@ from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.runs.archive import damaged_run
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Declaration, read_declaration
-from kymograph.runs.history import PLAN, History, current_code, is_output, log_of, read_plan_file
+from kymograph.runs.history import History, current_code, is_output, log_of
 from kymograph.runs.log import DIRECTORY as LOG
 from kymograph.runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import by_arm_and_settings
+from kymograph.runs.summaries import by_arm_and_settings
 from kymograph.studies.loading import declaration_of
 from kymograph.sweep.heartbeat import RUNNING, Beat, read_beats
 
@@ -108,7 +108,7 @@ def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
         segments = [entry.path for entry in entries(directory) if entry.name.endswith(".jsonl")]
         return _read_log(root, tuple((path, stamp(Path(path))) for path in segments))
     except OSError:
-        return {}  # a directory from before the log, or a segment that is being replaced
+        return {}  # no log, or a segment that is being replaced
 
 
 @functools.lru_cache(maxsize=8)
@@ -118,12 +118,6 @@ def _read_log(root: Path, segments: tuple[tuple[str, Stamp], ...]) -> Mapping[st
         study, name = run.directory.split("/")
         found.setdefault(study, {})[name] = run
     return found
-
-
-@functools.lru_cache(maxsize=64)
-def listed_runs(path: Path, stamp: Stamp) -> Mapping[str, RunSpec]:
-    """Returns the planned runs by the names of their directories."""
-    return {run.directory.split("/")[-1]: run for run in read_plan_file(path)}
 
 
 @functools.lru_cache(maxsize=64)
@@ -174,15 +168,8 @@ def reread_state(directory: str | Path, now: float) -> LiveState:
         return LiveState(str(directory), ())
 
 
-def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> StudyState:
+def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> StudyState:
     notes: list[str] = []
-    planned = logged
-    try:
-        planned = {**listed_runs(directory / PLAN, stamp(directory / PLAN)), **logged}
-    except FileNotFoundError:
-        pass  # only directories from before the log have a plan file
-    except KymographError as error:
-        notes.append(str(error))
     beats = read_beats(directory, now)
     found = [
         run
@@ -196,7 +183,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
     position = {arm.name: index for index, arm in enumerate(declaration.arms)}
     groups = by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
-    looks = arm_styles(declaration, dict.fromkeys(run.arm for run in runs))
+    styles = arm_styles(declaration, dict.fromkeys(run.arm for run in runs))
     lost = [run for run in runs if run.condition in ("failed", "damaged")]
     return StudyState(
         name=name,
@@ -205,7 +192,7 @@ def _read_study(directory: Path, logged: Mapping[str, RunSpec], now: float) -> S
         eta=_eta(groups, counts, [beat for beat in beats if beat.alive], now),
         processes=tuple(_process(beat, {run.id: run for run in found}) for beat in _unfinished(beats, runs)),
         lost=tuple(LostRunState(run.arm, run.seed, run.condition, run.reason) for run in lost),
-        arms=tuple(_arm(declaration, label, members, looks) for label, members in groups.items()),
+        arms=tuple(_arm(declaration, label, members, styles) for label, members in groups.items()),
         superseded=len(found) - len(runs),
         notes=tuple(notes),
         progress=_progress(counts, [beat for beat in beats if beat.alive], runs),
@@ -266,17 +253,17 @@ def _count(runs: Sequence[RunState]) -> RunCounts:
     return RunCounts(**{field.name: conditions.count(field.name) for field in dataclasses.fields(RunCounts)})
 
 
-def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], looks: Mapping[str, ArmStyle]) -> ArmState:
+def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], styles: Mapping[str, ArmStyle]) -> ArmState:
     finished = sorted((run for run in runs if run.condition == "finished"), key=lambda run: run.seed)
     latest = max(finished, key=lambda run: run.ended_at, default=None)
-    look = looks[runs[0].arm]
+    style = styles[runs[0].arm]
     return ArmState(
         name,
         _count(runs),
         headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
         None if latest is None or latest.stored is None else trace_series(latest.stored, traced_names(declaration)),
-        look.label + name.removeprefix(runs[0].arm),
-        look.colour,
+        style.label + name.removeprefix(runs[0].arm),
+        style.colour,
     )
 
 
@@ -313,7 +300,7 @@ def _eta(groups: Mapping[str, Sequence[RunState]], counts: RunCounts, beats: Seq
 
 def _is_study(path: Path, logged: Mapping[str, Any]) -> bool:
     """Returns whether a directory has planned runs, a heartbeat, or runs."""
-    if real_path(path).name in logged or (path / PLAN).exists() or (path / RUNNING).is_dir():
+    if real_path(path).name in logged or (path / RUNNING).is_dir():
         return True
     return any((run / STATUS).exists() for run in _directories(path))
 
@@ -327,7 +314,7 @@ def _directories(path: Path) -> Iterator[Path]:
     yield from (path / name for name in names if not name.startswith(".") and not name.endswith(".part"))
 
 
-LOOK_AT_ALL = 60.0
+READ_AGAIN_AFTER = 60.0
 """Seconds after which everything is read again, whether or not something seems to have changed."""
 SHARE = 0.1
 """The largest share of a core that reading may take while a sweep is running."""
@@ -363,7 +350,7 @@ class Watcher:
             return False
         at_work = any(process.alive for study in state.studies for process in study.processes)
         just_now = max((modified for _, modified in self._modification_times), default=0) > time.time_ns() - _COARSE
-        return at_work or just_now or times != self._modification_times or since > LOOK_AT_ALL
+        return at_work or just_now or times != self._modification_times or since > READ_AGAIN_AFTER
 
 
 def _modification_times(root: Path) -> Iterator[tuple[str, int]]:

@@ -15,7 +15,7 @@ from kymograph.errors import KymographError
 from kymograph.io.writing import plain
 from kymograph.runs.declaration import Declaration, bounds_of
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import headline_number
+from kymograph.runs.summaries import headline_number
 from kymograph.sweep.heartbeat import Beat
 
 POINTS = 60

@@ -4,10 +4,10 @@
 
 A module declares itself with ``PART = {"about": ..., "order": ...}`` (charts appear in that order) and defines
 ``draw(request: ChartRequest) -> Chart | None``; None if there is nothing to draw. A study names the kinds it wants in
-``SeriesDisplay.forms``; anything else that a kind needs is in ``SeriesDisplay.facts``.
+``SeriesDisplay.forms``; anything else that a kind needs is in ``SeriesDisplay.options``.
 
 A kind with ``"scope": "study"`` in its ``PART`` compares the settings of a study. No study names it: it is drawn once
-per study, from all its current runs, with the study's headline numbers as ``facts["headlines"]``.
+per study, from all its current runs, with the study's headline numbers as ``options["headlines"]``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, b
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import collected_notes, count_diverged, headline_number
+from kymograph.runs.summaries import collected_notes, count_diverged, headline_number
 from kymograph.studies.loading import registered_study
 
 MOST_HEADLINES = 6
@@ -155,7 +155,7 @@ class ArmRow:
 
     name: str
     label: str
-    look: ArmStyle
+    style: ArmStyle
     about: str
     finished: int
     diverged: int
@@ -250,8 +250,8 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
     order = {arm.name: index for index, arm in enumerate(declaration.arms)}
     arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # undeclared arms in run order
     store = group.store.select(arms=arms)
-    looks = arm_styles(declaration, arms)
-    rows = tuple(_arm_row(store, arm, looks[arm], about.get(arm, "")) for arm in arms)
+    styles = arm_styles(declaration, arms)
+    rows = tuple(_arm_row(store, arm, styles[arm], about.get(arm, "")) for arm in arms)
     finished = store.finished
     names = sorted({name for run in finished for name in run.series}) if drawn else []
     charts, notes = _drawn(_requests(base, finished, declaration, names))
@@ -277,11 +277,11 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
     )
 
 
-def _arm_row(store: Store, arm: str, look: ArmStyle, about: str) -> ArmRow:
+def _arm_row(store: Store, arm: str, style: ArmStyle, about: str) -> ArmRow:
     runs = store.select(arms=[arm])
     diverged = count_diverged(run.summary for run in runs.finished)
     seeds = ", ".join(map(str, sorted(runs.finished.seeds)))
-    return ArmRow(arm, look.label, look, about, len(runs.finished), diverged, len(runs.failed), seeds)
+    return ArmRow(arm, style.label, style, about, len(runs.finished), diverged, len(runs.failed), seeds)
 
 
 def _drawn(requests: Iterator[tuple[str, ChartRequest]]) -> tuple[list[Chart], tuple[str, ...]]:
@@ -308,7 +308,7 @@ def _study_requests(
     runs = [run for group in groups if not group.superseded for run in group.store.finished]
     if not runs:
         return
-    display = SeriesDisplay("", declaration.name, "", facts={"headlines": dict(declaration.headlines)})
+    display = SeriesDisplay("", declaration.name, "", options={"headlines": dict(declaration.headlines)})
     for form, part in PANELS.parts().items():
         if part.properties.get("scope") == "study":
             store = Store(runs, groups[0].store.root)

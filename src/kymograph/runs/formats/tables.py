@@ -13,9 +13,9 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.io.writing import SCHEMA, plain, write_atomically
 from kymograph.runs.formats.csv import summary_path
-from kymograph.runs.store import Store, import_pandas
+from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import setting_cells, setting_columns, summary_rows
+from kymograph.runs.tables import import_pandas, setting_cells, setting_columns, summary_rows
 
 PARTS = {
     "json": {"attribute": "export_json", "about": "one JSON file", "order": 1},
