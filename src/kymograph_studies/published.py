@@ -1,7 +1,15 @@
-"""Published values next to those of stored runs, and the page of verdicts that shows them."""
+"""The page that `reproduce` writes: every verdict, the numbers of tuned arms, published values next to ours.
+
+A study says two things about itself for this page alone, as attributes of its class:
+
+- ``published``: by source, the `PublishedValue`s that it reports for runs of the study;
+- ``contrasts``: the label of a difference, and the end of the name of the arm to subtract. With ``{"to BP": "bp"}``
+  ``mlp/dfa`` is compared with ``mlp/bp``, seed by seed, in the first headline number.
+"""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +22,7 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.log import SHORT
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import HeadlineNumber, arm_headlines, headline_number, is_number
+from kymograph.runs.summaries import HeadlineNumber, arm_headlines, headline_number, is_number
 from kymograph.runs.tuned import Tuned
 from kymograph.studies.study import Study
 from kymograph.wording import counted, markdown_table
@@ -74,28 +82,24 @@ def compare(
         runs: finished runs of that study.
         qualifying: further settings to show, where all runs agree in them.
     """
-    found = []
+    compared = []
     for value in published:
-        same = [run for run in runs if run.arm == value.arm and _has(run.config, value.settings)]
+        same = [
+            run
+            for run in runs
+            if run.arm == value.arm and all(run.config.get(name) == of for name, of in value.settings.items())
+        ]
         if any(value.number in run.summary for run in same):
-            ours = [run.summary.get(value.number) for run in same]
-            ours_over_seeds = headline_number(ours, bounds=bounds_of(value.number, ours))
-            found.append(PublishedComparison(value, ours_over_seeds, dict(value.settings) | _common(same, qualifying)))
-    return found
-
-
-def _common(runs: Sequence[StoredRun], names: Collection[str]) -> dict[str, Any]:
-    """Returns those of the named settings in which all runs agree."""
-    first = runs[0].config
-    return {
-        name: first[name]
-        for name in names
-        if all(name in run.config and run.config[name] == first[name] for run in runs)
-    }
-
-
-def _has(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    return all(config.get(name) == value for name, value in settings.items())
+            numbers = [run.summary.get(value.number) for run in same]
+            ours = headline_number(numbers, bounds=bounds_of(value.number, numbers))
+            first = same[0].config
+            shared = {
+                name: first[name]
+                for name in qualifying
+                if all(name in run.config and run.config[name] == first[name] for run in same)
+            }
+            compared.append(PublishedComparison(value, ours, {**value.settings, **shared}))
+    return compared
 
 
 TEXT = "Means over seeds and their 95 % intervals; every tuned arm at the value that was chosen for it on other seeds."
@@ -103,33 +107,38 @@ EDGE = "A value in brackets is at the edge of its grid, so that a better one may
 
 
 def arm_numbers(study: Study, runs: Sequence[StoredRun]) -> str:
-    """Returns a Markdown table of every arm's chosen value, headline numbers, paired differences and time.
+    """Returns a Markdown table of every arm's chosen value, headline numbers, contrasts and time.
 
-    The differences are those that the study asks for (`Study.contrasts`), in its first headline number. The time is
-    that of one run, including all measurements, while other runs share the machine.
+    The time is that of one run, including all measurements, while other runs share the machine.
     """
     rules = study.tuning()
-    settings = " and ".join(dict.fromkeys(rule.setting for rule in rules.values()))
+    contrasts: Mapping[str, str] = getattr(study, "contrasts", {})
     by_arm: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_arm.setdefault(run.arm, []).append(run)
     first = next(iter(study.headlines), "")
     header = [
-        "arm", "n", settings, *study.headlines.values(), *(f"{study.headlines.get(first, first)} {label}"
-        for label in study.contrasts), "seconds a run, median",
-    ]  # fmt: skip
+        "arm",
+        "n",
+        " and ".join(dict.fromkeys(rule.setting for rule in rules.values())),
+        *study.headlines.values(),
+        *(f"{study.headlines.get(first, first)} {label}" for label in contrasts),
+        "seconds a run, median",
+    ]
     rows = []
     for arm, arm_runs in by_arm.items():
-        found = arm_headlines([run.summary for run in arm_runs], study.headlines, study.bounds)
-        diverged = f" ({found.diverged} diverged)" if found.diverged else ""
-        differences = [_difference(arm_runs, by_arm.get(_sibling(arm, end, by_arm), []), first)
-                       for end in study.contrasts.values()]  # fmt: skip
+        headlines = arm_headlines([run.summary for run in arm_runs], study.headlines, study.bounds)
+        diverged = f" ({headlines.diverged} diverged)" if headlines.diverged else ""
+        others = [by_arm.get(_sibling(arm, end, by_arm), []) for end in contrasts.values()]
         times = [run.seconds for run in arm_runs if run.seconds is not None]
-        seconds = f"{statistics.median(times):.1f}" if times else ""
-        numbers = [_arm_numbers_mean(number) for number in found.numbers.values()]
-        rows.append(
-            [arm, f"{len(arm_runs)}{diverged}", _chosen(rules.get(arm), arm_runs), *numbers, *differences, seconds]
-        )
+        rows.append([
+            arm,
+            f"{len(arm_runs)}{diverged}",
+            _chosen(rules.get(arm), arm_runs),
+            *(_estimate(number) for number in headlines.numbers.values()),
+            *(_difference(arm_runs, other_runs, first) for other_runs in others),
+            f"{statistics.median(times):.1f}" if times else "",
+        ])  # fmt: skip
     text = f"{TEXT} {EDGE}" if any(row[2].startswith("[") for row in rows) else TEXT
     return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
@@ -152,8 +161,7 @@ def _difference(runs: Sequence[StoredRun], others: Sequence[StoredRun], key: str
     """Returns the mean difference over the seeds that both arms have, with its interval; empty if there are none."""
     theirs = {run.seed: run.summary.get(key) for run in others}
     pairs = [(run.summary.get(key), theirs.get(run.seed)) for run in runs]
-    known = [float(value) - float(other) for value, other in pairs if is_number(value) and is_number(other)]  # type: ignore[arg-type]
-    return _arm_numbers_mean(headline_number(known))
+    return _estimate(headline_number([a - b for a, b in pairs if is_number(a) and is_number(b)]))
 
 
 def _chosen(rule: Tuned | None, runs: Sequence[StoredRun]) -> str:
@@ -164,7 +172,7 @@ def _chosen(rule: Tuned | None, runs: Sequence[StoredRun]) -> str:
     return ", ".join(f"[{value}]" if rule.edge(value) else str(value) for value in values)
 
 
-def _arm_numbers_mean(number: HeadlineNumber) -> str:
+def _estimate(number: HeadlineNumber) -> str:
     return estimate_text(number.mean, number.interval) if number.n else ""
 
 
@@ -197,34 +205,35 @@ def verdict_page(
         f"Written by `{command}`: {next(summary_lines(verdicts))}; {ran}.",
         verdicts.markdown().strip(),
     ]
-    for study in studies:
-        if (study_runs := [run for run in runs if run.study == study.name]) and study.tuning():
-            parts += [f"## Numbers of {study.name}", arm_numbers(study, study_runs)]
     compared: dict[str, list[PublishedComparison]] = {}
     for study in studies:
-        for source, values in study.published.items():
-            if found := compare(values, [run for run in runs if run.study == study.name], study.qualifying):
-                compared.setdefault(source, []).extend(found)
+        study_runs = [run for run in runs if run.study == study.name]
+        if study_runs and study.tuning():
+            parts += [f"## Numbers of {study.name}", arm_numbers(study, study_runs)]
+        published: Mapping[str, Sequence[PublishedValue]] = getattr(study, "published", {})
+        for source, values in published.items():
+            if comparisons := compare(values, study_runs, study.qualifying):
+                compared.setdefault(source, []).extend(comparisons)
     if compared:
-        parts += ["## Published values", *(_published(source, found) for source, found in compared.items())]
+        parts += ["## Published values", *itertools.starmap(_published, compared.items())]
     parts += ["## Provenance", _provenance(runs, archive)]
     return "\n\n".join(parts) + "\n"
 
 
-def _published(source: str, compared: Sequence[PublishedComparison]) -> str:
+def _published(source: str, comparisons: Sequence[PublishedComparison]) -> str:
     header = ["runs", "number", "published", "ours: mean [95 % interval], range over seeds", "n", ""]
     rows = []
-    for one in compared:
-        value = one.value
-        known = [number for number in one.ours.values if number is not None]
-        spread = f", {number_text(min(known))} to {number_text(max(known))}" if known else ""
+    for comparison in comparisons:
+        value, ours = comparison.value, comparison.ours
+        present = [number for number in ours.values if number is not None]
+        spread = f", {number_text(min(present))} to {number_text(max(present))}" if present else ""
         rows.append([
-            ", ".join([value.arm, *(f"{name} {setting}" for name, setting in one.settings.items())]),
+            ", ".join([value.arm, *(f"{name} {setting}" for name, setting in comparison.settings.items())]),
             value.label,
             value.published,
-            _mean(one.ours) + spread,
-            f"{one.ours.n} of {len(one.ours.values)}" if one.ours.missing else str(one.ours.n),
-            "agrees" if one.agrees else f"differs: {value.remark or 'not explained'}",
+            estimate_text(ours.mean, ours.interval) + spread,
+            f"{ours.n} of {len(ours.values)}" if ours.missing else str(ours.n),
+            "agrees" if comparison.agrees else f"differs: {value.remark or 'not explained'}",
         ])  # fmt: skip
     text = (
         f"Published: {source}. Values agree if the range of our seeds and our 95 % interval both overlap "
@@ -233,12 +242,8 @@ def _published(source: str, compared: Sequence[PublishedComparison]) -> str:
     return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
 
-def _mean(number: HeadlineNumber) -> str:
-    return estimate_text(number.mean, number.interval)
-
-
 def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
-    found: dict[str, list[Any]] = {
+    values: dict[str, list[Any]] = {
         "data digest": [run.summary.get("data_digest") for run in runs],
         "code": [run.provenance.get("code") for run in runs],
         "device": [run.provenance.get("device") for run in runs],
@@ -250,7 +255,8 @@ def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
         },
     }
     rows = [
-        [name, ", ".join(sorted({str(one) for one in values if one is not None}))] for name, values in found.items()
+        [name, ", ".join(sorted({str(value) for value in of_runs if value is not None}))]
+        for name, of_runs in values.items()
     ]
     heads = ", ".join(archive.log.heads)
     rows.append(["heads of the log", f"`{heads}`" if heads else "none"])

@@ -1,7 +1,5 @@
 """Every study in one go: the scripts' own set-ups first, then the repaired ones, then the verdicts.
 
-[lab.reproduce] Every study in one go: the scripts' own set-ups first, then the repaired ones, then the verdicts.
-
 After an interruption the same command continues where it stopped: stored runs are not computed again, and figures that
 were drawn from the same runs are not drawn again.
 """
@@ -17,7 +15,6 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from kymograph.claims.evidence import quantities
 from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Verdict, Verdicts, decisive_p, effect_text, settings_text
 from kymograph.experiments.running import choose_seeds, headline_table, sweep
@@ -35,69 +32,6 @@ from kymograph.studies.study import Study
 from kymograph.wording import folded, line_width
 from kymograph_studies.published import verdict_page
 
-SHOWN = 5
-_OUTCOME_ORDER = ("REFUTED", "SUPPORTED", "EQUIVALENT", "INCONCLUSIVE", "INVALID")
-_SETUPS = ("script", "transfer", "altered", "repaired", "own")
-
-
-def verdicts_to_show(verdicts: Sequence[Verdict], count: int = SHOWN) -> list[Verdict]:
-    """Returns the verdicts to show first, from each study in turn: REFUTED before SUPPORTED before undecided ones.
-
-    Within an outcome, the scripts' own set-ups come first, then the smallest p. Manipulation checks are left out.
-    """
-    by_study: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.claim.kind is None:
-            by_study.setdefault(verdict.claim.study, []).append(verdict)
-    ranked = [sorted(group, key=_rank) for group in by_study.values()]
-    turns = [verdict for verdict in chain.from_iterable(zip_longest(*ranked)) if verdict is not None]
-    return sorted(turns[:count], key=_rank)
-
-
-def _rank(verdict: Verdict) -> tuple[int, int, float]:
-    setup = _SETUPS.index(verdict.setup) if verdict.setup in _SETUPS else len(_SETUPS)
-    return _OUTCOME_ORDER.index(verdict.outcome), setup, 1.0 if verdict.p is None else verdict.p
-
-
-def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, width: int) -> Iterator[str]:
-    """Yields the lines of the screen.
-
-    Args:
-        verdicts: all verdicts.
-        written: the files to open, by label.
-        out: the directory of the runs.
-        width: the maximum line length.
-    """
-    yield folded(count_text(verdicts), width)
-    yield ""
-    shown = verdicts_to_show(verdicts)
-    for verdict in shown:
-        yield folded(verdict.claim.name, width, str(verdict.outcome).ljust(MARGIN), " " * MARGIN)
-        p = decisive_p(verdict)
-        evidence = ", ".join(filter(None, (effect_text(verdict), f"p {p}" if p else "", f"n {verdict.n}")))
-        # A claim of the same name may be judged in several set-ups, with different verdicts.
-        yield folded(f"{verdict.claim.study}, {settings_text(verdict)}: {unbroken(evidence)}", width, " " * MARGIN)
-    yield ""
-    labels = max(map(len, written))
-    for label, path in written.items():
-        yield f"{label:<{labels}}  {path}"
-    yield ""
-    yield "Next:"
-    for command in next_commands(out, shown[0].claim.study if shown else None):
-        yield f"  {command}"
-
-
-def next_commands(out: Path, study: str | None) -> Iterator[str]:
-    """Yields the next commands: activating the environment if the shell does not find `kymograph`, then a study's."""
-    activate = Path(sys.prefix) / "bin" / "activate"
-    if shutil.which("kymograph") is None and activate.exists():
-        yield f"source {os.path.relpath(activate)}"
-    if study is not None:
-        yield f"kymograph judge {out} --study {study}"
-        yield f"kymograph figure {study}-differences --from {out}"
-    yield "kymograph new study mine"
-
-
 SEEDS = 10  # fewer could not decide the claims of a study together
 QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture is clear long before the default of 60
 CIFAR_EPOCHS = 30  # as published for the calibration; the snapshot script's own 100 would take ten hours
@@ -106,6 +40,9 @@ VIT_EPOCHS, VIT_SEEDS = 3, 3  # an epoch takes minutes on a CPU: enough to look 
 # `rule-family` on other images than its own: enough to look at, too few seeds for a verdict.
 FAMILY_ELSEWHERE = ("mlp/bp", "mlp/fa", "mlp/usf", "mlp/kp", "mlp/dfa", "mlp/drtp", "mlp/shallow", "conv/*")
 FAMILY_SEEDS = 3
+SHOWN = 5  # verdicts on the last screen
+_OUTCOME_ORDER = ("REFUTED", "SUPPORTED", "EQUIVALENT", "INCONCLUSIVE", "INVALID")
+_SETUPS = ("script", "transfer", "altered", "repaired", "own")
 
 
 @dataclass(frozen=True)
@@ -154,16 +91,25 @@ def claimed_stages(study: Study, apart: Collection[str], shared: Mapping[str, An
     covered = {*apart, *(arm.name for arm in study.arms() if arm.default)}
     needed: dict[tuple[tuple[str, Any], ...], list[str]] = {(): []}
     for claim in study.claims():
-        for one in quantities(claim):
-            arms = needed.setdefault(tuple(sorted(one.where.items())), [])
-            if one.arm not in arms and (one.where or one.arm not in covered):
-                arms.append(one.arm)
+        for side in claim.every_side:
+            arms = needed.setdefault(tuple(sorted(side.where.items())), [])
+            if side.arm not in arms and (side.where or side.arm not in covered):
+                arms.append(side.arm)
     for where, arms in needed.items():
         endings = {arm.rpartition("/")[2] for arm in arms}  # e.g. the optimizer whose learning rate a claim states
         settings = "-".join(f"{name}={value}" for name, value in where)
         name = "controls" if not where else endings.pop() if len(endings) == 1 else settings
         if arms:
             yield Stage(study.name, f"{study.name}-{name}", tuple(arms), {**shared, **dict(where)}, draw=False)
+
+
+def default_stage(study: str, data: str) -> Stage:
+    """Returns a study with its default arms, on another data set than its own if that is named."""
+    if data == "digits":
+        return Stage(study, "all")
+    if study == "rule-family":
+        return Stage(study, "all", FAMILY_ELSEWHERE, {"data": data}, most_seeds=FAMILY_SEEDS)
+    return Stage(study, "all", fields={"data": data})
 
 
 def reproduce(
@@ -182,22 +128,19 @@ def reproduce(
     """
     root = Path(options.out)
     seeds = choose_seeds(None, SEEDS if n_seeds is None else n_seeds)
-    failed = 0
+    failed = submitted = 0
     ids: set[str] = set()
     studies: dict[str, Study] = {}
-    submitted = 0
-    for stage in stages(data, quick, epochs) if study is None else [_default_stage(study, data)]:
-        chosen = seeds[: stage.most_seeds]
-        done = sweep(stage.study, chosen, options, arms=stage.arms, fields=stage.fields)
+    for stage in stages(data, quick, epochs) if study is None else [default_stage(study, data)]:
+        done = sweep(stage.study, seeds[: stage.most_seeds], options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
         submitted += done.submitted + (0 if done.tuning is None else done.tuning.submitted)
         if done.submitted:
             continue
         studies[done.study.name] = done.study
         ids |= done.planned
-        setting = " ".join(
-            [*(stage.arms or ["default arms"]), *(f"{name}={value}" for name, value in stage.fields.items())]
-        )
+        fields = (f"{name}={value}" for name, value in stage.fields.items())
+        setting = " ".join([*(stage.arms or ["default arms"]), *fields])
         print(f"\n{done.study.name}, {setting}: {done.computed} runs computed, {done.found} found")
         print(headline_table(done.study, done.store.finished))
         if done.failures:
@@ -213,26 +156,16 @@ def reproduce(
     verdicts = judge(archive, only=ids)
     print()
     print_verdicts(verdicts)
-    written = list(write_verdicts(verdicts, str(root / "verdicts.json"), None))
-    written.append(root / "verdicts.md")
+    (data_path,) = write_verdicts(verdicts, str(root / "verdicts.json"), None)
     given = [*(["--study", study] if study else []), *(["--data", data] if data != "digits" else [])]
     command = " ".join(["kymograph reproduce", *given])
     text = verdict_page(verdicts, archive, studies.values(), ids, data, command, study or "")
-    write_atomically(written[-1], text.encode())
+    write_atomically(root / "verdicts.md", text.encode())
     page = write_report(archive, verdicts, root / "report.html", only=ids)
     print()
-    files = {"Report": page, "All verdicts": written[-1], "as data": written[0]}
+    files = {"Report": page, "All verdicts": root / "verdicts.md", "as data": data_path}
     print("\n".join(closing_lines(verdicts, files, root, line_width())))
     return 1 if failed else 0
-
-
-def _default_stage(study: str, data: str) -> Stage:
-    """Returns a study with its default arms, on another data set than its own if one is named."""
-    if data == "digits":
-        return Stage(study, "all")
-    if study == "rule-family":
-        return Stage(study, "all", FAMILY_ELSEWHERE, {"data": data}, most_seeds=FAMILY_SEEDS)
-    return Stage(study, "all", fields={"data": data})
 
 
 def _draw(study: Study, store: Store, directory: Path) -> None:
@@ -242,3 +175,54 @@ def _draw(study: Study, store: Store, directory: Path) -> None:
     draws = {file_name(name): draw for name, draw in study.figures().items()}
     _, kept = save_stale(store, draws, directory, code_hash(), ("png", "pdf"))
     print(f"figures: {directory}" + (f" ({kept} were up to date)" if kept else ""))
+
+
+def verdicts_to_show(verdicts: Sequence[Verdict], count: int = SHOWN) -> list[Verdict]:
+    """Returns the verdicts to show first, from each study in turn: REFUTED before SUPPORTED before undecided ones.
+
+    Within an outcome, the scripts' own set-ups come first, then the smallest p. Manipulation checks are left out.
+    """
+    by_study: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.claim.kind is None:
+            by_study.setdefault(verdict.claim.study, []).append(verdict)
+    ranked = [sorted(group, key=_rank) for group in by_study.values()]
+    turns = [verdict for verdict in chain.from_iterable(zip_longest(*ranked)) if verdict is not None]
+    return sorted(turns[:count], key=_rank)
+
+
+def _rank(verdict: Verdict) -> tuple[int, int, float]:
+    setup = _SETUPS.index(verdict.setup) if verdict.setup in _SETUPS else len(_SETUPS)
+    return _OUTCOME_ORDER.index(verdict.outcome), setup, 1.0 if verdict.p is None else verdict.p
+
+
+def closing_lines(verdicts: Verdicts, written: Mapping[str, Path], out: Path, width: int) -> Iterator[str]:
+    """Yields the lines of the last screen: some verdicts, the files ``written`` by label, and what to type next."""
+    yield folded(count_text(verdicts), width)
+    yield ""
+    shown = verdicts_to_show(verdicts)
+    for verdict in shown:
+        yield folded(verdict.claim.name, width, str(verdict.outcome).ljust(MARGIN), " " * MARGIN)
+        p = decisive_p(verdict)
+        evidence = ", ".join(filter(None, (effect_text(verdict), f"p {p}" if p else "", f"n {verdict.n}")))
+        # A claim of the same name may be judged in several set-ups, with different verdicts.
+        yield folded(f"{verdict.claim.study}, {settings_text(verdict)}: {unbroken(evidence)}", width, " " * MARGIN)
+    yield ""
+    labels = max(map(len, written))
+    for label, path in written.items():
+        yield f"{label:<{labels}}  {path}"
+    yield ""
+    yield "Next:"
+    for command in next_commands(out, shown[0].claim.study if shown else None):
+        yield f"  {command}"
+
+
+def next_commands(out: Path, study: str | None) -> Iterator[str]:
+    """Yields the next commands: activating the environment if the shell does not find `kymograph`, then a study's."""
+    activate = Path(sys.prefix) / "bin" / "activate"
+    if shutil.which("kymograph") is None and activate.exists():
+        yield f"source {os.path.relpath(activate)}"
+    if study is not None:
+        yield f"kymograph judge {out} --study {study}"
+        yield f"kymograph figure {study}-differences --from {out}"
+    yield "kymograph new study mine"

@@ -11,7 +11,7 @@ import pytest
 
 import kymograph
 from kymograph.claims.claim import Check, Measure, Side
-from kymograph.claims.evidence import fits, quantities
+from kymograph.claims.evidence import fits
 from kymograph.experiments.running import headline_table
 from kymograph.experiments.stages import SweepOptions
 from kymograph.runs.store import Store
@@ -154,7 +154,7 @@ def test_the_stages_have_every_run_that_a_claim_needs(name: str) -> None:
         for spec in study.specs([42], stage.arms, stage.fields)
     ]
     for claim in study.claims():
-        for one in quantities(claim):
+        for one in claim.every_side:
             assert any(fits(spec, one) for spec in planned), f"{claim.name}: {one}"
 
 
@@ -181,11 +181,11 @@ def test_the_rule_family_is_no_part_of_a_plain_reproduce() -> None:
 
 
 def test_on_images_that_are_not_its_own_the_rule_family_is_two_networks_and_three_seeds() -> None:
-    here, there = module._default_stage("rule-family", "digits"), module._default_stage("rule-family", "cifar10")
+    here, there = module.default_stage("rule-family", "digits"), module.default_stage("rule-family", "cifar10")
     assert here.arms is None and here.most_seeds is None and here.fields == {}
     assert there.most_seeds == 3 and there.fields == {"data": "cifar10"}
     study = load_study("rule-family")
     specs = study.specs([1], there.arms, there.fields)
     assert {spec.config.network for spec in specs} == {"mlp", "conv"} and {spec.config.epochs for spec in specs} == {5}
     assert {spec.arm for spec in specs} >= {"mlp/shallow", "conv/shallow"}, "head only is in every table"
-    assert module._default_stage("snapshot", "cifar10").fields == {"data": "cifar10"}
+    assert module.default_stage("snapshot", "cifar10").fields == {"data": "cifar10"}
