@@ -91,7 +91,7 @@ def test_the_grid_shows_every_verdict_by_colour_and_marker(tossed: Store) -> Non
     assert "faces 2, n = 10" in first.get_title() and first.get_xlabel() == "shift"
     markers = {(line.get_marker(), line.get_color()) for line in first.lines if line.get_marker() != "None"}
     assert markers == {(marker, colour) for outcome in {row["outcome"] for row in rows if row["panel"] == "faces 2"}
-                       for colour, marker in [outcomes.LOOKS[outcome]]}  # fmt: skip
+                       for colour, marker in [outcomes.OUTCOME_STYLES[outcome]]}  # fmt: skip
     differing = kymograph.figure("tossing-differences", tossed)
     assert len(differing.axes) == 1 and len(differing.axes[0].get_yticks()) == 6, "a row per point"
 
@@ -103,9 +103,9 @@ def test_geometric_values_have_a_log_axis() -> None:
 
 
 def test_outcomes_differ_in_colour_and_in_marker() -> None:
-    looks = list(outcomes.LOOKS.values())
-    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == len(looks)
-    colours = {colour for outcome, (colour, _) in outcomes.LOOKS.items() if outcome != "INCONCLUSIVE"}  # it is grey
+    styles = list(outcomes.OUTCOME_STYLES.values())
+    assert len({colour for colour, _ in styles}) == len({marker for _, marker in styles}) == len(styles)
+    colours = {colour for outcome, (colour, _) in outcomes.OUTCOME_STYLES.items() if outcome != "INCONCLUSIVE"}  # it is grey
     assert colours <= set(COLOURS), "safe for colour-blind readers"
 
 
@@ -113,12 +113,12 @@ def test_an_outcome_has_the_same_colour_in_figures_and_in_the_report() -> None:
     """In figures SUPPORTED used to be blue, which in the report and the terminal is EQUIVALENT."""
     light = template("report.css").split("/*light colours*/")[0]
     marks = dict(re.findall(r"--(\w+)-mark:#(\w{6});", light))
-    assert set(marks) == {outcome.lower() for outcome in outcomes.LOOKS}
+    assert set(marks) == {outcome.lower() for outcome in outcomes.OUTCOME_STYLES}
 
     def rgb(colour: str) -> np.ndarray:
         return np.array([int(colour[at : at + 2], 16) for at in (0, 2, 4)], dtype=float)
 
-    for outcome, (colour, _) in outcomes.LOOKS.items():
+    for outcome, (colour, _) in outcomes.OUTCOME_STYLES.items():
         distances = {name: float(np.linalg.norm(rgb(colour[1:]) - rgb(mark))) for name, mark in marks.items()}
         assert min(distances, key=distances.__getitem__) == outcome.lower()
 

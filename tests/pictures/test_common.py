@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from kymograph.errors import KymographError
 from kymograph.pictures import curves, figures, kymograph
 from kymograph.pictures import curves as profiles
-from kymograph.pictures.canvas import MAP, SIGNED_MAP
+from kymograph.pictures.scales import MAP, SIGNED_MAP
 from kymograph.pictures.saving import save_figure
 from kymograph.pictures.scales import is_log, is_log_colour
 from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay

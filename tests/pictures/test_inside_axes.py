@@ -106,8 +106,8 @@ def test_figures_report_and_store_have_one_order_of_arms_and_so_one_colour_each(
         assert [line.get_linestyle() for line in named.values()] == ["-", "-", "--"], "as the report's lines"
     (setting,) = section_of(store, declaration).settings
     assert [row.name for row in setting.arms] == list(ARMS)
-    assert [row.look.hex for row in setting.arms] == list(COLOURS[:3])
-    assert [row.look.dashes for row in setting.arms] == [(), (), (7, 3)]
+    assert [row.style.hex for row in setting.arms] == list(COLOURS[:3])
+    assert [row.style.dashes for row in setting.arms] == [(), (), (7, 3)]
 
 
 @pytest.mark.parametrize("log", [None, True])

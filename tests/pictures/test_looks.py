@@ -15,7 +15,7 @@ from kymograph.errors import KymographError
 from kymograph.pictures.figures import figure_names, list_figures
 from kymograph.pictures.kymograph import kymograph as draw_kymograph
 from kymograph.pictures.saving import save_figure
-from kymograph.pictures.styles import LOOKS, choose_style, current_style, drawing_in
+from kymograph.pictures.styles import STYLES, choose_style, current_style, drawing_in
 from kymograph.runs.store import Store
 from kymograph.studies.loading import list_studies
 from kymograph.studies.study import StudyFigure, about
@@ -35,7 +35,7 @@ def test_a_venue_sets_width_and_font_sizes() -> None:
 
 
 def test_looks_that_do_not_exist_are_named() -> None:
-    assert choose_style() is LOOKS["notebook"] and choose_style("slides") is LOOKS["slides"]
+    assert choose_style() is STYLES["notebook"] and choose_style("slides") is STYLES["slides"]
     with pytest.raises(KymographError, match="no style 'papr'; did you mean 'paper'"):
         choose_style("papr")
     with pytest.raises(KymographError, match="no venue 'neurips2042'; did you mean 'neurips202"):
@@ -52,10 +52,10 @@ def test_without_tueplots_one_sentence_names_the_extra(monkeypatch: pytest.Monke
 
 
 def test_a_look_holds_inside_its_block_only() -> None:
-    with pytest.raises(RuntimeError), drawing_in(LOOKS["slides"]):
-        assert current_style() is LOOKS["slides"]
+    with pytest.raises(RuntimeError), drawing_in(STYLES["slides"]):
+        assert current_style() is STYLES["slides"]
         raise RuntimeError
-    assert current_style() is LOOKS["notebook"]
+    assert current_style() is STYLES["notebook"]
 
 
 @pytest.mark.slow
@@ -71,10 +71,10 @@ def test_a_figure_has_exactly_the_venues_width(depth_store: Store, tmp_path: Pat
 
 def test_functions_take_a_style_too(depth_store: Store) -> None:
     figure = draw_kymograph(depth_store.series("stream_norm"), "The stream", "norm", style="paper")
-    assert figure.get_figwidth() == LOOKS["paper"].wide and figure.caption == "The stream"
+    assert figure.get_figwidth() == STYLES["paper"].wide and figure.caption == "The stream"
     assert figure.get_suptitle() == "", "a caption stands below it"
-    with drawing_in(LOOKS["paper"]):
-        assert draw_kymograph(depth_store.series("stream_norm"), "x", "norm").look is LOOKS["paper"]
+    with drawing_in(STYLES["paper"]):
+        assert draw_kymograph(depth_store.series("stream_norm"), "x", "norm").style is STYLES["paper"]
     assert draw_kymograph(depth_store.series("stream_norm"), "The stream", "norm").get_suptitle() == "The stream"
 
 

@@ -20,19 +20,16 @@ from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator
 
 from kymograph.pictures.styles import FigureStyle, choose_style, current_style, drawing_in, literal, mathtext
 
-MAP = "viridis"
-SIGNED_MAP = "PuOr_r"
-"""For values on both sides of 0: diverging, and safe for colour-blind readers."""
 MISSING = "#D9D9D9"
 
 
 class LabFigure(Figure):
-    """A matplotlib figure outside pyplot's global state, which carries the rows it was drawn from and its look."""
+    """A matplotlib figure outside pyplot's global state, which carries the rows it was drawn from and its style."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         FigureCanvasAgg(self)
-        self.look = current_style()
+        self.style = current_style()
         self.caption = ""
         self.finished = False
         self.columns: tuple[str, ...] = ()
@@ -46,36 +43,36 @@ class LabFigure(Figure):
         self.rows.extend(rows)
 
     def entitle(self, text: str) -> None:
-        """Sets the title of the whole figure; if the look has captions, it is kept but not drawn."""
+        """Sets the title of the whole figure; if the style has captions, it is kept but not drawn."""
         self.caption = text
-        if not self.look.captioned:
+        if not self.style.captioned:
             self.suptitle(literal(text))
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        """Saves the figure with its look's settings; some, such as how fonts are embedded, take effect only here."""
-        with settings(self.look):
+        """Saves the figure with its style's settings; some, such as how fonts are embedded, take effect only here."""
+        with settings(self.style):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
-        self.savefig(buffer, format="png", dpi=100, bbox_inches=None if self.look.fixed else "tight")
+        self.savefig(buffer, format="png", dpi=100, bbox_inches=None if self.style.fixed else "tight")
         return buffer.getvalue()
 
 
 def sheet(
     panel: tuple[float, float], rows: int = 1, columns: int = 1, frame: tuple[float, float] = (0.0, 0.0)
 ) -> LabFigure:
-    """Returns an empty figure for a grid of panels of about ``panel`` inches, as wide as the current look requires.
+    """Returns an empty figure for a grid of panels of about ``panel`` inches, as wide as the current style requires.
 
     ``frame`` is the room needed beyond the panels, e.g. for a colour bar.
     """
-    look = current_style()
+    style = current_style()
     width, height = panel[0] * columns + frame[0], panel[1] * rows + frame[1]
-    given = look.narrow if columns == 1 else look.wide
+    given = style.narrow if columns == 1 else style.wide
     if given is not None:
         scale = given / width
-        each = max(panel[1] * scale, look.lowest)
-        each = max(min(each, (look.tallest - frame[1] * scale) / rows), min(each, look.lowest))
+        each = max(panel[1] * scale, style.lowest)
+        each = max(min(each, (style.tallest - frame[1] * scale) / rows), min(each, style.lowest))
         width, height = given, each * rows + frame[1] * scale
     return LabFigure(figsize=(width, height), layout="constrained")
 
@@ -95,20 +92,20 @@ def panel_grid(count: int, panel: tuple[float, float], most_columns: int, least:
 
 
 def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
-    """Lets ``draw`` take ``style`` and ``venue`` and draws in that look, by default in the current one.
+    """Lets ``draw`` take ``style`` and ``venue`` and draws in that style, by default in the current one.
 
     The caller's matplotlib settings neither affect the figure nor change.
     """
 
     @functools.wraps(draw)
     def wrapper(*args: Any, style: str | None = None, venue: str | None = None, **kwargs: Any) -> LabFigure:
-        look = choose_style(style, venue) if style or venue else current_style()
-        with drawing_in(look), settings(look):
+        chosen = choose_style(style, venue) if style or venue else current_style()
+        with drawing_in(chosen), settings(chosen):
             figure = draw(*args, **kwargs)
             if not figure.finished:
                 letter_panels(figure)
-                if look.fixed:
-                    wrap_labels(figure, look.leading)
+                if chosen.fixed:
+                    wrap_labels(figure, chosen.leading)
                 figure.finished = True
             return figure
 
@@ -116,11 +113,11 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
 
 
 @contextlib.contextmanager
-def settings(look: FigureStyle) -> Iterator[None]:
-    """Applies the look's matplotlib settings inside the block, independently of the caller's."""
+def settings(style: FigureStyle) -> Iterator[None]:
+    """Applies the style's matplotlib settings inside the block, independently of the caller's."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(look.rc)
+        matplotlib.rcParams.update(style.rc)
         yield
 
 
@@ -291,7 +288,7 @@ def _below(figure: Figure, handles: list, names: list[str]) -> None:
 
 
 def _grow(figure: Figure, inches: float) -> None:
-    """Makes the figure taller, but not taller than its look allows."""
-    height, look = figure.get_figheight(), getattr(figure, "look", None)
-    most = max(height, look.tallest) if look is not None and look.fixed else height + inches
+    """Makes the figure taller, but not taller than its style allows."""
+    height, style = figure.get_figheight(), getattr(figure, "style", None)
+    most = max(height, style.tallest) if style is not None and style.fixed else height + inches
     figure.set_figheight(min(height + inches, most))

@@ -51,7 +51,7 @@ PARTS = {
 
 
 # Okabe and Ito's colours, as in the report and the terminal; the markers show the same without colour.
-LOOKS: dict[str, tuple[str, str]] = {
+OUTCOME_STYLES: dict[str, tuple[str, str]] = {
     Outcome.SUPPORTED: ("#009E73", "o"),
     Outcome.REFUTED: ("#D55E00", "X"),
     Outcome.EQUIVALENT: ("#0072B2", "s"),
@@ -116,7 +116,7 @@ def label_ratios(axis: Axis) -> None:
 def outcome_key(verdicts: Iterable[Verdict]) -> list[Any]:
     """Returns legend entries: each outcome that occurs, the margin if a claim has one, and no effect."""
     shown = list(verdicts)
-    keys = [_key(outcome) for outcome in LOOKS if any(verdict.outcome == outcome for verdict in shown)]
+    keys = [_key(outcome) for outcome in OUTCOME_STYLES if any(verdict.outcome == outcome for verdict in shown)]
     if any(margins(verdict.claim) is not None for verdict in shown):
         keys.append(Line2D([], [], color=MARGIN, linestyle="--", linewidth=stroke(0.5), label="margin of the claim"))
     keys.append(Line2D([], [], color="black", linewidth=stroke(0.5), label="no effect"))
@@ -124,7 +124,7 @@ def outcome_key(verdicts: Iterable[Verdict]) -> list[Any]:
 
 
 def _key(outcome: str) -> Line2D:
-    colour, marker = LOOKS[outcome]
+    colour, marker = OUTCOME_STYLES[outcome]
     return Line2D([], [], color=colour, marker=marker, markersize=2 * dot(), linewidth=stroke(), label=str(outcome))
 
 
@@ -182,7 +182,7 @@ def _differences_panel(figure: LabFigure, axes: Axes, group: ClaimAcrossSettings
 
 def _row(axes: Axes, verdict: Verdict, row: int) -> None:
     claim = verdict.claim
-    colour, marker = LOOKS[verdict.outcome]
+    colour, marker = OUTCOME_STYLES[verdict.outcome]
     values = [natural(claim, point.value) for point in verdict.points]
     drawn = np.array([value for value in values if abs(value) <= LARGEST and (value > 0 or claim.scale != "log ratio")])
     if len(drawn):
@@ -255,7 +255,7 @@ def draw_grid(store: Store, declaration: Declaration, verdicts: Sequence[Verdict
                   loc="outside lower center", ncols=3)  # fmt: skip
     left_out = f" ({len(shown)} of {len(panels)} panels)" if len(shown) < len(panels) else ""
     figure.entitle(f"Effects over the grid of {declaration.name}, with 95 % intervals{left_out}")
-    wrap_labels(figure, figure.look.leading)  # in every look, because effects have long labels and low panels
+    wrap_labels(figure, figure.style.leading)  # in every style, because effects have long labels and low panels
     figure.finished = True
     return figure
 
@@ -342,7 +342,7 @@ def _grid_panel(
 
 
 def _point(axes: Axes, x: float, verdict: Verdict) -> None:
-    colour, marker = LOOKS[verdict.outcome]
+    colour, marker = OUTCOME_STYLES[verdict.outcome]
     if verdict.effect is None or not abs(verdict.effect) <= LARGEST:
         axes.plot([x], [0.03], marker, color=colour, markersize=2.4 * dot(), transform=axes.get_xaxis_transform())
         return

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +12,9 @@ from matplotlib.collections import LineCollection, PolyCollection
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, dot, label_panel, legends, panel_grid, set_log_y, stroke, styled
 from kymograph.pictures.scales import INTERVAL, Spread, drawable, geometric_means, is_log
+from kymograph.pictures.series import Bin, measured_steps, sited_series, stored_displays, thinned_curves, values_at
 from kymograph.pictures.styles import ArmStyle, arm_styles, literal, mathtext
-from kymograph.runs.declaration import Declaration, SeriesDisplay, bounds_of, displays_of
+from kymograph.runs.declaration import Declaration, SeriesDisplay, bounds_of
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.runs.stored import StoredRun
 
@@ -37,27 +37,10 @@ COLUMNS = ("panel", "curve", "seed", "x", "value")
 SITED_COLUMNS = ("panel", "curve", "seed", "x", "site", "value")
 """For curves along depth: ``x`` is a position, and ``site`` is the layer's name."""
 _ALPHA = 0.2  # of a band
-Bin = Literal["mean", "max"]
 BINS = 250
 """The most points of a curve."""
 MOST_LINES = 100
 """The most seeds drawn as single lines; thousands would merge into one surface and take minutes to draw."""
-
-
-def binned(x: np.ndarray, values: np.ndarray, how: Bin, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """Returns at most ``bins`` positions on the x axis and ``values`` (seed, x) reduced to them."""
-    width = -(-len(x) // bins)
-    if width == 1:
-        return x, values
-    pad = -len(x) % width
-    blocks = np.pad(values.astype(np.float64), ((0, 0), (0, pad)), constant_values=np.nan).reshape(
-        len(values), -1, width
-    )
-    positions = np.pad(x.astype(np.float64), (0, pad), constant_values=np.nan).reshape(-1, width)
-    with warnings.catch_warnings():  # a bin without any value is NaN
-        warnings.simplefilter("ignore", RuntimeWarning)
-        reduced = np.nanmax(blocks, axis=2) if how == "max" else np.nanmean(blocks, axis=2)
-        return np.nanmean(positions, axis=1), reduced
 
 
 def seed_curves(
@@ -67,7 +50,7 @@ def seed_curves(
     name: str,
     x: np.ndarray,
     values: np.ndarray,
-    seeds: tuple,
+    seeds: Sequence[Any],
     colour: str,
     log: bool = False,
     bin_by: Bin = "mean",
@@ -93,33 +76,25 @@ def seed_curves(
     they are all spikes. Bands stay within ``bounds``.
     """
     line: Any = (0, tuple(dash)) if dash else "-"
-    values = drawable(values)
-    present = ~np.isnan(values).all(axis=1)
-    values, seeds = values[present], tuple(seed for seed, here in zip(seeds, present, strict=True) if here)
-    if not len(values):
+    curves = thinned_curves(x, drawable(values), seeds, bin_by, bins if sites is None else None)
+    x, values, seeds, n = curves.x, curves.values, curves.seeds, len(curves.seeds)
+    if not n:
         axes.plot([], [], color=colour, linestyle=line, label=f"{literal(name)} (no value)")
         return
-    inside = ~np.isnan(values).all(axis=0)
-    names = None if sites is None else {position: str(sites[int(position)]) for position in x[inside].tolist()}
-    if names is None:
-        x, values = binned(x[inside], values[:, inside], bin_by, bins)
-    else:
-        x, values = x[inside], values[:, inside]
+    lines = dict(zip(seeds, values, strict=True))
     if log and not (values > 0).any():
-        label = f"{literal(name)} (n = {len(seeds)}; exactly 0, not on this scale)"
+        label = f"{literal(name)} (n = {n}; exactly 0, not on this scale)"
         axes.plot([], [], color=colour, linestyle=line, label=label)
-        _note(figure, panel, name, x, dict(zip(seeds, values, strict=True)), names)
+        _note(figure, panel, name, x, lines, sites)
         return
-    shown = np.where(values > 0, values, np.nan) if log else values
-    if len(seeds) > MOST_LINES:
-        with warnings.catch_warnings():  # a step without any value has no range
-            warnings.simplefilter("ignore", RuntimeWarning)
-            lowest, highest = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
-        axes.fill_between(x, lowest, highest, color=colour, alpha=0.12, linewidth=0)
-    elif len(seeds) > 1 and each_seed:
+    shown = curves.shown(log)
+    if n > MOST_LINES:
+        axes.fill_between(x, *curves.ends(log), color=colour, alpha=0.12, linewidth=0)
+    elif n > 1 and each_seed:
         # One collection, not one line each: in a PDF or SVG, the renderer would switch to pixels and back for each.
         paths = np.stack([np.broadcast_to(x, shown.shape), shown], axis=2)  # (seed, x, 2)
-        thin = LineCollection(list(paths), colors=colour, linewidths=stroke(0.3125), alpha=_seed_alpha(len(seeds)),
+        alpha = min(0.35, max(0.08, 1.4 / n))  # fainter the more there are, so that they do not hide the means
+        thin = LineCollection(list(paths), colors=colour, linewidths=stroke(0.3125), alpha=alpha,
                               rasterized=True, zorder=1.8)  # fmt: skip
         axes.add_collection(thin, autolim=False)
         axes.update_datalim(paths[np.isfinite(shown)])
@@ -129,23 +104,33 @@ def seed_curves(
         low, high = np.clip(low, *bounds), np.clip(high, *bounds)
     drawn = np.where(mean > 0, mean, np.nan) if log else mean
     axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
-              linestyle=line, label=f"{literal(name)} (n = {len(seeds)})")  # fmt: skip
-    if len(seeds) > 1:
+              linestyle=line, label=f"{literal(name)} (n = {n})")  # fmt: skip
+    if n > 1:
         axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
-    lines = dict(zip(seeds, values, strict=True))
-    if len(seeds) > 1:
         lines |= {"mean": mean, "low": low, "high": high}
-    _note(figure, panel, name, x, lines, names)
+    _note(figure, panel, name, x, lines, sites)
 
 
-def _seed_alpha(seeds: int) -> float:
-    """Returns the opacity of one seed's line: the more seeds, the fainter, so that they do not hide the means."""
-    return min(0.35, max(0.08, 1.4 / seeds))
+def _note(
+    figure: LabFigure,
+    panel: str,
+    name: str,
+    x: np.ndarray,
+    lines: Mapping[Any, np.ndarray],
+    sites: Sequence[str] | None,
+) -> None:
+    """Adds the points of every line to the figure's data, with the names of their sites if they are along depth."""
+    for key, line in lines.items():
+        points = list(zip(x.tolist(), line.tolist(), strict=True))
+        if sites is None:
+            figure.note(COLUMNS, [(panel, name, key, at, value) for at, value in points])
+        else:
+            figure.note(SITED_COLUMNS, [(panel, name, key, at, str(sites[int(at)]), value) for at, value in points])
 
 
 def name_bands(panels: Iterable[Axes], spread: Spread = INTERVAL) -> None:
     """Adds a single legend entry that explains the bands of several panels; none if no panel has a band."""
-    banded = [axes for axes in panels if any(isinstance(one, PolyCollection) for one in axes.collections)]
+    banded = [axes for axes in panels if _has_band(axes)]
     if banded:
         label = spread.label_of_all(axes.get_yscale() == "log" for axes in banded)
         banded[-1].fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=label)
@@ -153,19 +138,12 @@ def name_bands(panels: Iterable[Axes], spread: Spread = INTERVAL) -> None:
 
 def name_band(axes: Axes, spread: Spread, log: bool) -> None:
     """Adds a legend entry that explains the panel's bands; none if it has no band, as with one seed."""
-    if any(isinstance(one, PolyCollection) for one in axes.collections):
+    if _has_band(axes):
         axes.fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=spread.label(log))
 
 
-def _note(
-    figure: LabFigure, panel: str, name: str, x: np.ndarray, lines: dict, sites: Mapping[float, str] | None = None
-) -> None:
-    for key, line in lines.items():
-        points = list(zip(x.tolist(), line.tolist(), strict=True))
-        if sites is None:
-            figure.note(COLUMNS, [(panel, name, key, at, value) for at, value in points])
-        else:
-            figure.note(SITED_COLUMNS, [(panel, name, key, at, sites[at], value) for at, value in points])
+def _has_band(axes: Axes) -> bool:
+    return any(isinstance(collection, PolyCollection) for collection in axes.collections)
 
 
 MOST_PANELS = 12
@@ -178,19 +156,19 @@ def draw_curves(store: Store, declaration: Declaration) -> LabFigure:
     if not panels:
         raise KymographError(f"no series of {declaration.name} has one value per step to draw over training")
     panels = panels[:MOST_PANELS]
-    looks = arm_styles(declaration, store.arms)
+    styles = arm_styles(declaration, store.arms)
     figure, grid = panel_grid(len(panels), (5.2, 3.4), 2, least=2.2)
     for axes, (display, array) in zip(grid, panels, strict=True):
         log = is_log(display, array.values)
         geometric = geometric_means(array.values, log, axis=1)
         for arm in array.labels["arm"]:
-            look = looks[arm]
+            style = styles[arm]
             values = array.sel(arm=arm).values
             x = np.array(array.labels["step"])
             alone = np.isfinite(values).any(axis=0).sum() == 1  # a line through one point would not show
-            seed_curves(figure, axes, display.title, look.label, x, values, array.labels["seed"],
-                        look.hex, log, display.bin_by, marker="o" if alone else None,
-                        dash=look.dashes, geometric=geometric,
+            seed_curves(figure, axes, display.title, style.label, x, values, array.labels["seed"],
+                        style.hex, log, display.bin_by, marker="o" if alone else None,
+                        dash=style.dashes, geometric=geometric,
                         bounds=bounds_of(display.series, array.values, declaration.bounds))  # fmt: skip
         if log:
             set_log_y(axes)
@@ -199,12 +177,6 @@ def draw_curves(store: Store, declaration: Declaration) -> LabFigure:
     legends(figure, grid)
     figure.entitle(declaration.question or declaration.name)
     return figure
-
-
-def stored_displays(store: Store, declaration: Declaration) -> list[SeriesDisplay]:
-    """Returns how the series of stored runs are shown: as the study declares, or each under its own name."""
-    stored = {name: entry for run in store.finished for name, entry in run.series.items()}
-    return displays_of(declaration, stored, [name for name, entry in stored.items() if entry.sites is not None])
 
 
 def _curve(store: Store, display: SeriesDisplay) -> LabelledArray | None:
@@ -230,9 +202,7 @@ def draw_profiles(store: Store, declaration: Declaration, series: str | None = N
     Curves are means over seeds with their 95 % interval; on a log axis geometric means, unless some seeds are 0. The
     panels share their vertical axis, so that they can be compared.
     """
-    displays = [one for one in stored_displays(store, declaration) if series in (None, one.series)]
-    arrays = [(one, store.series(one.series)) for one in displays]
-    sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["site"]) > 1]
+    sited = [pair for pair in sited_series(store, declaration, series) if len(pair[1].labels["site"]) > 1]
     if not sited:
         raise KymographError(f"{declaration.name} has no series with several sites, which a profile needs")
     display, array = min(sited, key=lambda pair: "profile" not in pair[0].forms)  # sites need not be layers
@@ -240,21 +210,21 @@ def draw_profiles(store: Store, declaration: Declaration, series: str | None = N
     everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
     log = is_log(display, everything)
     geometric = geometric_means(everything, log, axis=2)
-    looks = arm_styles(declaration, store.arms)
+    styles = arm_styles(declaration, store.arms)
     figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
     sites = array.labels["site"]
     for axes in grid[1:]:  # before drawing, so that the limits cover all panels
         axes.sharey(grid[0])
     for axes, (moment, values) in zip(grid, moments, strict=True):
         for index, arm in enumerate(array.labels["arm"]):
-            look = looks[arm]
-            seed_curves(figure, axes, moment, look.label, np.arange(len(sites)), values[index], array.labels["seed"],
-                        look.hex, log, marker="o", dash=look.dashes, geometric=geometric, sites=sites,
+            style = styles[arm]
+            seed_curves(figure, axes, moment, style.label, np.arange(len(sites)), values[index], array.labels["seed"],
+                        style.hex, log, marker="o", dash=style.dashes, geometric=geometric, sites=sites,
                         bounds=bounds_of(display.series, everything, declaration.bounds))  # fmt: skip
         if log:
             set_log_y(axes)
         axes.set_title(moment[:1].upper() + moment[1:])
-        axes.set_xlabel(mathtext(str(display.facts.get("sites", "site"))))
+        axes.set_xlabel(mathtext(str(display.options.get("sites", "site"))))
         _name_sites(axes, sites)
     grid[0].set_ylabel(mathtext(display.unit))
     name_bands(grid)
@@ -266,34 +236,21 @@ def draw_profiles(store: Store, declaration: Declaration, series: str | None = N
 def moments_of(array: LabelledArray) -> list[tuple[str, np.ndarray]]:
     """Returns the values (arm, seed, site) of an array (arm, seed, step, site) at start, middle and end.
 
-    Each arm has its own first and last step with a value; fewer than three steps give fewer moments.
+    Fewer than three steps give fewer moments.
     """
-    found: dict[str, np.ndarray] = {}
-    most = max((len(_measured(values)) for values in array.values), default=0)
+    most = max((len(measured_steps(values)) for values in array.values), default=0)
     shares = {1: {"at the end": 1.0}, 2: {"at the start": 0.0, "at the end": 1.0}}.get(
         most, {"at the start": 0.0, "in the middle": 0.5, "at the end": 1.0}
     )
-    for moment, share in shares.items():
-        values = np.full((array.shape[0], array.shape[1], array.shape[3]), np.nan)
-        for index, arm in enumerate(array.values):  # (seed, step, site)
-            steps = _measured(arm)
-            if len(steps):
-                values[index] = arm[:, steps[round(share * (len(steps) - 1))]]
-        found[moment] = values
-    return list(found.items())
+    return [(moment, values_at(array, share)) for moment, share in shares.items()]
 
 
-def _measured(values: np.ndarray) -> np.ndarray:
-    """Returns the indices of the steps at which some seed and site has a value; ``values`` is (seed, step, site)."""
-    return np.flatnonzero((~np.isnan(values)).any(axis=(0, 2)))
-
-
-def _name_sites(axes: object, sites: tuple) -> None:
+def _name_sites(axes: Axes, sites: Sequence[str]) -> None:
     every = -(-len(sites) // MOST_NAMES)
     shown = range(0, len(sites), every)
     names = [mathtext(str(sites[index])) for index in shown]
     rotated = max(len(str(sites[index])) for index in shown) > 4
-    axes.set_xticks(list(shown), names, rotation=45 if rotated else 0, ha="right" if rotated else "center")  # type: ignore[attr-defined]
+    axes.set_xticks(list(shown), names, rotation=45 if rotated else 0, ha="right" if rotated else "center")
 
 
 def sweep_curves(
@@ -306,23 +263,23 @@ def sweep_curves(
     curve: Callable[[StoredRun], ArmStyle],
     log: bool,
 ) -> None:
-    """Draws the summary number ``key`` against ``x``, on a log axis, with one curve per look that ``curve`` returns."""
+    """Draws the summary number ``key`` against ``x``, on a log axis; ``curve`` returns the style of a run's curve."""
     groups: dict[ArmStyle, dict[tuple[int, float], float]] = {}
     for run in runs:
         value = run.summary.get(key)
         number = np.nan if value is None or isinstance(value, str) else float(value)
         groups.setdefault(curve(run), {})[run.seed, x(run)] = number
     ticks: set[float] = set()
-    for look, points in groups.items():
+    for style, points in groups.items():
         seeds = tuple(dict.fromkeys(seed for seed, _ in points))
         positions = np.array(sorted({position for _, position in points}))
         values = np.array([[points.get((seed, position), np.nan) for position in positions] for seed in seeds])
         ticks |= set(positions.tolist())
         columns = zip(positions, values.T, strict=True)
         lost = [f"{position:g}" for position, column in columns if not np.isfinite(column).any()]
-        label = f"{look.label}, not finite at {', '.join(lost)}" if lost else look.label
-        seed_curves(figure, axes, panel, label, positions, values, seeds, look.hex, log, marker="o",
-                    dash=look.dashes, bounds=bounds_of(key, values))  # fmt: skip
+        label = f"{style.label}, not finite at {', '.join(lost)}" if lost else style.label
+        seed_curves(figure, axes, panel, label, positions, values, seeds, style.hex, log, marker="o",
+                    dash=style.dashes, bounds=bounds_of(key, values))  # fmt: skip
     if log:
         set_log_y(axes)
     axes.set_xscale("log")

@@ -10,13 +10,12 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.ticker import MaxNLocator
 
 from kymograph.errors import KymographError
-from kymograph.pictures.canvas import MAP, MISSING, SIGNED_MAP, LabFigure, set_log_ticks, sheet, styled
-from kymograph.pictures.curves import stored_displays
-from kymograph.pictures.scales import colour_values, drawable, geometric_means, is_log_colour
+from kymograph.pictures.canvas import MISSING, LabFigure, set_log_ticks, sheet, styled
+from kymograph.pictures.scales import MAP, SIGNED_MAP, colour_values, drawable, geometric_means, is_log_colour
+from kymograph.pictures.series import cell_edges, count_seeds, mean_over_seeds, sited_series
 from kymograph.pictures.styles import current_style, literal, mathtext
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import LabelledArray, Store
-from kymograph.statistics.intervals import mean_interval
 
 PARTS = {
     "kymograph": {
@@ -37,18 +36,19 @@ STREAM = "depth (point of the stream)"
 def draw_kymographs(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
     """Draws the series (default: the first that has a value per site): sites down, training to the right.
 
-    The label of the site axis comes from the display's ``facts["sites"]``.
+    The label of the site axis comes from the display's ``options["sites"]``.
     """
-    displays = [one for one in stored_displays(store, declaration) if "kymograph" in one.forms]
-    displays = [one for one in displays if series in (None, one.series)]
-    arrays = [(one, store.series(one.series)) for one in displays]
-    sited = [(one, array) for one, array in arrays if "site" in array.labels and len(array.labels["step"]) > 1]
+    sited = [
+        (display, array)
+        for display, array in sited_series(store, declaration, series)
+        if "kymograph" in display.forms and len(array.labels["step"]) > 1
+    ]
     if not sited:
         raise KymographError(f"{declaration.name} has no series with several sites and steps, which a kymograph needs")
     several = [pair for pair in sited if len(pair[1].labels["site"]) > 1]  # one site is a curve, not a map
     display, array = (several or sited)[0]
     log = is_log_colour(display, array.values)
-    sites = str(display.facts.get("sites", "site"))
+    sites = str(display.options.get("sites", "site"))
     return kymograph(
         array, display.title, display.unit, declaration.time, sites=sites, log=log, labels=declaration.labels
     )
@@ -89,11 +89,10 @@ def kymograph(
     steps = np.array(array.labels["step"], dtype=float)
     panels, counts = [], []
     for values in map(drawable, array.values):  # (seed, step, site)
-        counts.append(int((~np.isnan(values).all(axis=(1, 2))).sum()))
-        means = mean_interval(values.reshape(len(values), -1), log=geometric)[0].reshape(values.shape[1:])
+        counts.append(count_seeds(values))
+        means = mean_over_seeds(values, geometric)
         panels.append(np.where(means > 0, means, np.nan) if log else means)
-    deciding = colour_values(panels, log)
-    norm, colours = _colours(deciding, log)
+    norm, colours = _colours(colour_values(panels, log), log)
     extend = _extend(np.concatenate([panel[np.isfinite(panel)] for panel in panels]), norm)
     quantity += f"\n({'geometric mean' if geometric else 'mean'} over seeds)"
 
@@ -178,11 +177,3 @@ def _extend(means: np.ndarray, norm: Normalize) -> Literal["neither", "both", "m
         return "neither"
     below, above = bool(means.min() < norm.vmin), bool(means.max() > norm.vmax)
     return "both" if below and above else "min" if below else "max" if above else "neither"
-
-
-def cell_edges(centres: np.ndarray) -> np.ndarray:
-    """Returns the edges of cells around ``centres``; a single centre gets a cell of width one."""
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    middles = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])

@@ -42,7 +42,7 @@ def save_figure(
 
     ``follow`` is called before the figure is laid out and before each file is written, to drive a progress bar.
     """
-    look = figure.look if isinstance(figure, LabFigure) else NOTEBOOK
+    style = figure.style if isinstance(figure, LabFigure) else NOTEBOOK
     title = getattr(figure, "caption", "") or name
     make_directory(directory)
     paths = []
@@ -54,9 +54,9 @@ def save_figure(
             figure.savefig(
                 buffer,
                 format=kind,
-                dpi=look.dpi,
+                dpi=style.dpi,
                 metadata={"Title": title, **_NO_DATES.get(kind, {})},
-                bbox_inches=None if look.fixed else box,
+                bbox_inches=None if style.fixed else box,
             )
             paths.append(directory / f"{name}.{kind}")
             write_atomically(paths[-1], buffer.getvalue())
@@ -74,7 +74,7 @@ def _laid_out(figure: Figure) -> Iterator[Bbox]:
     Yields the box around everything that is drawn, in inches, with a margin.
     """
     engine = figure.get_layout_engine()
-    with settings(figure.look) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
+    with settings(figure.style) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
         if engine is not None and figure.axes:
             with contextlib.suppress(ValueError):  # as `Figure.draw` does: a figure of no size cannot be laid out
                 engine.execute(figure)  # not a full draw, whose output would be discarded

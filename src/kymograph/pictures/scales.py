@@ -13,7 +13,10 @@ from kymograph.runs.declaration import SeriesDisplay
 from kymograph.statistics.intervals import mean_interval
 
 LARGEST = 1e250
-"""The largest number that is drawn: matplotlib's margins and ticks around larger ones overflow."""
+"""The largest number that is drawn: means of larger ones, and the margins and ticks around them, overflow."""
+MAP = "viridis"
+SIGNED_MAP = "PuOr_r"
+"""For values on both sides of 0: diverging, and safe for colour-blind readers."""
 
 
 def drawable(values: np.ndarray) -> np.ndarray:
@@ -23,6 +26,11 @@ def drawable(values: np.ndarray) -> np.ndarray:
     [-1.0, nan, nan]
     """
     return np.where(np.abs(values) <= LARGEST, values, np.nan).astype(np.float64)
+
+
+def flushed(values: np.ndarray) -> np.ndarray:
+    """Returns the values with 0 in place of those too small to compute with."""
+    return np.where(np.abs(values) < 1 / LARGEST, 0.0, values)
 
 
 def is_log(display: SeriesDisplay, values: np.ndarray) -> bool:
@@ -75,7 +83,7 @@ def colour_values(panels: Iterable[np.ndarray], log: bool) -> np.ndarray:
     leaves little for training itself.
     """
     found = [np.where(panel > 0, panel, np.nan) if log else panel for panel in panels]
-    everything, later = (_finite(found), _finite([panel[_first(panel) + 1 :] for panel in found]))
+    everything, later = _finite(found), _finite([panel[_first(panel) + 1 :] for panel in found])
     if len(later) < 2 or _span(later, log) == 0 or _span(everything, log) <= MOST_STRETCH * _span(later, log):
         return everything
     return later

@@ -1,4 +1,4 @@
-"""How figures look by purpose, how every arm is labelled and drawn, and mathematics in labels."""
+"""The styles of figures and of arms, and mathematics in labels."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class FigureStyle:
 # Settings that take effect when a figure is written.
 FILES: dict[Any, Any] = {
     "pdf.fonttype": 42,  # fonts embedded as fonts, so that text can be searched and a journal can edit it
-    "svg.fonttype": "path",  # an SVG holds no fonts: outlines look the same wherever it is opened
+    "svg.fonttype": "path",  # an SVG holds no fonts: outlines are the same wherever it is opened
     "svg.hashsalt": "kymograph",  # without it, ids inside an SVG are random
 }
 # Fonts that ship with matplotlib, so that a figure has the same bytes on every machine. STIX resembles Times, which
@@ -203,20 +203,20 @@ SLIDES = FigureStyle(
     lowest=2.0,
     landscape=True,
 )
-LOOKS = {look.name: look for look in (NOTEBOOK, PAPER, SLIDES)}
+STYLES = {style.name: style for style in (NOTEBOOK, PAPER, SLIDES)}
 
-_current: ContextVar[FigureStyle] = ContextVar("look", default=NOTEBOOK)
+_current: ContextVar[FigureStyle] = ContextVar("style", default=NOTEBOOK)
 
 
 def current_style() -> FigureStyle:
-    """Returns the look in which figures are currently drawn."""
+    """Returns the style in which figures are currently drawn."""
     return _current.get()
 
 
 @contextlib.contextmanager
-def drawing_in(look: FigureStyle) -> Iterator[None]:
-    """Draws every figure inside the block in ``look``."""
-    token = _current.set(look)
+def drawing_in(style: FigureStyle) -> Iterator[None]:
+    """Draws every figure inside the block in ``style``."""
+    token = _current.set(style)
     try:
         yield
     finally:
@@ -224,22 +224,22 @@ def drawing_in(look: FigureStyle) -> Iterator[None]:
 
 
 def choose_style(style: str | None = None, venue: str | None = None) -> FigureStyle:
-    """Returns the look called ``style``, at ``venue``'s width and font sizes if one is given.
+    """Returns the style called ``style``, at ``venue``'s width and font sizes if one is given.
 
     Without a style it is ``paper`` if there is a venue and ``notebook`` otherwise.
     """
     name = style or ("paper" if venue else "notebook")
-    if name not in LOOKS:
-        raise KymographError(f"there is no style {name!r}{did_you_mean(name, LOOKS)}")
+    if name not in STYLES:
+        raise KymographError(f"there is no style {name!r}{did_you_mean(name, STYLES)}")
     if venue is None:
-        return LOOKS[name]
+        return STYLES[name]
     if name != "paper":
         raise KymographError(f"a venue is for papers; drop the venue or the style {name!r}")
     return _at_venue(venue)
 
 
 def _at_venue(venue: str) -> FigureStyle:
-    """Returns the paper look with a venue's widths and font sizes, from tueplots."""
+    """Returns the paper style with a venue's widths and font sizes, from tueplots."""
     try:
         from tueplots import figsizes, fontsizes
     except ImportError:
@@ -287,13 +287,13 @@ class ArmStyle:
 
 
 def arm_styles(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, ArmStyle]:
-    """Returns the look of every declared arm, and of further ``arms``, in that order.
+    """Returns the style of every declared arm, and of further ``arms``, in that order.
 
-    A look depends on the declaration alone, not on which arms were run, so that an arm looks the same everywhere.
+    A style depends on the declaration alone, not on which arms were run, so that an arm is drawn the same everywhere.
     Declared colours and dashes are assigned first; the other arms take what is free.
 
-    >>> looks = arm_styles(Declaration("s", arms=(Arm("a"), Arm("b", colour="blue"), Arm("c"))))
-    >>> [(look.colour, look.dash) for look in looks.values()]
+    >>> styles = arm_styles(Declaration("s", arms=(Arm("a"), Arm("b", colour="blue"), Arm("c"))))
+    >>> [(style.colour, style.dash) for style in styles.values()]
     [(1, 0), (0, 0), (2, 1)]
     """
     declared = {arm.name: arm for arm in declaration.arms}

@@ -43,7 +43,7 @@ def test_an_edit_in_place_shows_at_the_next_look_of_all(tmp_path: Path, monkeypa
     path = tmp_path / run.directory / "summary.json"
     path.write_text(path.read_text().replace("1.0", "2.0"))
     assert not watcher.state(time.time()).damaged
-    monkeypatch.setattr(module, "LOOK_AT_ALL", -1.0)
+    monkeypatch.setattr(module, "READ_AGAIN_AFTER", -1.0)
     assert watcher.state(time.time()).damaged
 
 

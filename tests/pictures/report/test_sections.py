@@ -125,5 +125,5 @@ def test_an_arm_without_a_series_leaves_the_others_their_colours(tmp_path: Path)
     store = store_of(tmp_path, {1: np.ones(3), 2: np.ones(3)}, arm="aa")
     (setting,) = section_of(store, Declaration("own")).settings
     loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
-    assert {arm.name: arm.look.colour for arm in setting.arms} == {"a": 0, "aa": 1, "b": 2, "c": 3}
+    assert {arm.name: arm.style.colour for arm in setting.arms} == {"a": 0, "aa": 1, "b": 2, "c": 3}
     assert [arm["colour"] for arm in loss.data["arms"]] == [0, 2, 3]

@@ -181,7 +181,7 @@ class ChartRequest:
     display: SeriesDisplay
     """The series, and how the study wants it shown."""
     declaration: Declaration = field(default_factory=lambda: Declaration(""))
-    """The study's declaration, e.g. how its arms look and which share a panel."""
+    """The study's declaration, e.g. how its arms are drawn and which share a panel."""
 
     @property
     def time(self) -> str:
@@ -189,7 +189,7 @@ class ChartRequest:
         return self.declaration.time
 
     @functools.cached_property
-    def looks(self) -> dict[str, ArmStyle]:
+    def styles(self) -> dict[str, ArmStyle]:
         """The label, colour and dash of every arm, as in figures."""
         return arm_styles(self.declaration, self.store.arms)
 

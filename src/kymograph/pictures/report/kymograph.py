@@ -10,15 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from kymograph.pictures.canvas import MAP, SIGNED_MAP
-from kymograph.pictures.curves import binned
-from kymograph.pictures.kymograph import cell_edges
 from kymograph.pictures.report.charts import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
-from kymograph.pictures.report.lines import LARGEST
 from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over, thousands
-from kymograph.pictures.scales import colour_values, geometric_means, is_log_colour, relative_to_start
+from kymograph.pictures.scales import (
+    MAP,
+    SIGNED_MAP,
+    colour_values,
+    drawable,
+    flushed,
+    geometric_means,
+    is_log_colour,
+    relative_to_start,
+)
+from kymograph.pictures.series import bin_width, binned, cell_edges, count_seeds, mean_over_seeds, measured_steps
 from kymograph.pictures.styles import svg_mathematics
-from kymograph.statistics.intervals import mean_interval
 
 PARTS = {
     "kymograph": {
@@ -68,7 +73,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
     """Returns one picture per arm of a series (arm, seed, step, site) on one colour scale; None if it cannot be drawn.
 
     A series without negative values has a second view, relative to its start; ``{"relative": True}`` in the display's
-    ``facts`` shows that view first.
+    ``options`` shows that view first.
 
     Colour is the mean over seeds: geometric, on a log scale, if every value is positive; otherwise arithmetic, and on a
     scale that is symmetric around 0 if some means are negative.
@@ -76,8 +81,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
     array, display = request.array(), request.display
     if "site" not in array.labels or len(array.labels["step"]) < 2:
         return None
-    values = np.where(np.abs(array.values) > LARGEST, np.nan, array.values)
-    values = np.where(np.abs(values) < 1 / LARGEST, 0.0, values)
+    values = drawable(flushed(array.values))
     finite = values[np.isfinite(values)]
     if not len(finite):
         return None
@@ -94,24 +98,24 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         edges = cell_edges(arm.x)
         left, _, width, _ = FRAME.box
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
-        label = request.looks[arm.arm].label
+        label = request.styles[arm.arm].label
         drawn = {name: (view.values[index], view.colours) for name, view in views.items()}
         panels.append(Panel(f"{label} (n = {arm.n})", _picture(request, label, arm, edges, sites, across, drawn)))
         data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
                      "edges": rounded(edges), "values": rounded(arm.values),
                      "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
-    facts = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites), "box": FRAME.box,
+    chart_data = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites), "box": FRAME.box,
              "panels": data}  # fmt: skip
     bars = [_bar(view, display.unit if name == "as measured" else f"{display.unit}, relative to the start")
             for name, view in views.items()]  # fmt: skip
     saturated = any(view.saturated for view in views.values())
-    first = "relative" if display.facts.get("relative") else "as measured"
+    first = "relative" if display.options.get("relative") else "as measured"
     return Chart(
         request.id,
         f"{display.title} over training",
         tuple(panels),
         _caption(arms, log, geometric, saturated),
-        facts,
+        chart_data,
         Markup("").join(bars),
         view=first if len(views) > 1 else "",
     )
@@ -139,16 +143,14 @@ def _view(values: list[np.ndarray], log: bool, name: str) -> _View:
 
 def _cells(arm: str, values: np.ndarray, steps: np.ndarray, geometric: bool) -> _Cells:
     """Returns the mean over seeds of ``values`` (seed, step, site), thinned to `COLUMNS` columns."""
-    present = (~np.isnan(values)).any(axis=(0, 2))
-    n = int((~np.isnan(values)).any(axis=(1, 2)).sum())
-    mean, _, _ = mean_interval(values[:, present].reshape(len(values), -1), geometric)
-    mean = mean.reshape(-1, values.shape[2])  # (step, site)
+    steps, values, n = steps[measured := measured_steps(values)], values[:, measured], count_seeds(values)
+    mean = mean_over_seeds(values, geometric)  # (step, site)
     if geometric:  # where the seeds measured exactly 0, the mean is 0, although 0 has no colour
-        mean = np.where((values[:, present] == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
-    seeds = (~np.isnan(values[:, present])).sum(axis=0)  # (step, site)
-    x, thin = binned(steps[present], mean.T, "mean", COLUMNS)
-    fewest = -binned(steps[present], -seeds.T.astype(np.float64), "max", COLUMNS)[1]
-    return _Cells(arm, n, x, thin, fewest, -(-int(present.sum()) // COLUMNS))
+        mean = np.where((values == 0).any(axis=0) & np.isnan(mean), 0.0, mean)
+    seeds = (~np.isnan(values)).sum(axis=0)  # (step, site)
+    x, thin = binned(steps, mean.T, "mean", COLUMNS)
+    fewest = -binned(steps, -seeds.T.astype(np.float64), "max", COLUMNS)[1]
+    return _Cells(arm, n, x, thin, fewest, bin_width(len(steps), COLUMNS))
 
 
 def _caption(arms: Sequence[_Cells], log: bool, geometric: bool, saturated: bool) -> str:

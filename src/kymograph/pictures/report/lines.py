@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph.pictures.curves import binned
 from kymograph.pictures.report.charts import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
 from kymograph.pictures.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
-from kymograph.pictures.scales import geometric_means, is_log
+from kymograph.pictures.scales import LARGEST, drawable, flushed, geometric_means, is_log
+from kymograph.pictures.series import SeedCurves, thinned_curves, values_at
 from kymograph.pictures.styles import ArmStyle
 from kymograph.runs.store import LabelledArray
 from kymograph.statistics.intervals import mean_interval
@@ -31,19 +31,15 @@ MOST_SEEDS = 50
 """The most seeds of an arm that the page holds, for hovering and the CSV file; the bands cover all seeds."""
 MOST_OTHERS = 16
 """The most arms of other panels that a panel shows in grey."""
-LARGEST = 1e250
-"""Means and scales cannot be computed from larger numbers."""
 FRAME = Frame()
 
 
 @dataclass(frozen=True)
 class ArmCurve:
-    """One arm's lines: ``values`` (seed, x), and the mean and interval drawn from them, each (x,)."""
+    """One arm's lines, and the mean and interval drawn from them, each (x,)."""
 
     name: str
-    seeds: tuple[int, ...]
-    x: np.ndarray
-    values: np.ndarray
+    curves: SeedCurves
     """The measured values, including those that a log scale cannot show."""
     mean: np.ndarray
     low: np.ndarray
@@ -51,31 +47,32 @@ class ArmCurve:
     log: bool
     geometric: bool
     """Whether the mean is geometric: on a log scale, unless some seeds are 0."""
-    width: int
-    """How many steps one point covers."""
     overflows: bool
-    zeros: bool
-    """Whether the log scale omits values of exactly 0."""
 
     @property
-    def counts(self) -> np.ndarray:
+    def n(self) -> int:
+        """How many seeds have any value."""
+        return len(self.curves.seeds)
+
+    @property
+    def x(self) -> np.ndarray:
+        """The positions of the points."""
+        return self.curves.x
+
+    @property
+    def counts(self) -> list[int]:
         """How many seeds have a value at every x."""
-        return (~np.isnan(self.values)).sum(axis=0)
+        return [int(count) for count in (~np.isnan(self.curves.values)).sum(axis=0)]
 
     @property
-    def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest and the largest seed at every x."""
-        shown = np.where(self.values > 0, self.values, np.nan) if self.log else self.values
-        present = ~np.isnan(shown).all(axis=0)
-        lowest, highest = np.full(len(self.x), np.nan), np.full(len(self.x), np.nan)
-        lowest[present] = np.nanmin(shown[:, present], axis=0)
-        highest[present] = np.nanmax(shown[:, present], axis=0)
-        return lowest, highest
+    def zeros(self) -> bool:
+        """Whether the log scale omits values of exactly 0."""
+        return bool(self.log and (self.curves.values == 0).any())
 
     @property
     def loses_seeds(self) -> bool:
         """Whether fewer seeds have a last value than have any."""
-        return bool(len(self.x) and self.counts[-1] < len(self.seeds))
+        return bool(len(self.x)) and self.counts[-1] < self.n
 
 
 @dataclass(frozen=True)
@@ -93,34 +90,18 @@ class LineAxes:
 
 def arm_curves(request: ChartRequest, array: LabelledArray, x: np.ndarray, log: bool) -> dict[str, ArmCurve]:
     """Returns the lines of every arm of ``array`` (arm, seed, x), thinned to `POINTS` points."""
-    geometric = geometric_means(np.where(np.abs(array.values) < 1 / LARGEST, 0.0, array.values), log, axis=1)
-    return {name: _arm_curve(request, array, name, x, log, geometric) for name in array.labels["arm"]}
-
-
-def _arm_curve(
-    request: ChartRequest, array: LabelledArray, name: str, x: np.ndarray, log: bool, geometric: bool
-) -> ArmCurve:
-    bin_by, bounds = request.display.bin_by, request.bounds(array.values)
-    values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
-    beyond = np.abs(values) > LARGEST
-    overflows = bool(beyond.any())
-    values = np.where(beyond, np.nan, np.where(np.abs(values) < 1 / LARGEST, 0.0, values))
-    present = np.atleast_1d(~np.isnan(values).all(axis=1))
-    seeds = tuple(seed for seed, here in zip(array.labels["seed"], present, strict=True) if here)
-    values = values[present]
-    inside = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(len(x), dtype=bool)
-    if not inside.any():
-        nothing = np.empty(0)
-        return ArmCurve(
-            name, (), nothing, np.empty((0, 0)), nothing, nothing, nothing, log, geometric, 1, overflows, False
-        )
-    thin, values = binned(x[inside], values[:, inside], "max" if bin_by == "max" else "mean", POINTS)
-    mean, low, high = mean_interval(values, geometric, bounds=bounds)
-    if log:
-        mean = np.where(mean > 0, mean, np.nan)
-    zeros = bool(log and (values == 0).any())
-    width = -(-int(inside.sum()) // POINTS)
-    return ArmCurve(name, seeds, thin, values, mean, low, high, log, geometric, width, overflows, zeros)
+    geometric = geometric_means(flushed(array.values), log, axis=1)
+    bounds = request.bounds(array.values)
+    arms = {}
+    for name in array.labels["arm"]:
+        values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
+        curves = thinned_curves(x, drawable(flushed(values)), array.labels["seed"], request.display.bin_by, POINTS)
+        mean, low, high = mean_interval(curves.values, geometric, bounds=bounds)
+        if log:
+            mean = np.where(mean > 0, mean, np.nan)
+        overflows = bool((np.abs(values) > LARGEST).any())
+        arms[name] = ArmCurve(name, curves, mean, low, high, log, geometric, overflows)
+    return arms
 
 
 def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: LineAxes) -> Chart | None:
@@ -130,7 +111,7 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
         return None
     left, top, width, height = FRAME.box
     # The scale follows the range of the seeds, not the interval, which can be enormous with two seeds.
-    everything = np.concatenate([np.concatenate([*arm.ends, arm.mean]) for arm in drawn])
+    everything = np.concatenate([np.concatenate([*arm.curves.ends(arm.log), arm.mean]) for arm in drawn])
     y = scale_over(everything, top + height, top, labels.log)
     panels, data = [], []
     for group in request.groups(list(arms)):
@@ -143,36 +124,30 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
         x = Scale(float(first), float(last), left, left + width)
         others = [arm for arm in drawn if arm.name not in group.arms][:MOST_OTHERS]
         panels.append(_panel(request, group.title, here, others, x, y, labels))
-        data.append(
-            {
-                "title": group.title,
-                "x": scale_data(x),
-                "arms": [arm.name for arm in here],
-            }
-        )
-    facts = {"kind": "curves", "time": labels.x_label, "unit": request.display.unit,
+        data.append({"title": group.title, "x": scale_data(x), "arms": [arm.name for arm in here]})
+    chart_data = {"kind": "curves", "time": labels.x_label, "unit": request.display.unit,
              "names": list(labels.names) if labels.names else None, "y": scale_data(y), "box": FRAME.box,
-             "arms": [_arm_data(arm, request.looks[arm.name]) for arm in arms.values()],
+             "arms": [_arm_data(arm, request.styles[arm.name]) for arm in arms.values()],
              "panels": data}  # fmt: skip
-    names = {arm: look.label for arm, look in request.looks.items()}
+    names = {arm: style.label for arm, style in request.styles.items()}
     caption = _caption(list(arms.values()), drawn, y, labels, names)
     if any(len(panel["arms"]) < len(drawn) for panel in data):
         caption += " Grey: the arms of the other panels."
-    return Chart(request.id, labels.title, tuple(panels), caption, facts)
+    return Chart(request.id, labels.title, tuple(panels), caption, chart_data)
 
 
-def _arm_data(arm: ArmCurve, look: ArmStyle) -> dict[str, object]:
+def _arm_data(arm: ArmCurve, style: ArmStyle) -> dict[str, object]:
     return {
         "name": arm.name,
-        "label": look.label,
-        "colour": look.colour,
-        "seeds": list(arm.seeds[:MOST_SEEDS]),
+        "label": style.label,
+        "colour": style.colour,
+        "seeds": list(arm.curves.seeds[:MOST_SEEDS]),
         "x": rounded(arm.x),
         "mean": rounded(arm.mean),
         "low": rounded(arm.low),
         "high": rounded(arm.high),
-        "values": rounded(arm.values[:MOST_SEEDS]),
-        "n": arm.counts.tolist(),
+        "values": rounded(arm.curves.values[:MOST_SEEDS]),
+        "n": arm.counts,
     }
 
 
@@ -181,16 +156,16 @@ def _caption(
 ) -> str:
     mean = "Geometric mean" if any(arm.geometric for arm in arms) else "Mean"
     sentences = [
-        f"{mean} over {seeds_text([len(arm.seeds) for arm in drawn])} per arm, its 95 % interval (dark band) and the "
+        f"{mean} over {seeds_text([arm.n for arm in drawn])} per arm, its 95 % interval (dark band) and the "
         "range over seeds (light band).",
         labels.remark,
     ]
-    if any(len(arm.seeds) > MOST_SEEDS for arm in arms):
+    if any(arm.n > MOST_SEEDS for arm in arms):
         sentences.append(f"Hovering and the CSV file show the first {MOST_SEEDS} seeds of an arm.")
     if any(arm.zeros for arm in arms):
         counted = "" if any(arm.geometric for arm in arms) else ", but count in the means"
         sentences.append(f"Values of exactly 0 cannot be shown on a log scale{counted}; hover, or see the CSV file.")
-    losing = [f"{names[arm.name]} ({arm.counts[-1]} of {len(arm.seeds)} left)" for arm in arms if arm.loses_seeds]
+    losing = [f"{names[arm.name]} ({arm.counts[-1]} of {arm.n} left)" for arm in arms if arm.loses_seeds]
     if losing:
         sentences.append(f"Seeds that diverged are left out from that point on: {', '.join(losing)}.")
     absent = [names[arm.name] for arm in arms if arm not in drawn]
@@ -220,20 +195,20 @@ def _panel(
         bands.append(element("path", class_="other", d=line(x(arm.x[here]), y(arm.mean[here]))))
     lines: list[object] = []
     for arm in arms:
-        look = request.looks[arm.name]
+        style = request.styles[arm.name]
         pixels = x(arm.x)
         inside = y(np.clip(arm.low, y.low, y.high)), y(np.clip(arm.high, y.low, y.high))
-        if len(arm.seeds) > 1:
-            ends = y(arm.ends[0]), y(arm.ends[1])
-            bands.append(element("path", class_=f"range c{look.colour}", d=band(pixels, *ends)))
-            bands.append(element("path", class_=f"interval c{look.colour}", d=band(pixels, *inside)))
-        lines.append(element("path", class_=f"mean c{look.colour} d{look.dash}", d=line(pixels, y(arm.mean))))
+        if arm.n > 1:
+            ends = map(y, arm.curves.ends(arm.log))
+            bands.append(element("path", class_=f"range c{style.colour}", d=band(pixels, *ends)))
+            bands.append(element("path", class_=f"interval c{style.colour}", d=band(pixels, *inside)))
+        lines.append(element("path", class_=f"mean c{style.colour} d{style.dash}", d=line(pixels, y(arm.mean))))
         if labels.names or len(arm.x) == 1:
             dots = zip(pixels.tolist(), y(arm.mean).tolist(), strict=True)
-            lines += [element("circle", class_=f"dot c{look.colour}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
+            lines += [element("circle", class_=f"dot c{style.colour}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
     scale = " (log scale)" if y.log else ""
     heading = f"{labels.title}: {title}" if title else labels.title
-    shown = ", ".join(request.looks[arm.name].label for arm in arms)
+    shown = ", ".join(request.styles[arm.name].label for arm in arms)
     description = f"{heading}; {unit} against {labels.x_label}, {shown}"
     frame = axes(FRAME, x, y, labels.x_label, unit + scale, labels.names)
     return Panel(title, picture(FRAME, description, frame, *bands, *lines))
@@ -246,7 +221,7 @@ def curves_panel(request: ChartRequest) -> Chart | None:
         return None
     log = is_log(display, array.values)
     arms = arm_curves(request, array, np.array(array.labels["step"], dtype=np.float64), log)
-    width = max((arm.width for arm in arms.values()), default=1)
+    width = max((arm.curves.width for arm in arms.values()), default=1)
     kept = "largest value" if display.bin_by == "max" else "mean"
     remark = f"Long series are thinned: each point is the {kept} of up to {width} steps." if width > 1 else ""
     return line_chart(request, arms, LineAxes(display.title, request.time, log, remark=remark))
@@ -257,25 +232,13 @@ def profile_panel(request: ChartRequest) -> Chart | None:
     array, display = request.array(), request.display
     if "site" not in array.labels:
         return None
-    final = last_values(array)
-    log = is_log(display, final.values)
     sites = array.labels["site"]
+    labels = {"arm": array.labels["arm"], "seed": array.labels["seed"], "site": sites}
+    final = LabelledArray(array.name, values_at(array, 1.0), ("arm", "seed", "site"), labels)
+    log = is_log(display, final.values)
     arms = arm_curves(request, final, np.arange(len(sites), dtype=np.float64), log)
     title = f"{display.title}, along depth"
     if array.shape[2] > 1:
         title += f" at the last {(request.time.split() or ['step'])[-1]}"
-    return line_chart(
-        request, arms, LineAxes(title, str(display.facts.get("sites", "site")), log, tuple(map(str, sites)))
-    )
-
-
-def last_values(array: LabelledArray) -> LabelledArray:
-    """Returns each arm's values at its last step, axes (arm, seed, site index); arms may end at different steps."""
-    arms, seeds, sites = (array.labels[axis] for axis in ("arm", "seed", "site"))
-    last = np.full((len(arms), len(seeds), len(sites)), np.nan)
-    for index, values in enumerate(array.values):  # (seed, step, site)
-        steps = np.flatnonzero((~np.isnan(values)).any(axis=(0, 2)))
-        if len(steps):
-            last[index] = values[:, steps[-1]]
-    labels = {"arm": arms, "seed": seeds, "step": tuple(range(len(sites)))}
-    return LabelledArray(array.name, last, ("arm", "seed", "step"), labels)
+    x_label = str(display.options.get("sites", "site"))
+    return line_chart(request, arms, LineAxes(title, x_label, log, tuple(map(str, sites))))

@@ -29,7 +29,7 @@ from kymograph.pictures.styles import COLOURS, DASHES, html_mathematics
 from kymograph.pictures.verdict_table import judged_text
 from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.declaration import Declaration, SeriesDisplay
-from kymograph.runs.history import read_plan
+from kymograph.runs.history import planned_runs
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.studies.loading import declaration_of
@@ -211,13 +211,13 @@ def shows(chart: Chart, measure: Measure, declaration: Declaration) -> bool:
 
 
 def series_of(number: str, displays: Sequence[SeriesDisplay], present: Sequence[str]) -> str | None:
-    """Returns the series that a summary number is taken from: as declared in ``facts``, or as its name suggests.
+    """Returns the series that a summary number is taken from: as declared in ``options``, or as its name suggests.
 
     >>> series_of("final_loss", (), ["loss", "os"])
     'loss'
     """
     for display in displays:
-        if number == display.facts.get("observed") or number in display.facts.get("numbers", ()):
+        if number == display.options.get("observed") or number in display.options.get("numbers", ()):
             return display.series
     words = f"_{number}_"
     named = [name for name in dict.fromkeys([*(one.series for one in displays), *present]) if f"_{name}_" in words]
@@ -280,7 +280,7 @@ def build_page(
     declared = {name: declaration_of(name, known) for name in store.studies}
     declared = dict(sorted(declared.items(), key=lambda item: (item[1].order, item[0])))
     if planned is None:
-        planned = [] if store.root is None else read_plan(store.root)
+        planned = [] if store.root is None else planned_runs(store.root)
     claims = _claims(verdicts, declared)
     sections = [
         section_of(store, one, [verdict.settings for verdict in verdicts if verdict.claim.study == one.name])

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kymograph.claims.claim import ABSENCES, Claim, Side, quantity_text, side_names
+from kymograph.claims.claim import ABSENCES, Claim, Side, side_names, side_text
 from kymograph.claims.decision import margin_text
 from kymograph.claims.verdict import (
     Outcome,
@@ -230,12 +230,12 @@ def claim_view(verdict: Verdict, declaration: Declaration) -> ClaimView:
 
 def comparison_text(claim: Claim, declaration: Declaration) -> str:
     """Returns the comparison in words: what is compared, in which direction and by how much."""
-    left = quantity_text(claim.left, declaration)
-    right = quantity_text(claim.right, declaration) if isinstance(claim.right, Side) else number(claim.right)
+    left = side_text(claim.left, declaration)
+    right = side_text(claim.right, declaration) if isinstance(claim.right, Side) else number(claim.right)
     if claim.interaction is not None:
         operation = "over" if claim.scale == "log ratio" else "minus"
         left = f"{left} {operation} {right}"
-        right = f" {operation} ".join(quantity_text(one, declaration) for one in claim.interaction)
+        right = f" {operation} ".join(side_text(one, declaration) for one in claim.interaction)
     unit = "a factor of " if claim.scale == "log ratio" else ""
     margin = f"{unit}{number(claim.margin)}"
     relations = {
