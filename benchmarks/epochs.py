@@ -151,7 +151,7 @@ def our_pipeline() -> float:
 
 def script_epoch(rule: str) -> float:
     """Returns the seconds of an epoch the script's way; DFA runs every block twice and steps each alone."""
-    net = ResidualMLP(3072, CLASSES, DEPTH, WIDTH)
+    net = ResidualMLP(3, 32, CLASSES, DEPTH, WIDTH)
     return _timed(lambda: _script_bp(net) if rule == "bp" else _script_dfa(net))
 
 

@@ -21,7 +21,7 @@ IMAGES, SCRIPT_DRAWS, FEW_DRAWS, OUR_DRAWS = 2048, 5, 19, 999
 def network() -> tuple[BlockNetwork, Tensor, Tensor]:
     """Returns a network, images and labels; the time does not depend on their values."""
     draw = torch.Generator().manual_seed(0)
-    net = ResidualMLP(3072, CLASSES, DEPTH, WIDTH)
+    net = ResidualMLP(3, 32, CLASSES, DEPTH, WIDTH)
     initialise(net, draw)
     return net, torch.randn(IMAGES, 3072, generator=draw), torch.randint(0, CLASSES, (IMAGES,), generator=draw)
 

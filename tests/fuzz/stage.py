@@ -183,7 +183,7 @@ def build_networks(root: Path) -> None:
 
 def script_network(root: Path) -> Path:
     """Writes ``net.pt``, a network as the calibration script stores it, into ``root``."""
-    net = ResidualMLP(3072, 10, depth=2, width=8)
+    net = ResidualMLP(3, 32, 10, depth=2, width=8)
     initialise(net, torch.Generator().manual_seed(4))
     state = {_scripts_name(name): tensor for name, tensor in net.state_dict().items()}
     matrices = [torch.randn(8, 10, generator=torch.Generator().manual_seed(n)) for n in range(2)]

@@ -144,7 +144,7 @@ def test_the_command_tells_writes_and_draws(store: Store, tmp_path: Path, capsys
 
 def script_file(path: Path, names: tuple[str, str, str] = ("ln", "w1", "w2")) -> ResidualMLP:
     """Writes a checkpoint as the script does, with its own names for the parts."""
-    net = ResidualMLP(64, 10, depth=2, width=8)
+    net = ResidualMLP(1, 8, 10, depth=2, width=8)
     initialise(net, torch.Generator().manual_seed(4))
     renamed = {"embed.1": "embed", "norm.": "out_ln.", "head.": "out_head."}
     state = {}

@@ -1,8 +1,8 @@
-"""Networks: image models cut into blocks, one module each, and networks of many replicas.
+"""Networks: image models cut into blocks, and networks of many replicas.
 
-An image model is one module with a ``PART`` and a function ``build``. ``PART`` holds what a study must know before
-torch is loaded: the model's ``settings`` besides depth and width, and ``width_multiple_of``, if its width must be a
-multiple of some number.
+An image model is a class or function that returns a `BlockNetwork` for images (channels, size, size). A module declares
+its models in ``PARTS`` (or one, called ``build``, in ``PART``) with what a study must know before torch is loaded: the
+``settings`` besides depth and width, and ``width_multiple_of``, if the width must be a multiple of some number.
 """
 
 from __future__ import annotations

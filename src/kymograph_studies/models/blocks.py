@@ -1,22 +1,18 @@
 """Networks cut into embed, blocks and read-out, so that credit can be handed to each block separately.
 
-[models.blocks] Networks cut into embed, blocks and read-out, so that credit can be handed to each block separately.
-
     h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l)   (or f_l(h_l) without the skip),   logits = readout(h_L)
 
-``f_l`` is block l without its skip. A `BlockNetwork` is cut this way by construction; `kymograph_studies.models.cut` wraps
-any other module.
+``f_l`` is block l without its skip. `kymograph_studies.models.cut` cuts any other module in this way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-
-from kymograph.shapes import Float
 
 
 class Trace(NamedTuple):
@@ -31,14 +27,18 @@ class Trace(NamedTuple):
 
 
 class BlockNetwork(nn.Module):
-    """A network cut into parts; subclasses set `embed`, `blocks`, `norm`, `head` and `skip`."""
+    """A network cut into parts; ``skip`` says whether a block's output is added to its input."""
 
     embed: nn.Module
     blocks: nn.ModuleList
     norm: nn.Module
     head: nn.Module
-    skip: bool = True
-    """Whether a block's output is added to its input."""
+
+    def __init__(
+        self, embed: nn.Module, blocks: Iterable[nn.Module], norm: nn.Module, head: nn.Module, skip: bool = True
+    ) -> None:
+        super().__init__()
+        self.embed, self.blocks, self.norm, self.head, self.skip = embed, nn.ModuleList(blocks), norm, head, skip
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the logits, shape (batch, classes)."""
@@ -82,12 +82,27 @@ class BlockNetwork(nn.Module):
         return h.flatten(1)
 
     def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Returns the width of a credit vector at ``h`` and the number of positions that it is spread over."""
-        return h.shape[-1], 1
+        """Returns the width of a credit vector at ``h`` and the number of positions that it is spread over.
 
-    def spread(self, credit: Float[Tensor, "batch width"], h: Tensor) -> Tensor:
-        """Returns credit vectors spread over the positions of ``h``, divided by the root of the number of positions."""
-        return credit.view_as(h)
+        Features are the last axis, or the second of an image (batch, channels, height, width).
+        """
+        width = h.shape[1] if h.dim() == 4 else h.shape[-1]
+        return width, h[0].numel() // width
+
+    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
+        """Returns credit (batch, width) at every position of ``h``, divided by the root of the number of positions.
+
+        Credit that already has positions is only reshaped.
+        """
+        if credit.dim() == h.dim():
+            return credit.view_as(h)
+        share = credit / self.credit_shape(h)[1] ** 0.5
+        return (share[:, :, None, None] if h.dim() == 4 else share[:, None]).expand_as(h)
+
+
+def optional_norm(width: int, used: bool) -> nn.Module:
+    """Returns the LayerNorm before a head, or the identity."""
+    return nn.LayerNorm(width) if used else nn.Identity()
 
 
 def parameter_names(net: nn.Module) -> dict[str, list[str]]:
@@ -97,17 +112,13 @@ def parameter_names(net: nn.Module) -> dict[str, list[str]]:
     """
     if not isinstance(net, BlockNetwork):
         return {"network": [name for name, _ in net.named_parameters()]}
-    groups: dict[str, list[str]] = {"embed": []}
-    groups |= {f"blocks.{number}": [] for number in range(len(net.blocks))}
-    groups["readout"] = []
+    groups: dict[str, list[str]] = {
+        part: [] for part in ("embed", *(f"blocks.{number}" for number in range(len(net.blocks))), "readout")
+    }
     for name, _ in net.named_parameters():
-        top = name.split(".")
-        if top[0] == "embed":
-            groups["embed"].append(name)
-        elif top[0] == "blocks":
-            groups[f"blocks.{top[1]}"].append(name)
-        else:
-            groups["readout"].append(name)
+        top, *rest = name.split(".")
+        part = top if top == "embed" else f"blocks.{rest[0]}" if top == "blocks" else "readout"
+        groups[part].append(name)
     return groups
 
 

@@ -61,28 +61,6 @@ def _shapes(net: nn.Module, samples: int) -> Iterator[tuple[tuple[int, ...], int
             return
 
 
-class CutModule(BlockNetwork):
-    """A `BlockNetwork` made of a user's modules; without skips, unless `cut` sets them."""
-
-    skip = False
-
-    def __init__(self, embed: nn.Module, blocks: Sequence[nn.Module], norm: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.embed, self.blocks, self.norm, self.head = embed, nn.ModuleList(blocks), norm, head
-
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Returns credit spread over all axes but batch and features (the last axis, or the second of an image)."""
-        if h.dim() == 2:
-            return credit
-        if h.dim() == 4:
-            return credit[:, :, None, None].expand_as(h) / (h.shape[2] * h.shape[3]) ** 0.5
-        return credit[:, None].expand_as(h) / h.shape[1] ** 0.5
-
-    def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Returns (features, positions); features are the last axis, or the second of an image."""
-        return (h.shape[1], h.shape[2] * h.shape[3]) if h.dim() == 4 else (h.shape[-1], h[0].numel() // h.shape[-1])
-
-
 _NAMES = {"embed": ("embed",), "norm": ("norm", "out_ln"), "head": ("head", "out_head")}
 
 
@@ -143,14 +121,14 @@ def cut_faithfully(module: nn.Module, blocks: Sequence[str] | None = None, examp
     return net
 
 
-def _cut_sequential(module: nn.Sequential) -> CutModule:
+def _cut_sequential(module: nn.Sequential) -> BlockNetwork:
     layers = _with_followers(list(module))  # `children()` would skip a repeated layer
     if len(layers) < 3:
         raise KymographError(
             f"this nn.Sequential has {len(layers)} layers with parameters; embed, block and head need 3"
         )
     embed, *blocks, head = layers
-    return CutModule(embed, blocks, nn.Identity(), head)
+    return BlockNetwork(embed, blocks, nn.Identity(), head)
 
 
 def _with_followers(children: Sequence[nn.Module]) -> list[nn.Module]:
@@ -167,7 +145,7 @@ def _learns(module: nn.Module) -> bool:
     return next(module.parameters(), None) is not None
 
 
-def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
+def _cut_at(module: nn.Sequential, chosen: list[str]) -> BlockNetwork:
     names, children = list(module._modules), list(module)  # a repeated layer has one name per occurrence
     unknown = [name for name in chosen if name not in names]
     if unknown or not chosen:
@@ -177,10 +155,10 @@ def _cut_at(module: nn.Sequential, chosen: list[str]) -> CutModule:
     if names[first : last + 1] != chosen:
         raise KymographError(f"the blocks {chosen} must follow one another in the nn.Sequential {names}")
     before, after = nn.Sequential(*children[:first]), nn.Sequential(*children[last + 1 :])
-    return CutModule(before, _with_followers(children[first : last + 1]), nn.Identity(), after)
+    return BlockNetwork(before, _with_followers(children[first : last + 1]), nn.Identity(), after)
 
 
-def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
+def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> BlockNetwork:
     inner = getattr(module, "blocks", None)
     if blocks is not None:
         known = dict(module.named_modules())
@@ -204,4 +182,4 @@ def _cut_by_name(module: nn.Module, blocks: Sequence[str] | None) -> CutModule:
         for names in _NAMES.values()
     ]
     embed, norm, head = parts
-    return CutModule(embed, chosen, norm, head)
+    return BlockNetwork(embed, chosen, norm, head)

@@ -6,33 +6,28 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.models.blocks import BlockNetwork, optional_norm
 
 PARTS = {
     "mlp": {
-        "attribute": "build_mlp",
+        "attribute": "MLP",
         "about": "multilayer perceptron on flattened images, ReLU, He initialisation",
         "order": 4,
         "settings": (),
     },
     "resmlp": {
-        "attribute": "build_resmlp",
+        "attribute": "ResidualMLP",
         "about": "residual MLP on flattened images: h <- h + W2 gelu(W1 LN(h))",
         "order": 1,
         "settings": ("out_ln", "skip", "expansion", "w2_std"),
     },
     "conv": {
-        "attribute": "build_conv",
+        "attribute": "ConvNet",
         "about": "a plain convolutional network, without skips",
         "order": 3,
         "settings": ("out_ln", "batch_norm"),
     },
 }
-
-
-def build_mlp(channels: int, size: int, classes: int, *, depth: int, width: int) -> MLP:
-    """Returns the perceptron for images (channels, size, size)."""
-    return MLP(channels * size * size, classes, depth, width)
 
 
 class DenseLayer(nn.Module):
@@ -54,30 +49,14 @@ class DenseLayer(nn.Module):
 class MLP(BlockNetwork):
     """``1 + depth`` hidden layers of one width, the first of which is the embed, and a linear head; no skips."""
 
-    skip = False
-
-    def __init__(self, inputs: int, classes: int, depth: int = 2, width: int = 128) -> None:
-        super().__init__()
-        self.embed = DenseLayer(inputs, width)
-        self.blocks = nn.ModuleList(DenseLayer(width, width) for _ in range(depth))
-        self.norm = nn.Identity()
-        self.head = nn.Linear(width, classes)
-
-
-def build_resmlp(
-    channels: int,
-    size: int,
-    classes: int,
-    *,
-    depth: int,
-    width: int,
-    out_ln: bool = True,
-    skip: bool = True,
-    expansion: int = 1,
-    w2_std: float = 0.01,
-) -> ResidualMLP:
-    """Returns the residual MLP for images (channels, size, size)."""
-    return ResidualMLP(channels * size * size, classes, depth, width, expansion, w2_std, out_ln, skip)
+    def __init__(self, channels: int, size: int, classes: int, depth: int = 2, width: int = 128) -> None:
+        super().__init__(
+            DenseLayer(channels * size * size, width),
+            [DenseLayer(width, width) for _ in range(depth)],
+            nn.Identity(),
+            nn.Linear(width, classes),
+            skip=False,
+        )
 
 
 class MlpBlock(nn.Module):
@@ -106,21 +85,24 @@ class ResidualMLP(BlockNetwork):
 
     def __init__(
         self,
-        inputs: int,
+        channels: int,
+        size: int,
         classes: int,
         depth: int = 4,
         width: int = 256,
+        *,
         expansion: int = 1,
         w2_std: float = 0.01,
         out_ln: bool = True,
         skip: bool = True,
     ) -> None:
-        super().__init__()
-        self.embed = nn.Sequential(nn.Flatten(), nn.Linear(inputs, width))
-        self.blocks = nn.ModuleList(MlpBlock(width, expansion, w2_std) for _ in range(depth))
-        self.norm = nn.LayerNorm(width) if out_ln else nn.Identity()
-        self.head = nn.Linear(width, classes)
-        self.skip = skip
+        super().__init__(
+            nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, width)),
+            [MlpBlock(width, expansion, w2_std) for _ in range(depth)],
+            optional_norm(width, out_ln),
+            nn.Linear(width, classes),
+            skip,
+        )
 
     @property
     def embed_layer(self) -> nn.Linear:
@@ -131,20 +113,6 @@ class ResidualMLP(BlockNetwork):
     def mlp_blocks(self) -> list[MlpBlock]:
         """The blocks, in order."""
         return cast(list[MlpBlock], list(self.blocks))
-
-
-def build_conv(
-    channels: int,
-    size: int,
-    classes: int,
-    *,
-    depth: int,
-    width: int,
-    out_ln: bool = False,
-    batch_norm: bool = False,
-) -> ConvNet:
-    """Returns the convolutional network for images (channels, size, size)."""
-    return ConvNet(channels, size, classes, depth, width, out_ln=out_ln, batch_norm=batch_norm)
 
 
 class ConvBlock(nn.Module):
@@ -165,8 +133,6 @@ class ConvBlock(nn.Module):
 class ConvNet(BlockNetwork):
     """A plain convolutional network, without skips: convolutions, mean over positions, linear head."""
 
-    skip = False
-
     def __init__(
         self,
         channels: int,
@@ -174,25 +140,20 @@ class ConvNet(BlockNetwork):
         classes: int,
         depth: int = 4,
         width: int = 64,
+        *,
         out_ln: bool = False,
         batch_norm: bool = False,
     ) -> None:
-        super().__init__()
-        self.embed = nn.Conv2d(channels, width, 3, padding=1, stride=2 if size >= 16 else 1)
-        side = size // 2 if size >= 16 else size
-        halves = [number % 2 == 1 and side // 2 ** ((number + 1) // 2) >= 2 for number in range(depth)]
-        self.blocks = nn.ModuleList(ConvBlock(width, halve, batch_norm) for halve in halves)
-        self.norm = nn.LayerNorm(width) if out_ln else nn.Identity()
-        self.head = nn.Linear(width, classes)
+        stride = 2 if size >= 16 else 1
+        halves = [number % 2 == 1 and size // stride // 2 ** ((number + 1) // 2) >= 2 for number in range(depth)]
+        super().__init__(
+            nn.Conv2d(channels, width, 3, padding=1, stride=stride),
+            [ConvBlock(width, halve, batch_norm) for halve in halves],
+            optional_norm(width, out_ln),
+            nn.Linear(width, classes),
+            skip=False,
+        )
 
     def pooled(self, h: Tensor) -> Tensor:
         """Returns the mean over positions."""
         return h.mean(dim=(2, 3))
-
-    def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Returns (channels, positions): credit has one entry per channel."""
-        return h.shape[1], h.shape[2] * h.shape[3]
-
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Returns the same credit at every position, divided by the root of the number of positions."""
-        return (credit / (h.shape[2] * h.shape[3]) ** 0.5)[:, :, None, None].expand_as(h)

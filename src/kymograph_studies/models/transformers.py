@@ -5,27 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.models.blocks import BlockNetwork, optional_norm
 
 PARTS = {
     "vit": {
-        "attribute": "build_vit",
+        "attribute": "ViTMini",
         "about": "a small vision Transformer that reads out its class token",
         "order": 2,
         "settings": ("out_ln", "skip"),
-        "heads": 4,
         "width_multiple_of": 4,
     },
 }
 
-HEADS: int = PARTS["vit"]["heads"]  # type: ignore[assignment]
-
-
-def build_vit(
-    channels: int, size: int, classes: int, *, depth: int, width: int, out_ln: bool = True, skip: bool = True
-) -> ViTMini:
-    """Returns the Transformer for images (channels, size, size)."""
-    return ViTMini(channels, size, classes, depth, width, out_ln=out_ln, skip=skip)
+HEADS = 4
 
 
 class PatchEmbed(nn.Module):
@@ -46,9 +38,8 @@ class PatchEmbed(nn.Module):
 class AttentionBlock(nn.Module):
     """A pre-LayerNorm Transformer block without its outer skip: attention, then an MLP that sees its result."""
 
-    def __init__(self, width: int, heads: int, ratio: int) -> None:
+    def __init__(self, width: int, ratio: int) -> None:
         super().__init__()
-        self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, ratio * width), nn.Linear(ratio * width, width)
@@ -56,26 +47,14 @@ class AttentionBlock(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """Returns what the block adds to the tokens (B, T, width)."""
         batch, tokens, width = h.shape
-        qkv = self.qkv(self.norm1(h)).view(batch, tokens, 3, self.heads, width // self.heads)
+        qkv = self.qkv(self.norm1(h)).view(batch, tokens, 3, HEADS, width // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (B, heads, T, width / heads) each
         mixed = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(h.shape)
         attention = self.out(mixed)
         return attention + self.down(nn.functional.gelu(self.up(self.norm2(h + attention))))
 
 
-class TokenNetwork(BlockNetwork):
-    """A network whose stream is tokens, (B, T, width)."""
-
-    def credit_shape(self, h: Tensor) -> tuple[int, int]:
-        """Returns (width, tokens): credit has the width of a token and is spread over all tokens."""
-        return h.shape[-1], h.shape[1]
-
-    def spread(self, credit: Tensor, h: Tensor) -> Tensor:
-        """Returns the same credit for every token, divided by the root of the number of tokens."""
-        return (credit / h.shape[1] ** 0.5)[:, None].expand_as(h)
-
-
-class ViTMini(TokenNetwork):
+class ViTMini(BlockNetwork):
     """A small vision Transformer that reads out its class token."""
 
     def __init__(
@@ -85,17 +64,17 @@ class ViTMini(TokenNetwork):
         classes: int,
         depth: int = 4,
         width: int = 128,
-        heads: int = HEADS,
-        ratio: int = 4,
+        *,
         out_ln: bool = True,
         skip: bool = True,
     ) -> None:
-        super().__init__()
-        self.embed = PatchEmbed(channels, size, 4 if size >= 16 else 2, width)
-        self.blocks = nn.ModuleList(AttentionBlock(width, heads, ratio) for _ in range(depth))
-        self.norm = nn.LayerNorm(width) if out_ln else nn.Identity()
-        self.head = nn.Linear(width, classes)
-        self.skip = skip
+        super().__init__(
+            PatchEmbed(channels, size, 4 if size >= 16 else 2, width),
+            [AttentionBlock(width, ratio=4) for _ in range(depth)],
+            optional_norm(width, out_ln),
+            nn.Linear(width, classes),
+            skip,
+        )
 
     def pooled(self, h: Tensor) -> Tensor:
         """Returns the class token."""
@@ -120,17 +99,16 @@ class TokenEmbed(nn.Module):
         return torch.cat([self.table(x), self.token.expand(len(x), -1, -1)], 1) + self.positions
 
 
-class TokenTransformer(TokenNetwork):
+class TokenTransformer(BlockNetwork):
     """Pre-LayerNorm attention blocks over tokens; the head reads the class token."""
 
-    def __init__(
-        self, vocab: int, length: int, classes: int, depth: int = 2, width: int = 32, heads: int = 4, ratio: int = 2
-    ) -> None:
-        super().__init__()
-        self.embed = TokenEmbed(vocab, length, width)
-        self.blocks = nn.ModuleList(AttentionBlock(width, heads, ratio) for _ in range(depth))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, classes)
+    def __init__(self, vocab: int, length: int, classes: int, depth: int = 2, width: int = 32) -> None:
+        super().__init__(
+            TokenEmbed(vocab, length, width),
+            [AttentionBlock(width, ratio=2) for _ in range(depth)],
+            nn.LayerNorm(width),
+            nn.Linear(width, classes),
+        )
 
     def pooled(self, h: Tensor) -> Tensor:
         """Returns the class token."""

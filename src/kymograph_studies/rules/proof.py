@@ -20,7 +20,6 @@ from kymograph.probes.curvature import evaluation_mode
 from kymograph.shapes import Float
 from kymograph.streams import forked_generators
 from kymograph_studies.models.blocks import BlockNetwork
-from kymograph_studies.models.cut import CutModule
 from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules.base import FollowedOptimizer, PlanLine, Rule
 from kymograph_studies.rules.direct import DirectFeedback
@@ -160,7 +159,7 @@ def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
     """
     with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
         blocks, head = [nn.Linear(16, 16) for _ in range(4)], nn.Linear(16, 10)
-        net = CutModule(nn.Linear(20, 16), blocks, nn.Identity(), head).double()
+        net = BlockNetwork(nn.Linear(20, 16), blocks, nn.Identity(), head, skip=False).double()
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * parameter.shape[-1] ** -0.5)

@@ -188,7 +188,7 @@ def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:
     classes = len(parts["out_head"][1])
     out_ln = "out_ln" in parts
     expansion = max(1, parts["blocks.0"][2].shape[0] // width) if width else 1
-    net = ResidualMLP(inputs, classes, depth, width, expansion, out_ln=out_ln) if width else None
+    net = ResidualMLP(inputs, 1, classes, depth, width, expansion=expansion, out_ln=out_ln) if width else None
     if net is None:
         raise wrong
     order = ["embed", *(f"blocks.{number}" for number in range(depth)), *(["out_ln"] if out_ln else []), "out_head"]

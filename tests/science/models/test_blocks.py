@@ -15,8 +15,8 @@ IMAGE = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 def networks() -> dict[str, BlockNetwork]:
     return {
-        "resmlp": ResidualMLP(3072, 10, width=16),
-        "resmlp, no skip": ResidualMLP(3072, 10, width=16, skip=False, out_ln=False, expansion=2),
+        "resmlp": ResidualMLP(3, 32, 10, width=16),
+        "resmlp, no skip": ResidualMLP(3, 32, 10, width=16, skip=False, out_ln=False, expansion=2),
         "vit": ViTMini(3, 32, 10, width=16),
         "conv": ConvNet(3, 32, 10, width=8),
     }

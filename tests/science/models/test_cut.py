@@ -49,7 +49,7 @@ def test_any_sequential_or_module_with_blocks_can_be_cut() -> None:
     torch.testing.assert_close(
         cut(scripts, ["first", "second"], skip=True)(torch.ones(1, 4)), scripts(torch.ones(1, 4))
     )
-    resmlp = ResidualMLP(4, 2, width=4)
+    resmlp = ResidualMLP(4, 1, 2, width=4)
     assert cut(resmlp) is resmlp
 
 

@@ -77,7 +77,7 @@ def blocks_weights(net: BlockNetwork, name: str) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("name", ["norm.weight", "w1.weight", "w2.bias"])
 def test_parameters_of_blocks_in_a_row_are_one_tensor(name: str) -> None:
-    net = ResidualMLP(30, 7, 3, 12, expansion=2)
+    net = ResidualMLP(30, 1, 7, 3, 12, expansion=2)
     weights = blocks_weights(net, name)
     assert stack_of_views(weights) is None, "each has memory of its own"
     flat = FlatNetwork(net)
@@ -104,7 +104,7 @@ def test_what_is_not_evenly_spaced_or_not_alike_is_no_stack() -> None:
         [line[0:2], line[0:2]],
     ):
         assert stack_of_views(apart) is None
-    odd = ResidualMLP(30, 7, 2, 12)
+    odd = ResidualMLP(30, 1, 7, 2, 12)
     odd.blocks[1] = MlpBlock(12, 3, 0.01)
     FlatNetwork(odd)
     assert stack_of_views(blocks_weights(odd, "w1.weight")) is None

@@ -10,7 +10,7 @@ from kymograph_studies.models.feedforward import ResidualMLP
 
 def test_initial_weights_follow_their_laws_and_nothing_else_is_touched() -> None:
     state = torch.get_rng_state()
-    one, two = (ResidualMLP(100, 10, width=400, w2_std=0.01) for _ in range(2))
+    one, two = (ResidualMLP(100, 1, 10, width=400, w2_std=0.01) for _ in range(2))
     torch.set_rng_state(state)
     for net in (one, two):
         initialise(net, torch.Generator().manual_seed(1))

@@ -8,10 +8,12 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 
 from kymograph.errors import KymographError
 from kymograph_studies.models import MODELS, draw_model
 from kymograph_studies.models.blocks import BlockNetwork
+from kymograph_studies.models.transformers import HEADS
 
 EVERY_SETTING = {"out_ln": False, "skip": False, "expansion": 2, "w2_std": 0.3}
 
@@ -39,19 +41,16 @@ def test_a_model_is_drawn_from_its_generator_alone_and_settings_of_others_are_no
 
 
 def test_buffers_of_a_model_are_those_that_its_constructor_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Normed(BlockNetwork):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.head, self.norm = torch.nn.Flatten(), torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(4)
-            self.blocks = torch.nn.ModuleList([torch.nn.Linear(4, 4)])
+    def normed() -> BlockNetwork:
+        return BlockNetwork(nn.Flatten(), [nn.Linear(4, 4)], nn.BatchNorm1d(4), nn.Linear(4, 2))
 
-    monkeypatch.setattr(type(MODELS), "load", lambda *_: lambda *shape, **settings: Normed())
+    monkeypatch.setattr(type(MODELS), "load", lambda *_: lambda *shape, **settings: normed())
     net = draw_model("resmlp", 1, 2, 2, torch.Generator().manual_seed(0), depth=1, width=4)
     assert net.norm.running_var.eq(1).all() and net.norm.running_mean.eq(0).all()  # type: ignore[union-attr, operator]
 
 
 def test_heads_divide_the_width() -> None:
-    assert MODELS.part("vit").properties["width_multiple_of"] == MODELS.part("vit").properties["heads"]
+    assert MODELS.part("vit").properties["width_multiple_of"] == HEADS
 
 
 def test_a_model_that_is_not_there_is_named() -> None:

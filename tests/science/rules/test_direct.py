@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from kymograph.errors import KymographError
 from kymograph_studies.models import draw_model
 from kymograph_studies.models.blocks import BlockNetwork, initialise
-from kymograph_studies.models.cut import CutModule
 from kymograph_studies.rules.base import Rule
 from kymograph_studies.rules.direct import DirectFeedback
 from kymograph_studies.rules.feedback import draw_feedback
@@ -82,7 +81,7 @@ def test_one_forward_pass_gives_what_the_script_needs_many_for(kind: str, normal
 def test_with_the_true_chain_for_feedback_dfa_is_backpropagation() -> None:
     """On linear blocks, where the chain from a block's output to the logits is one matrix."""
     embed = nn.Sequential(nn.Flatten(), nn.Linear(64, 7))
-    net = CutModule(embed, [nn.Linear(7, 7) for _ in range(3)], nn.Identity(), nn.Linear(7, 10))
+    net = BlockNetwork(embed, [nn.Linear(7, 7) for _ in range(3)], nn.Identity(), nn.Linear(7, 10), skip=False)
     initialise(net, generator(3))
     chain = net.head.weight  # (10, 7): what a change of the last point does to the logits
     feedback = [chain.detach().T]

@@ -37,7 +37,7 @@ def test_adam_is_torchs_adam(seed: int, lr: float) -> None:
 
 @pytest.mark.parametrize("kind", ["adamw", "sgd"])
 def test_parts_that_are_not_trained_neither_move_nor_decay(kind: str) -> None:
-    flat = FlatNetwork(ResidualMLP(6, 3, 2, 4))
+    flat = FlatNetwork(ResidualMLP(6, 1, 3, 2, 4))
     flat.gradients.fill_(0.5)
     weights = flat.values.clone().requires_grad_()
     weights.grad = flat.gradients.clone()
@@ -58,7 +58,7 @@ def test_parts_that_are_not_trained_neither_move_nor_decay(kind: str) -> None:
 
 def test_the_rate_may_be_set_at_any_time_and_all_parts_are_the_default() -> None:
     for optimizer in (AdamW, Sgd):
-        flat = FlatNetwork(ResidualMLP(6, 3, 2, 4))
+        flat = FlatNetwork(ResidualMLP(6, 1, 3, 2, 4))
         flat.gradients.fill_(1.0)
         ours = optimizer(flat, 0.1, 0.0)
         ours.lr = 0.0

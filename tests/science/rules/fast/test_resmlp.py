@@ -21,7 +21,7 @@ from tests.science.rules.networks import generator, shaken
 
 
 def network(depth: int = 3, width: int = 12, **options: object) -> FlatNetwork:
-    net = ResidualMLP(30, 7, depth, width, w2_std=0.3, **options).double()  # type: ignore[arg-type]
+    net = ResidualMLP(30, 1, 7, depth, width, w2_std=0.3, **options).double()  # type: ignore[arg-type]
     initialise(net, generator(2))
     return FlatNetwork(shaken(net))
 
@@ -88,16 +88,16 @@ def test_the_accelerators_serve_their_network_their_loss_and_a_network_in_a_row(
     assert type(rule_on(flat, "dfa", True)) is StackedDirectFeedback
     other = make("bp", flat.net, loss=torch.nn.functional.cross_entropy)
     assert not isinstance(other, FastBackprop), "another loss, for all that is known"
-    scattered = ResidualMLP(30, 7, 3, 12).double()
+    scattered = ResidualMLP(30, 1, 7, 3, 12).double()
     assert type(make("dfa", scattered, generator=generator(0), example=batch(2)[0])) is DirectFeedback
     assert type(make("bp", scattered)) is FastBackprop
-    assert not isinstance(make("bp", ResidualMLP(30, 7, 3, 12).to("meta")), FastBackprop)
+    assert not isinstance(make("bp", ResidualMLP(30, 1, 7, 3, 12).to("meta")), FastBackprop)
 
 
 @pytest.mark.parametrize(("steepness", "feedback_scale"), [(1.0, 1.0), (1e4, 1.0), (1e4, 1e-30)])
 def test_tiny_and_missing_errors_give_what_autograd_gives(steepness: float, feedback_scale: float) -> None:
     """In float32 at the study's own width; a steep head is sure of its answers, and they are the labels."""
-    net = ResidualMLP(30, 7, 4, 256)
+    net = ResidualMLP(30, 1, 7, 4, 256)
     initialise(net, generator(1))
     flat = FlatNetwork(net)
     x = batch(16)[0].float()

@@ -28,7 +28,7 @@ def test_a_weight_is_known_again_in_every_view_of_it() -> None:
 
 
 def test_weights_that_lie_in_one_row_are_told_apart() -> None:
-    net = ResidualMLP(8, 3, depth=2, width=4)
+    net = ResidualMLP(8, 1, 3, depth=2, width=4)
     FlatNetwork(net)
     table = WeightTable(weights_of(net))
     for name, own in weights_of(net).items():
