@@ -107,7 +107,7 @@ def _cell(text: str) -> str:
     return _HTML.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", line)
 
 
-def html_table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
+def html_table(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
     """Returns an HTML table with escaped cells."""
     head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in header)
     body = "".join(

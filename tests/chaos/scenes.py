@@ -119,7 +119,6 @@ PRINTING = (
     ("watch", "runs", "--once"),
 )
 """Commands that write nothing."""
-NOT_PLAYED = {"bench": "times for minutes, then writes one table by rename"}
 
 
 def set_out(scene: Scene, stage: Path, directory: Path) -> None:

@@ -1,23 +1,38 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 import pytest
 
+from kymograph.cli import arguments
 from kymograph.cli.arguments import (
+    ENGINES,
+    FORMATS,
+    SPREADS,
+    STYLES,
     Choices,
+    NamedStudy,
+    SelectOptions,
     at_least,
     choice,
     given,
+    named_study,
     parse,
     parse_with_settings,
     positional,
     seeds_from,
     settings_from,
     shown,
+    with_engine_options,
 )
+from kymograph.cli.verbs.experiment import RunOptions
 from kymograph.errors import KymographError
+from kymograph.registry import Registry
+from kymograph.runs.store import Store
+from tests.cli.command import write_coin
 
 COLOURS = Choices("colour", lambda: ["red", "green"], also=("any",))
 
@@ -148,3 +163,79 @@ def test_a_number_below_the_least_is_named_with_its_option() -> None:
     at_least("draws", 19, 19)
     with pytest.raises(KymographError, match="--draws must be at least 19, not 18"):
         at_least("draws", 18, 19)
+
+
+def test_the_names_are_those_of_the_registries() -> None:
+    assert ENGINES.names() == [*Registry("kymograph.engines", "kymograph.sweep.engines").names(), "auto"]
+    assert {"serial", "processes"} <= set(ENGINES.names())
+    assert FORMATS.names() == Registry("kymograph.formats", "kymograph.runs.formats").names()
+    assert {"json", "csv", "parquet", "tensorboard", "mlflow"} <= set(FORMATS.names())
+    assert STYLES.names() == ["notebook", "paper", "slides"]
+    assert SPREADS.names()
+
+
+def test_a_name_that_is_not_there_gets_the_nearest() -> None:
+    assert ENGINES.check("auto") == "auto"
+    with pytest.raises(KymographError, match=r"there is no engine 'autto'; did you mean 'auto'\?"):
+        ENGINES.check("autto")
+
+
+def test_a_study_is_named_by_its_stored_name_or_by_its_code(tmp_path: Path) -> None:
+    path = str(write_coin(tmp_path))
+    assert named_study(None) == NamedStudy(None) and named_study("absent") == NamedStudy("absent")
+    for reference in (path, f"{path}:Coin"):
+        study = named_study(reference)
+        assert study.name == "coin" and [code.name for code in study.code] == ["coin"]
+
+
+def test_selected_runs_are_of_the_study_arms_and_settings_asked_for(depth_store: Store) -> None:
+    root = str(depth_store.root)
+    whole, study = SelectOptions().open(root)
+    assert study == NamedStudy(None)
+    assert {run.id for run in whole} == {run.id for run in depth_store}
+    part, _ = SelectOptions("depth", ("res*",), ("width=8", "task=identity")).open(root)
+    assert part.arms and all(arm.startswith("res") for arm in part.arms) and len(part) < len(whole)
+    for options, message in (
+        (SelectOptions("dept"), "has no runs of 'dept'; did you mean 'depth'"),
+        (SelectOptions(arms=("resi",)), "has no arm 'resi'"),
+        (SelectOptions(where=("width=9",)), "no run has width=9"),
+    ):
+        with pytest.raises(KymographError, match=message):
+            options.open(root)
+
+
+def test_an_engine_brings_its_own_options(capsys: pytest.CaptureFixture) -> None:
+    def with_options(*words: str) -> RunOptions:
+        return parse(with_engine_options(RunOptions, words), words, "kymograph run coin.py")
+
+    partition = ("--partition", "gpu")
+    options = with_options("--engine", "slurm", *partition, "--sbatch", "mem=4G", "account=x", "--detach")
+    made = options.compute.sweep_options("runs", options)
+    assert made.engine == "slurm" and made.engine_options["partition"] == "gpu" and made.engine_options["detach"]
+    assert made.engine_options["sbatch"] == ("mem=4G", "account=x")
+    assert with_options().compute.sweep_options("runs", with_options()).engine_options == {}
+    with pytest.raises(KymographError, match="no option '--partition'"):
+        with_options(*partition)
+    with pytest.raises(SystemExit):
+        with_options("--engine=dask", "--help")
+    shown = capsys.readouterr().out
+    assert "dask options" in shown and "--scheduler ADDRESS" in shown
+
+
+def test_hints_are_asked_only_about_options_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come from other packages, which a command that is spelt right need not load."""
+    asked = []
+
+    def hint(words: Sequence[str], program: str, known: Sequence[str]) -> str | None:
+        asked.append((words, program, known))
+        return "--wdith is --width here" if "--wdith" in words else None
+
+    monkeypatch.setattr(arguments.HINTS, "names", lambda: ["mine"])
+    monkeypatch.setattr(arguments.HINTS, "load", lambda name: hint)
+    parsed("runs", "--depth=3", "-o", "x", "--width", "2")
+    assert parse_with_settings(Sweep, Config, ["--no-clip", "--out", "x"], "prog") and asked == []
+    with pytest.raises(KymographError, match=r"^--wdith is --width here$"):
+        parsed("runs", "--wdith", "2")
+    with pytest.raises(KymographError, match="has no option '--heigth'"):
+        parsed("runs", "--heigth", "2")
+    assert [program for _, program, _ in asked] == ["prog", "prog"] and "--width" in asked[0][2]

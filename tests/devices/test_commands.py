@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import kymograph
+from kymograph.cli.arguments import option_fields
 from kymograph.cli.main import VERBS
+from kymograph.cli.verbs.maintenance import options_type
 from kymograph.runs.store import Store
 from kymograph_studies import reproduce
 from kymograph_studies import rule_proofs as proof
@@ -140,17 +140,8 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_no_command_with_a_device_is_left_out() -> None:
-    with_device = {name for name in VERBS.names() if "device" in set(_options(VERBS.module(name).Options))}
+    with_device = {name for name in VERBS.names() if "device" in set(option_fields(options_type(name)))}
     assert with_device == {"run", "reproduce", "audit", "calibrate", "rules", "variance"}
-
-
-def _options(group: type) -> Iterator[str]:
-    """Yields the names of a command's options, those of its groups too."""
-    for name, kind in get_type_hints(group).items():
-        if dataclasses.is_dataclass(kind):
-            yield from _options(kind)  # type: ignore[arg-type]
-        else:
-            yield name
 
 
 def test_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.cli.arguments import _field_names, with_engine_options
+from kymograph.cli.arguments import option_fields, with_engine_options
 from kymograph.cli.verbs.experiment import RunOptions
 from kymograph.experiments.function_study import reserved_names
 from kymograph.sweep.engines.base import ENGINES
@@ -12,7 +12,7 @@ from kymograph.sweep.engines.base import ENGINES
 
 @pytest.mark.parametrize("engine", ["auto", *ENGINES.names()])
 def test_every_option_of_the_command_line_is_reserved(engine: str) -> None:
-    options = set(_field_names(with_engine_options(RunOptions, ["--engine", engine])))
+    options = set(option_fields(with_engine_options(RunOptions, ["--engine", engine])))
     assert options <= set(reserved_names())
     assert {"seeds", "out", "grid", "config", "device"} <= options
 

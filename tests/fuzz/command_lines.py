@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from kymograph.cli.main import VERBS
+from kymograph.cli.verbs.maintenance import options_type
 from kymograph.errors import KymographError
 from kymograph.studies.loading import STUDIES, load_study
 
@@ -53,8 +52,7 @@ POSITIONAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 def option_names(verb: str, study: str | None = None) -> list[str]:
     """Returns every option of a verb, and of a study's settings, as ``--name`` or ``--no-name``."""
-    module = importlib.import_module(VERBS.part(verb).module)
-    kinds: list[Any] = [module.Options] if hasattr(module, "Options") else []
+    kinds: list[Any] = [kind for kind in [options_type(verb)] if kind is not None]
     if study in STUDIES.names():
         kinds.append(load_study(study).config_type)
     names = [name for kind in kinds for name in _fields(kind)]
@@ -119,9 +117,6 @@ def without_work() -> Iterator[None]:
         "kymograph_studies.rule_proofs.rules_text",
         "kymograph.claims.power.power_tables",
         "kymograph.claims.power.price_of_looks",
-        "benchmarks.compare.bench",
-        "benchmarks.engines.bench_engines",
-        "benchmarks.scale.bench_scale",
         "kymograph.pictures.live.web.serve",
         "urllib.request.urlopen",
     )

@@ -1,6 +1,4 @@
-"""Turns command lines into dataclasses with tyro, and every mistake into one sentence; options that verbs share.
-
-[cli.arguments] Turns command lines into dataclasses with tyro, and every mistake into one sentence.
+"""Turns command lines into dataclasses with tyro, every mistake into one sentence; options that verbs share.
 
 A verb declares its options as a frozen dataclass whose docstrings are the help texts. `positional`, `shown` and
 `choice` go into ``Annotated``:
@@ -38,9 +36,14 @@ if TYPE_CHECKING:
     from kymograph.runs.store import Store
     from kymograph.studies.study import Study
 
-
+T = TypeVar("T")
 HINTS = Registry("kymograph.hints", noun="hint")
-"""Functions of installed packages that know what a user may have meant by options which do not exist here."""
+"""Functions of installed packages that know what a user may have meant by options which do not exist here.
+
+Each is called with the command line, the program and the options that it has, and returns a sentence or None."""
+
+
+# Names that an option may take.
 
 
 @dataclass(frozen=True)
@@ -64,37 +67,23 @@ class Choices:
         return name
 
 
-def parts_of(module: str, registry: str) -> Callable[[], Iterable[str]]:
-    """Returns a function that lists a registry's parts; the module is imported only when it is called."""
-    return lambda: getattr(importlib.import_module(module), registry).names()
+def parts_of(module: str, table: str) -> Callable[[], Iterable[str]]:
+    """Returns a function that lists a registry's parts, or a table's keys; it imports their module when called."""
 
+    def names() -> Iterable[str]:
+        parts: Registry | Iterable[str] = getattr(importlib.import_module(module), table)
+        return parts.names() if isinstance(parts, Registry) else parts
 
-def _styles() -> Iterable[str]:
-    from kymograph.pictures.styles import LOOKS
-
-    return LOOKS
-
-
-def _spreads() -> Iterable[str]:
-    from kymograph.pictures.scales import SPREADS as known
-
-    return known
-
-
-def _shells() -> Iterable[str]:
-    from kymograph.cli.verbs.maintenance import SCRIPTS
-
-    return SCRIPTS
+    return names
 
 
 ENGINES = Choices("engine", parts_of("kymograph.sweep.engines.base", "ENGINES"), also=("auto",))
 FORMATS = Choices("format", parts_of("kymograph.runs.formats", "FORMATS"))
-SHELLS = Choices("completion for the shell", _shells)
-SPREADS = Choices("spread", _spreads)
-STYLES = Choices("style", _styles)
+SPREADS = Choices("spread", parts_of("kymograph.pictures.scales", "SPREADS"))
+STYLES = Choices("style", parts_of("kymograph.pictures.styles", "STYLES"))
 
 
-T = TypeVar("T")
+# How the fields of an options dataclass are given and shown.
 
 
 def positional() -> Any:
@@ -129,31 +118,59 @@ def choice(choices: Choices, *, several: bool = False) -> Any:
     """Restricts a field to the names of a registry, or to a tuple of them; the help lists them."""
     from tyro.constructors import PrimitiveConstructorSpec
 
-    shown = "{" + ",".join(choices.names()) + "}"
+    names = "{" + ",".join(choices.names()) + "}"
     return PrimitiveConstructorSpec(
         nargs="*" if several else 1,
-        metavar=f"[{shown} ...]" if several else shown,
+        metavar=f"[{names} ...]" if several else names,
         instance_from_str=lambda words: tuple(map(choices.check, words)) if several else choices.check(words[0]),
         is_instance=lambda value: True,  # the default may be None
         str_from_instance=lambda value: list(value) if several else [str(value)],
     )
 
 
+def option_fields(kind: Any) -> dict[str, Any]:
+    """Returns the types of a dataclass's options by name, including those of nested dataclasses; no positionals."""
+    options: dict[str, Any] = {}
+    plain, annotated = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        hint = plain[field.name]
+        if dataclasses.is_dataclass(hint):
+            options |= option_fields(hint)
+        elif positional() not in typing.get_args(annotated[field.name]):
+            options[field.name.rstrip("_")] = hint
+    return options
+
+
+def option_words(kind: Any) -> list[str]:
+    """Returns the options of a dataclass as they are typed; Booleans also have a ``--no-`` form."""
+    words = ["--help"]
+    for name, hint in option_fields(kind).items():
+        words += [_typed(name), _typed(f"no_{name}")] if hint is bool else [_typed(name)]
+    return words
+
+
+def _typed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+# Parsing.
+
+
 def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     """Returns ``kind``, a dataclass, filled from ``words``; prints help and exits if that is asked for.
 
-    Words of an option may be joined by ``-`` or ``_``. For a flag of a research script, the error names its equivalent.
+    Words of an option may be joined by ``-`` or ``_``. An option that does not exist may get an answer from `HINTS`.
     """
     import tyro
 
     for option, word in itertools.pairwise(["", *words]):
         if word == "" or re.fullmatch(r"--[a-z-]+=", word):
             raise UsageError(f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one")
-    hints = {f"--{name.rstrip('_').replace('_', '-')}": hint for name, hint in option_fields(kind).items()}
-    known = list(hints)
-    said = "; ".join(filter(None, (HINTS.load(name)(words, program, known) for name in HINTS.names())))
-    if said:
-        raise UsageError(said)
+    options = {_typed(name): hint for name, hint in option_fields(kind).items()}
+    if {word.split("=")[0] for word in words if word.startswith("--")} - set(option_words(kind)):
+        hints = (HINTS.load(name)(words, program, list(options)) for name in HINTS.names())
+        if answer := "; ".join(filter(None, hints)):
+            raise UsageError(answer)
     errors = io.StringIO()
     try:
         with unguarded_output(), fitting_output(), contextlib.redirect_stderr(errors):
@@ -167,25 +184,58 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        raise UsageError(_not_a_number(hints, words) or _sentence(errors.getvalue(), program)) from None
+        raise UsageError(_not_a_number(options, words) or _sentence(errors.getvalue(), program)) from None
     if unknown:
         option = unknown[0].split("=")[0]
-        raise UsageError(f"{program} has no option {option!r}{did_you_mean(option, known)}")
+        raise UsageError(f"{program} has no option {option!r}{did_you_mean(option, options)}")
     return filled
 
 
-def parse_with_settings(kind: type[T], config_type: type, words: Sequence[str], program: str) -> tuple[T, dict]:
+def _not_a_number(options: Mapping[str, Any], words: Sequence[str]) -> str | None:
+    """Returns, in one sentence, the first option that takes a number and was given something else; None if none was."""
+    option = ""
+    for word in itertools.chain(*(word.split("=", 1) if word.startswith("--") else [word] for word in words)):
+        if word.startswith("--"):
+            option = word.replace("_", "-")
+            continue
+        hint = options.get(option)
+        kinds = _scalars(hint)
+        if kinds and kinds <= {int, float} and word.lower() != "none":
+            try:
+                float(word) if float in kinds else int(word)
+            except ValueError:
+                return f"{option} must be a {'' if float in kinds else 'whole '}number, not {word!r}"
+        if not any(typing.get_origin(part) is tuple for part in (hint, *typing.get_args(hint))):
+            option = ""  # it takes one value
+    return None
+
+
+def _scalars(hint: Any) -> set[Any]:
+    """Returns the types that a union or a tuple is made of, without None."""
+    inner = typing.get_args(hint)
+    return set().union(*map(_scalars, inner)) if inner else {hint} - {..., None, type(None)}
+
+
+def _sentence(box: str, program: str) -> str:
+    """Returns as one line the message in tyro's framed error text: what is between its title and the next rule."""
+    text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", "", box)  # colours too, which e.g. FORCE_COLOR asks for
+    message = re.split(r"\n *(?:[─-]{5,}|\n)", text.partition("\n")[2])[0]
+    return f"{' '.join(message.split()).rstrip('.') or 'the arguments could not be read'} (see `{program} --help`)"
+
+
+def parse_with_settings(
+    kind: type[T], config_type: type[Any], words: Sequence[str], program: str
+) -> tuple[T, dict[str, Any]]:
     """Returns ``kind`` filled from ``words``, and the study's settings that they give, not yet checked.
 
     Settings that are invalid with the defaults may be valid with an arm's, so they are checked together with the arm's.
     """
     import tyro
 
-    clash = sorted(set(_field_names(kind)) & set(_field_names(config_type)))
+    clash = sorted(set(option_fields(kind)) & set(option_fields(config_type)))
     if clash:
         raise KymographError(f"{program}: the setting {clash[0]!r} has the name of an option; rename the setting")
-    unchecked = {"__post_init__": lambda _: None, "__doc__": config_type.__doc__}
-    settings = type("Settings", (config_type,), unchecked)
+    settings = type("Settings", (config_type,), {"__post_init__": lambda _: None, "__doc__": config_type.__doc__})
     both = dataclasses.make_dataclass(
         "Run",
         [
@@ -198,14 +248,13 @@ def parse_with_settings(kind: type[T], config_type: type, words: Sequence[str], 
     return parsed.sweep, {name: getattr(parsed.study, name) for name in given(config_type, words)}
 
 
-def given(kind: type, words: Sequence[str]) -> set[str]:
-    """Returns the names of the fields of ``kind`` that ``words`` set, as opposed to those left at default."""
-    options = {word.split("=")[0].replace("_", "-") for word in words if word.startswith("--")}
-    return {
-        name
-        for name in _field_names(kind)
-        if f"--{name.replace('_', '-')}" in options or f"--no-{name.replace('_', '-')}" in options
-    }
+def given(kind: type[Any], words: Sequence[str]) -> set[str]:
+    """Returns the names of the options of ``kind`` that ``words`` set, as opposed to those left at default."""
+    typed = {word.split("=")[0].replace("_", "-") for word in words if word.startswith("--")}
+    return {name for name in option_fields(kind) if typed & {_typed(name), _typed(f"no_{name}")}}
+
+
+# Values of options.
 
 
 def settings_from(conditions: Sequence[str]) -> dict[str, Any]:
@@ -238,6 +287,14 @@ def grid_from(conditions: Sequence[str]) -> dict[str, list[Any]]:
     return fields
 
 
+def _value(text: str) -> Any:
+    """Parses a text as a number, a Boolean or None; anything else stays a string."""
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except ValueError:
+        return text
+
+
 def seeds_from(words: Sequence[str]) -> list[int]:
     """Returns seeds as numbers; names the first word that is not a whole number."""
     for word in words:
@@ -252,78 +309,30 @@ def at_least(option: str, value: int, least: int) -> None:
         raise UsageError(f"--{option} must be at least {least}, not {value}")
 
 
-def _value(text: str) -> Any:
-    """Parses a text as a number, a Boolean or None; anything else stays a string."""
-    try:
-        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
-    except ValueError:
-        return text
+# Options that several verbs share.
 
 
-def option_fields(kind: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass that are options, with their types, including those of nested dataclasses."""
-    found: dict[str, Any] = {}
-    plain, hints = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
-    for field in dataclasses.fields(kind):
-        inner = plain[field.name]
-        if dataclasses.is_dataclass(inner):
-            found |= option_fields(inner)
-        elif positional() not in typing.get_args(hints[field.name]):
-            found[field.name] = inner
-    return found
+@dataclass(frozen=True)
+class NamedStudy:
+    """The study that ``--study`` names: the name of its stored runs, and its code if the user names that."""
+
+    name: str | None
+    code: tuple[Study[Any], ...] = ()
 
 
-def _field_names(kind: Any) -> list[str]:
-    """Returns the names of a dataclass's fields, including those of nested dataclasses."""
-    names: list[str] = []
-    hints = typing.get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        inner = hints[field.name]
-        names += _field_names(inner) if dataclasses.is_dataclass(inner) else [field.name.rstrip("_")]
-    return names
+def named_study(study: str | None) -> NamedStudy:
+    """Returns the study that a user names: by its stored name, or by its code, which is then loaded.
 
+    named_study("depth")                          a stored name: nothing is imported
+    named_study("warmup.py"), "warmup.py:Warmup"  a file
+    named_study("my.package:Warmup")              a module
+    """
+    if study is None or not (":" in study or study.endswith(".py")):
+        return NamedStudy(study)
+    from kymograph.studies.loading import load_study
 
-def _not_a_number(hints: Mapping[str, Any], words: Sequence[str]) -> str | None:
-    """Returns, in one sentence, the first option that takes a number and was given something else; None if none was."""
-    option, left = "", 0
-    parts = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    for word in parts:
-        if word.startswith("--"):
-            option = word.replace("_", "-")
-            hint = hints.get(option)
-            several = any(typing.get_origin(kind) is tuple for kind in (hint, *typing.get_args(hint)))
-            left = len(parts) if several else 1
-            continue
-        kinds = {kind for kind in _scalars(hints.get(option)) if kind is not type(None)}
-        if left > 0 and kinds and kinds <= {int, float}:
-            try:
-                float(word) if float in kinds else int(word)
-            except ValueError:
-                if word.lower() != "none":
-                    return f"{option} must be a {'' if float in kinds else 'whole '}number, not {word!r}"
-        left -= 1
-    return None
-
-
-def _scalars(hint: Any) -> set[Any]:
-    """Returns the types that a union or a tuple is made of."""
-    inner = typing.get_args(hint)
-    return set().union(*map(_scalars, inner)) if inner else {hint} - {Ellipsis, None}
-
-
-def _sentence(text: str, program: str) -> str:
-    """Returns the message inside tyro's framed error text as one line."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)  # colours, which a variable such as FORCE_COLOR asks for
-    lines = [re.sub(r"[│╭╮╰╯─]", " ", line).strip() for line in plain.splitlines()]
-    body: list[str] = []
-    for line in lines[1:]:
-        if re.fullmatch(r"-{5,}", line) or not line:
-            if body:
-                break
-            continue
-        body.append(line)
-    message = " ".join(body) or " ".join(filter(None, lines)) or "the arguments could not be read"
-    return f"{message.rstrip('.')} (see `{program} --help`)"
+    code = load_study(study)
+    return NamedStudy(code.name, (code,))
 
 
 @dataclass(frozen=True)
@@ -339,7 +348,7 @@ class SelectOptions:
 
     def open(self, directory: str) -> tuple[Store, NamedStudy]:
         """Returns the runs of a directory that the options ask for, and the study that they name."""
-        from kymograph.runs.listing import select
+        from kymograph.runs.archive import select
 
         study = named_study(self.study)
         return select(directory, study.name, self.arms, settings_from(self.where)), study
@@ -371,9 +380,12 @@ class EngineOptions(DeviceOptions):
         """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
         from kymograph.experiments.stages import SweepOptions
 
-        own = getattr(options, _field(self.engine), None)
-        given = {} if own is None else {one.name: getattr(own, one.name) for one in dataclasses.fields(own)}
-        return SweepOptions(out, self.engine, self.workers, self.device, self.data_dir, quiet, given, self.debug)
+        engine = getattr(options, _field(self.engine), None)
+        fields = () if engine is None else dataclasses.fields(engine)
+        engine_options = {field.name: getattr(engine, field.name) for field in fields}
+        return SweepOptions(
+            out, self.engine, self.workers, self.device, self.data_dir, quiet, engine_options, self.debug
+        )
 
 
 def _field(engine: str) -> str:
@@ -387,41 +399,21 @@ def with_engine_options(kind: type[T], words: Sequence[str]) -> type[T]:
 
     text = [part for word in words for part in (word.split("=", 1) if word.startswith("--engine=") else [word])]
     names = [after for word, after in itertools.pairwise(text) if word == "--engine"]
-    own = options_type(names[-1]) if names and names[-1] in ENGINES.names() else None
-    if own is None:
+    engine_type = options_type(names[-1]) if names and names[-1] in ENGINES.names() else None
+    if engine_type is None:
         return kind
-    hints = typing.get_type_hints(own)
+    hints = typing.get_type_hints(engine_type)
     # Subclasses, because tyro finds the help texts in the source of the classes below.
-    shown_fields = [
-        (one.name, Annotated[hints[one.name], shown(one.metadata.get("metavar"), default=one.metadata.get("default"))],
-         dataclasses.field(default=one.default))
-        for one in dataclasses.fields(own)
-    ]  # fmt: skip
-    options_type = dataclasses.make_dataclass(names[-1], shown_fields, bases=(own,), frozen=True)
-    extra: list[Any] = [(_field(names[-1]), options_type, dataclasses.field(default_factory=options_type))]
+    fields = [
+        (
+            field.name,
+            Annotated[hints[field.name], shown(field.metadata.get("metavar"), default=field.metadata.get("default"))],
+            dataclasses.field(default=field.default),
+        )
+        for field in dataclasses.fields(engine_type)
+    ]
+    engine_options = dataclasses.make_dataclass(names[-1], fields, bases=(engine_type,), frozen=True)
+    extra: list[Any] = [(_field(names[-1]), engine_options, dataclasses.field(default_factory=engine_options))]
     made = dataclasses.make_dataclass(kind.__name__, extra, bases=(kind,), frozen=True)
     made.__doc__ = kind.__doc__
     return made
-
-
-@dataclass(frozen=True)
-class NamedStudy:
-    """The study that ``--study`` names: the name of its stored runs, and its code if the user names that."""
-
-    name: str | None
-    code: tuple[Study, ...] = ()
-
-
-def named_study(study: str | None) -> NamedStudy:
-    """Returns the study that a user names: by its stored name, or by its code, which is then loaded.
-
-    named_study("depth")                          a stored name: nothing is imported
-    named_study("warmup.py"), "warmup.py:Warmup"  a file
-    named_study("my.package:Warmup")              a module
-    """
-    if study is None or not (":" in study or study.endswith(".py")):
-        return NamedStudy(study)
-    from kymograph.studies.loading import load_study
-
-    code = load_study(study)
-    return NamedStudy(code.name, (code,))

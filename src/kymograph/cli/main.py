@@ -1,7 +1,5 @@
 """The command line: finds the verb, runs it, and turns whatever ends it into a sentence and an exit code.
 
-[cli.exit_status] How a command ends: whatever was raised becomes one sentence and an exit code, never a bare traceback.
-
 | code | what ended the command |
 |---|---|
 | 0 | everything that was asked for was done |
@@ -10,10 +8,9 @@
 | 70 | a bug in this program: its traceback is in a file that the sentence names |
 | 130 | Ctrl-C |
 
-[cli.main] The command line: finds the verb, runs it, and turns whatever ends it into a sentence and an exit code.
-
-A verb is one module in `kymograph.cli.verbs`, or an entry point of that group in a user's package. The usage text is
-put together from what the modules declare, so that printing it imports none of them.
+A verb is a function in a module of `kymograph.cli.verbs`, or of a package that names it as an entry point of the group
+``kymograph.verbs``. The usage text is put together from what the modules declare, so that printing it imports none of
+them.
 """
 
 from __future__ import annotations
@@ -22,20 +19,24 @@ import contextlib
 import errno
 import os
 import platform
+import re
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from kymograph.cli.output import columns, guarded
+from kymograph.cli.output import columns, guarded_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.registry import Registry
 from kymograph.wording import folded, line_width
 
+VERBS = Registry("kymograph.verbs", "kymograph.cli.verbs", "main")
+_GONE = {"bench": "`make bench` in a clone of the repository times this package"}
+"""Verbs of earlier versions, and what to do instead."""
 FAILED, MISUSED, FAULT, INTERRUPTED = 1, 2, 70, 130
 _REMEDIES = {
     errno.ENOSPC: "free some space, or choose another directory",
@@ -47,8 +48,100 @@ _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.ENOMEM: "free some memory, or ask for less at a time",
 }
-_NO_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")
+_NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 """What torch's allocators say; they raise a RuntimeError."""
+
+
+@guarded_output()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.main` has the codes)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    _ignore_matplotlibrc()
+    before, threading.excepthook = threading.excepthook, _end_of_a_thread
+    try:
+        try:
+            code = run_verb([word for word in words if word != "--debug"], debug)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # so that a closed pipe is noticed here, not while the interpreter shuts down
+    except (Exception, KeyboardInterrupt) as error:
+        code = _end(error, words, debug)
+    finally:
+        threading.excepthook = before
+    sys.exit(code)
+
+
+def _ignore_matplotlibrc() -> None:
+    """Imports matplotlib from elsewhere if the current directory has settings for it, which would be read first."""
+    if os.path.lexists("matplotlibrc"):
+        with contextlib.suppress(ImportError, OSError), contextlib.chdir(os.sep):
+            import matplotlib  # noqa: F401
+
+
+def run_verb(words: list[str], debug: bool = False) -> int:
+    """Runs the verb that the first word names, with the other words; returns its exit code.
+
+    A verb that trains (``"debug": True`` in its ``PART``) also gets ``--debug``, and prints the tracebacks of its runs.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        print(usage(), end="")
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"kymograph {version('kymograph')}")
+        return 0
+    verb = words[0]
+    if verb not in VERBS.names():
+        instead = f"; {_GONE[verb]}" if verb in _GONE else did_you_mean(verb, VERBS.names())
+        raise UsageError(f"there is no verb {verb!r}{instead}")
+    takes_debug = debug and VERBS.part(verb).properties.get("debug") is True
+    run: Callable[[list[str]], int] = VERBS.load(verb)
+    return run([*words[1:], *(["--debug"] if takes_debug else [])])
+
+
+def usage() -> str:
+    """Returns the usage text: a line for every verb, in declared order."""
+    lines = {str(part.properties.get("usage", part.name)): part.about for part in VERBS.parts().values()}
+    width = line_width()
+    more = "`kymograph VERB --help` lists a verb's options; --debug shows the tracebacks of errors and of failed runs."
+    return f"""usage: kymograph VERB ...
+
+{folded("A laboratory for the dynamics of neural-network training.", width)}
+
+{columns(list(lines.items()), width)}
+
+{folded(more, width)}
+"""
+
+
+def _end(error: BaseException, words: Sequence[str], debug: bool) -> int:
+    """Prints how a command ended, with ``debug`` the traceback before it; returns the exit code."""
+    if isinstance(error, OSError):
+        _give_up_output()
+    sentence, code = exit_status(error, words)
+    if sys.stderr is None:
+        return code
+    if debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+        traceback.print_exception(error)
+    if sentence:
+        with contextlib.suppress(OSError):  # e.g. a terminal that is gone
+            print(f"kymograph: {sentence}", file=sys.stderr)
+    return code
+
+
+def _give_up_output() -> None:
+    """Discards pending output if it cannot be written, as the output itself may have caused the error."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end_of_a_thread(properties: threading.ExceptHookArgs) -> None:
+    """Prints in one sentence what ended a thread; the main thread goes on."""
+    if properties.exc_value is not None:
+        _end(properties.exc_value, sys.argv[1:], debug=False)
 
 
 def exit_status(error: BaseException, words: Sequence[str] = ()) -> tuple[str, int]:
@@ -62,31 +155,17 @@ def exit_status(error: BaseException, words: Sequence[str] = ()) -> tuple[str, i
         return "interrupted; run the same command again to resume", INTERRUPTED
     if isinstance(error, BrokenPipeError):  # e.g. `kymograph list | head`: the reader has seen enough
         return "", FAILED
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _is_about_memory(error)):
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
         return "there is not enough memory for this; free some, or ask for less at a time", FAILED
     if isinstance(error, RecursionError):
         where = _saved(error, words)
         return f"something is nested too deeply to be processed; simplify it (traceback: {where})", FAILED
     if isinstance(error, OSError) and error.strerror:
-        return _about_a_file(error), FAILED
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        remedy = _REMEDIES.get(error.errno or 0, "check the path")
+        return f"cannot read or write {' and '.join(names) or 'the output'}: {error.strerror}; {remedy}", FAILED
     kind = type(error).__name__
-    return (
-        f"sorry, this is a bug in kymograph ({kind}); please report it with {_saved(error, words)}",
-        FAULT,
-    )
-
-
-def _is_about_memory(error: RuntimeError) -> bool:
-    text = str(error).lower()
-    return any(words in text for words in _NO_MEMORY)
-
-
-def _about_a_file(error: OSError) -> str:
-    """Returns the system's message about a file, and what to do about it."""
-    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    subject = " and ".join(names) or "the output"
-    remedy = _REMEDIES.get(error.errno or 0, "check the path")
-    return f"cannot read or write {subject}: {error.strerror}; {remedy}"
+    return f"sorry, this is a bug in kymograph ({kind}); please report it with {_saved(error, words)}", FAULT
 
 
 def _saved(error: BaseException, words: Sequence[str]) -> str:
@@ -124,97 +203,3 @@ def state_directory() -> Path:
         return Path.home() / "Library" / "Logs" / "kymograph"
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base and os.path.isabs(base) else Path.home() / ".local" / "state") / "kymograph"
-
-
-VERBS = Registry("kymograph.verbs", "kymograph.cli.verbs", "main")
-
-
-@guarded
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one verb; exits with 0 only if everything asked for was done (`kymograph.cli.main` has the codes)."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    _ignore_matplotlibrc()
-    before, threading.excepthook = threading.excepthook, _end_of_a_thread
-    try:
-        try:
-            code = run_verb([word for word in words if word != "--debug"], debug)
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # so that a closed pipe is noticed here, not while the interpreter shuts down
-    except (Exception, KeyboardInterrupt) as error:
-        code = _end(error, words, debug)
-    finally:
-        threading.excepthook = before
-    sys.exit(code)
-
-
-def _ignore_matplotlibrc() -> None:
-    """Imports matplotlib from elsewhere if the current directory has settings for it, which would be read first."""
-    if os.path.lexists("matplotlibrc"):
-        with contextlib.suppress(ImportError, OSError), contextlib.chdir(os.sep):
-            import matplotlib  # noqa: F401
-
-
-def _end(error: BaseException, words: Sequence[str], debug: bool) -> int:
-    """Prints how a command ended, with ``debug`` the traceback before it; returns the exit code."""
-    if isinstance(error, OSError):
-        _give_up_output()
-    sentence, code = exit_status(error, words)
-    if sys.stderr is None:
-        return code
-    if debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
-        traceback.print_exception(error)
-    if sentence:
-        with contextlib.suppress(OSError):  # e.g. a terminal that is gone
-            print(f"kymograph: {sentence}", file=sys.stderr)
-    return code
-
-
-def _give_up_output() -> None:
-    """Discards pending output if it cannot be written, as the output itself may have caused the error."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        try:
-            sys.stdout.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _end_of_a_thread(properties: threading.ExceptHookArgs) -> None:
-    """Prints in one sentence what ended a thread; the main thread goes on."""
-    if properties.exc_value is not None:
-        _end(properties.exc_value, sys.argv[1:], debug=False)
-
-
-def run_verb(words: list[str], debug: bool = False) -> int:
-    """Runs the verb that the first word names, with the other words; returns its exit code.
-
-    A verb that trains (``"debug": True`` in its ``PART``) also gets ``--debug``, and prints the tracebacks of its runs.
-    """
-    if not words or words[0] in ("-h", "--help"):
-        print(usage(), end="")
-        return 0 if words else 2
-    if words[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"kymograph {version('kymograph')}")
-        return 0
-    if words[0] not in VERBS.names():
-        raise UsageError(f"there is no verb {words[0]!r}{did_you_mean(words[0], VERBS.names())}")
-    takes_debug = debug and VERBS.part(words[0]).properties.get("debug") is True
-    return VERBS.load(words[0])([*words[1:], *(["--debug"] if takes_debug else [])])
-
-
-def usage() -> str:
-    """Returns the usage text: a line for every verb, in declared order."""
-    lines = {str(part.properties.get("usage", part.name)): part.about for part in VERBS.parts().values()}
-    width = line_width()
-    more = "`kymograph VERB --help` lists a verb's options; --debug shows the tracebacks of errors and of failed runs."
-    return f"""usage: kymograph VERB ...
-
-{folded("A laboratory for the dynamics of neural-network training.", width)}
-
-{columns(list(lines.items()), width)}
-
-{folded(more, width)}
-"""

@@ -1,39 +1,33 @@
-"""What the command line prints: no text from a file can control the terminal, help fits its width, slow work shows a bar.
-
-[cli.guarded_output] Guards what the command line prints: no text from a file can control the terminal, and any text can be encoded.
+"""What the command line prints: no text from a file controls the terminal, help fits its width, slow work shows a bar.
 
 Everything printed goes through here, so that no verb has to think of it. Only Rich, which colours and draws, bypasses
-it; the text it is given is made `visible` first.
+the guard; the text it is given is made `visible` first.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import io
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TextIO, TypeVar
+from typing import Any
 
 from kymograph.wording import folded, line_width, visible
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
+class FilteredStream:
+    """A stream that changes every text before it is written, and otherwise is the stream below it."""
 
-class GuardedStream:
-    """A stream of text in which control characters are written as their codes."""
-
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, change: Callable[[str], str]) -> None:
         self.rich_proxied_file = stream
-        """The stream itself, by the name under which Rich looks for it."""
+        """The stream below, by the name under which Rich looks for it."""
+        self.change = change
 
     def write(self, text: str) -> int:
-        """Writes text with its control characters made visible."""
-        self.rich_proxied_file.write(visible(text))
+        """Writes the changed text."""
+        self.rich_proxied_file.write(self.change(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +36,7 @@ class GuardedStream:
 
 @contextlib.contextmanager
 def guarded_output() -> Iterator[None]:
-    """Guards standard output and standard error for the length of a ``with`` block."""
+    """Makes control characters visible that a ``with`` block prints, and any text encodable."""
     before = sys.stdout, sys.stderr
     for stream in before:
         with contextlib.suppress(AttributeError, ValueError, OSError):
@@ -51,7 +45,7 @@ def guarded_output() -> Iterator[None]:
         # A stream that the caller closed is None, and to print to None is to print to standard output.
         streams = [opened.enter_context(open(os.devnull, "w")) if stream is None else stream for stream in before]
         sys.stdout, sys.stderr = (
-            stream if isinstance(stream, GuardedStream) else GuardedStream(stream) for stream in streams
+            stream if isinstance(stream, FilteredStream) else FilteredStream(stream, visible) for stream in streams
         )
         try:
             yield
@@ -70,50 +64,14 @@ def unguarded_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def guarded(function: Callable[P, T]) -> Callable[P, T]:
-    """Makes a function print through the guard, the sentences of its errors included."""
-
-    @functools.wraps(function)
-    def wrapped(*arguments: P.args, **named: P.kwargs) -> T:
-        with guarded_output():
-            return function(*arguments, **named)
-
-    return wrapped
-
-
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class _HeldOutput(io.StringIO):
-    """Collects what is written to a stream, and otherwise looks like it, so that colours and frames stay the same."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def isatty(self) -> bool:
-        """Returns whether the stream is a terminal."""
-        return self._stream.isatty()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """The stream's encoding."""
-        return self._stream.encoding
-
-
 @contextlib.contextmanager
 def fitting_output() -> Iterator[None]:
-    """Folds the lines that are printed in a ``with`` block to the terminal's width; they appear at its end."""
-    stream = sys.stdout
-    if stream is None:
+    """Folds the lines that a ``with`` block prints to the terminal's width."""
+    if sys.stdout is None:
         yield
         return
-    held = _HeldOutput(stream)
-    try:
-        with contextlib.redirect_stdout(held):
-            yield
-    finally:
-        stream.write(fit(held.getvalue(), line_width()))
+    with contextlib.redirect_stdout(FilteredStream(sys.stdout, lambda text: fit(text, line_width()))):
+        yield
 
 
 def fit(text: str, width: int) -> str:
@@ -123,7 +81,9 @@ def fit(text: str, width: int) -> str:
     'usage: a\n  [-h]\n\nshort'
     """
     return "\n".join(
-        line if len(_COLOUR.sub("", line)) <= width else folded(line, width, further="  " if "usage" in line else "")
+        line
+        if len(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width
+        else folded(line, width, further="  " if "usage" in line else "")
         for line in text.split("\n")
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import keyword
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -28,40 +28,44 @@ from kymograph.cli.arguments import (
 from kymograph.cli.output import columns, fitting_output
 from kymograph.errors import KymographError, UsageError
 from kymograph.io.writing import make_directory, write_atomically
-from kymograph.runs.declaration import Arm
 from kymograph.studies.loading import STUDIES, list_studies, load_study
 from kymograph.studies.settings import setting_docs
-from kymograph.studies.study import Study
 from kymograph.wording import counted, folded, line_width
 
 PARTS = {
     "new": {
         "attribute": "new_verb",
+        "options": "NewOptions",
         "about": "write a user-defined study to start from, and its test",
         "usage": "new study NAME",
         "order": 22,
     },
     "run": {
         "attribute": "run_verb",
+        "options": "RunOptions",
         "about": "run a study: arms x seeds; runs that are stored already are not computed again",
         "usage": "run STUDY",
         "order": 20,
         "debug": True,
+        "settings": True,
     },
     "watch": {
         "attribute": "watch_verb",
+        "options": "WatchOptions",
         "about": "follow a running sweep in the terminal, or in a browser with --web",
         "usage": "watch DIR",
         "order": 40,
     },
     "runs": {
         "attribute": "runs_verb",
+        "options": "RunsOptions",
         "about": "stored runs by name: a table, one run in full, or the paths of those chosen",
         "usage": "runs DIR [NAME]",
         "order": 45,
     },
     "list": {
         "attribute": "list_verb",
+        "options": "ListOptions",
         "about": "the studies; one with its arms and settings",
         "usage": "list [STUDY]",
         "order": 10,
@@ -70,65 +74,8 @@ PARTS = {
 
 
 TEMPLATES = Path(__file__).parent / "templates"
-
-
-@dataclass(frozen=True)
-class NewStudy:
-    """The files that were written, and the study's name."""
-
-    name: str
-    study: Path
-    test: Path
-
-
-def new_study(name: str, directory: str | Path = ".") -> NewStudy:
-    """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py`` into ``directory``.
-
-    Existing files are not overwritten; a call that was interrupted between the two files can be repeated.
-    """
-    _check_name(name)
-    folder = Path(directory)
-    title = name.removesuffix("_study") or name
-    made = NewStudy(title, folder / f"{name}.py", folder / f"test_{name}.py")
-    words = {"module": name, "function": f"{title}_study"}
-    contents = {
-        path: Template((TEMPLATES / template).read_text()).substitute(words).encode()
-        for path, template in ((made.study, "study.py.txt"), (made.test, "test_study.py.txt"))
-    }
-    for path in contents:
-        if path.exists() and (made.test.exists() or not _holds(path, contents[path])):
-            raise KymographError(f"{path} exists, and is not overwritten; choose another name")
-    if not made.study.exists():
-        _check_module(name)
-    make_directory(folder)
-    for path, content in contents.items():
-        write_atomically(path, content)
-    return made
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    """Returns whether a file is what an earlier attempt wrote."""
-    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
-
-
-def _check_name(name: str) -> None:
-    """Raises unless the name is valid for a Python module and not taken by a study."""
-    plain = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name).strip("_").lower()
-    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
-        hint = f"; try {plain}" if plain.isidentifier() and plain.isascii() and not keyword.iskeyword(plain) else ""
-        raise UsageError(f"{name!r} cannot be the name of a Python file: use letters, digits and underscores{hint}")
-    if name.removesuffix("_study") in STUDIES.names():
-        raise UsageError(f"there is already a study called {name.removesuffix('_study')}; choose another name")
-
-
-def _check_module(name: str) -> None:
-    """Raises if a file of this name would hide an existing module."""
-    try:
-        known = name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        known = False
-    if known:
-        raise UsageError(f"{name}.py would hide the Python module {name}; choose another name")
+MOST_ARMS = 6
+"""How many arms of a study the list of all studies shows."""
 
 
 @dataclass(frozen=True)
@@ -150,14 +97,63 @@ def new_verb(words: list[str]) -> int:
     options = parse(NewOptions, words, "kymograph new")
     if options.kind != "study":
         raise UsageError(f"kymograph new writes a study, not {options.kind!r}: kymograph new study NAME")
-    made = new_study(options.name, options.directory)
-    study, test = shlex.quote(str(made.study)), shlex.quote(str(made.test))
+    study, test = (shlex.quote(str(path)) for path in write_study(options.name, options.directory))
     print(f"wrote {study} and {test}; next:")
     print(f"  kymograph run {study} --n-seeds 10")
-    print(f"  kymograph judge runs --study {made.name}")
+    print(f"  kymograph judge runs --study {_title(options.name)}")
     print("  kymograph report runs -o report.html")
     print(f"  python -m pytest {test}   # pip install pytest, if it is missing")
     return 0
+
+
+def write_study(name: str, directory: str | Path = ".") -> tuple[Path, Path]:
+    """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py``; returns their paths.
+
+    Existing files are not overwritten; a call that was interrupted between the two files can be repeated.
+    """
+    _check_name(name)
+    study, test = Path(directory) / f"{name}.py", Path(directory) / f"test_{name}.py"
+    words = {"module": name, "function": f"{_title(name)}_study"}
+    contents = {
+        path: Template((TEMPLATES / template).read_text()).substitute(words).encode()
+        for path, template in ((study, "study.py.txt"), (test, "test_study.py.txt"))
+    }
+    for path, content in contents.items():
+        ours = path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+        if path.exists() and (test.exists() or not ours):
+            raise KymographError(f"{path} exists, and is not overwritten; choose another name")
+    if not study.exists() and _hides_a_module(name):
+        raise UsageError(f"{name}.py would hide the Python module {name}; choose another name")
+    make_directory(Path(directory))
+    for path, content in contents.items():
+        write_atomically(path, content)
+    return study, test
+
+
+def _title(name: str) -> str:
+    """Returns the name of the study in a file called ``name``."""
+    return name.removesuffix("_study") or name
+
+
+def _check_name(name: str) -> None:
+    """Raises unless the name is valid for a Python module and not taken by a study."""
+    plain = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name).strip("_").lower()
+    if not _is_module_name(name):
+        hint = f"; try {plain}" if _is_module_name(plain) else ""
+        raise UsageError(f"{name!r} cannot be the name of a Python file: use letters, digits and underscores{hint}")
+    if name.removesuffix("_study") in STUDIES.names():
+        raise UsageError(f"there is already a study called {name.removesuffix('_study')}; choose another name")
+
+
+def _is_module_name(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
+
+
+def _hides_a_module(name: str) -> bool:
+    try:
+        return name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 @dataclass(frozen=True)
@@ -183,8 +179,6 @@ class RunOptions:
 
 def run_verb(words: list[str]) -> int:
     """Runs a study; returns 0 only if every run finished."""
-    from kymograph.studies.loading import STUDIES, load_study
-
     if not words or words[0] in ("-h", "--help"):
         with fitting_output():
             print("usage: kymograph run STUDY [options]\n")
@@ -244,7 +238,13 @@ class WatchOptions:
 def watch_verb(words: list[str]) -> int:
     """Shows a running sweep until it ends, or until Ctrl-C."""
     options = parse(WatchOptions, words, "kymograph watch")
-    directory = _directory(options.directory, named_study(options.study).name)
+    directory, study = options.directory, named_study(options.study).name
+    if study is not None:
+        from kymograph.runs.spec import slug
+
+        directory = str(Path(directory) / slug(study))
+        if Path(options.directory).is_dir() and not Path(directory).is_dir():
+            raise KymographError(f"{options.directory} has no runs of {study!r}")
     if options.web:
         from kymograph.pictures.live.web import serve
 
@@ -252,18 +252,6 @@ def watch_verb(words: list[str]) -> int:
     from kymograph.pictures.live.terminal import watch
 
     return watch(directory, options.once, options.follow)
-
-
-def _directory(root: str, study: str | None) -> str:
-    """Returns the directory to watch: the whole directory of runs, or that of one study in it."""
-    if study is None:
-        return root
-    from kymograph.runs.spec import slug
-
-    directory = Path(root) / slug(study)
-    if Path(root).is_dir() and not directory.is_dir():
-        raise KymographError(f"{root} has no runs of {study!r}")
-    return str(directory)
 
 
 @dataclass(frozen=True)
@@ -294,11 +282,8 @@ class RunsOptions:
 def runs_verb(words: list[str]) -> int:
     """Prints the runs asked for."""
     options = parse(RunsOptions, words, "kymograph runs")
-    import json
-    import sys
-
     from kymograph.runs.archive import Archive
-    from kymograph.runs.listing import choose_runs, match, named_runs, run_facts, run_table, run_text
+    from kymograph.runs.listing import choose_runs, match, named_runs, run_details, run_table, run_text
 
     if options.json and options.path:
         raise KymographError("--json and --path print different things; choose one")
@@ -318,19 +303,15 @@ def runs_verb(words: list[str]) -> int:
         status=options.status,
         where=settings_from(options.where),
     )
-    one = bool(options.name) and len(chosen) == 1
+    in_full = bool(options.name) and len(chosen) == 1
     if options.path:
         print("\n".join(str(run.directory) for run in chosen if run.directory is not None))
     elif options.json:
-        found = run_facts(chosen[0], whole=True) if one else [run_facts(run) for run in chosen]
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        described = run_details(chosen[0], whole=True) if in_full else [run_details(run) for run in chosen]
+        print(json.dumps(described, indent=1, ensure_ascii=False))
     else:
-        print(run_text(chosen[0]) if one else run_table(chosen, archive.declarations))
+        print(run_text(chosen[0]) if in_full else run_table(chosen, archive.declarations))
     return 0
-
-
-MOST_ARMS = 6
-"""How many arms of a study the list of all studies shows."""
 
 
 @dataclass(frozen=True)
@@ -346,47 +327,36 @@ class ListOptions:
 def list_verb(words: list[str]) -> int:
     """Prints every study with its first default arms, or one study with all of its arms and settings."""
     reference = parse(ListOptions, words, "kymograph list").study if words else ""
-    if reference:
-        study = load_study(reference)
+    for study in [load_study(reference)] if reference else list_studies():
         arms = study.arms()
-        _print_question(study)
-        _print_arms(arms)
-        others = any(not arm.default for arm in arms)
-        print(f"  * runs by default{'; run the others by name: `--arms NAME ...`' if others else ''}")
-        _print_settings(study.config_type)
-        return 0
-    for study in list_studies():
-        arms = study.arms()
-        shown = [arm for arm in arms if arm.default][:MOST_ARMS]
-        _print_question(study)
-        _print_arms(shown)
-        more = len(arms) - len(shown)
-        print(f"    and {more} more: `kymograph list {study.name}`\n" if more else "")
+        listed = arms if reference else [arm for arm in arms if arm.default][:MOST_ARMS]
+        print(folded(f"{study.name}: {study.question}", line_width(), further="  "))
+        if listed:
+            print(columns([(f"{'*' if arm.default else ' '} {arm.name}", arm.about) for arm in listed], line_width()))
+        if reference:
+            others = any(not arm.default for arm in arms)
+            print(f"  * runs by default{'; run the others by name: `--arms NAME ...`' if others else ''}")
+            _print_settings(study.config_type)
+        else:
+            more = len(arms) - len(listed)
+            print(f"    and {more} more: `kymograph list {study.name}`\n" if more else "")
     return 0
-
-
-def _print_arms(arms: Sequence[Arm]) -> None:
-    if arms:
-        rows = [(f"{'*' if arm.default else ' '} {arm.name}", arm.about) for arm in arms]
-        print(columns(rows, line_width()))
-
-
-def _print_question(study: Study) -> None:
-    print(folded(f"{study.name}: {study.question}", line_width(), further="  "))
 
 
 def _print_settings(config_type: type) -> None:
     """Prints the settings as options of `kymograph run`, with their defaults."""
-    rows = [(f"--{one.name.replace('_', '-')} {_shown(one.default)}", one.about) for one in setting_docs(config_type)]
+
+    def typed(default: object) -> str:
+        if isinstance(default, bool):
+            return "yes" if default else "no"
+        if isinstance(default, (tuple, list)):
+            return " ".join(map(str, default)) or "none"
+        return "none" if default in (None, "") else str(default)
+
+    rows = [
+        (f"--{setting.name.replace('_', '-')} {typed(setting.default)}", setting.about)
+        for setting in setting_docs(config_type)
+    ]
     if rows:
         print("\nSettings and their defaults:")
         print(columns(rows, line_width()))
-
-
-def _shown(default: object) -> str:
-    """Returns a default as it is written on the command line."""
-    if isinstance(default, bool):
-        return "yes" if default else "no"
-    if isinstance(default, (tuple, list)):
-        return " ".join(map(str, default)) or "none"
-    return "none" if default in (None, "") else str(default)

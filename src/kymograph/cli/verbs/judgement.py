@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kymograph.cli.arguments import at_least, named_study, parse, positional, seeds_from, settings_from, shown
 from kymograph.errors import KymographError, UsageError
-from kymograph.runs.history import abandon, read_plan
+from kymograph.runs.history import abandon, planned_runs
 from kymograph.wording import counted, folded, line_width
 
 if TYPE_CHECKING:
@@ -21,36 +21,42 @@ if TYPE_CHECKING:
 PARTS = {
     "register": {
         "attribute": "register_verb",
+        "options": "RegisterOptions",
         "about": "register claims in a directory before its runs exist",
         "usage": "register DIR CLAIMS",
         "order": 80,
     },
     "judge": {
         "attribute": "judge_verb",
+        "options": "JudgeOptions",
         "about": "verdicts on the registered claims, over seeds; --claims FILE for your own",
         "usage": "judge DIR",
         "order": 70,
     },
     "power": {
         "attribute": "power_verb",
+        "options": "PowerOptions",
         "about": "the power of claims by the number of seeds, before anything is run",
         "usage": "power CLAIMS",
         "order": 75,
     },
     "verify": {
         "attribute": "verify_verb",
+        "options": "VerifyOptions",
         "about": "check a directory's log, records, plan and registrations, and compute some runs again",
         "usage": "verify DIR|FILE",
         "order": 85,
     },
     "bundle": {
         "attribute": "bundle_verb",
+        "options": "BundleOptions",
         "about": "pack runs, claims, log, study code and report into one file that `verify` accepts",
         "usage": "bundle DIR -o FILE",
         "order": 86,
     },
     "abandon": {
         "attribute": "abandon_verb",
+        "options": "AbandonOptions",
         "about": "give up planned runs, with a reason that verdicts show",
         "usage": "abandon DIR",
         "order": 87,
@@ -83,26 +89,21 @@ def register_verb(words: list[str]) -> int:
 
     claims, studies = named_claims(options.claims)
     settings, seeds = settings_from(options.where), seeds_from(options.seeds)
-    found = register_claims(
-        options.directory,
-        claims,
-        seeds,
-        looks=options.looks,
-        settings=settings or None,
-        studies=studies,
-    )
-    for one in found:
-        for name in one.claims:
+    for registration in register_claims(
+        options.directory, claims, seeds, looks=options.looks, settings=settings or None, studies=studies
+    ):
+        terms = registration.terms
+        for name in registration.claims:
             _say(f"registered: {name.split('/', 2)[2]}")
-        chosen = [f"{name} {value}" for name, value in one.terms.fields.items()]
-        _say(f"{', '.join([one.study, str(one.terms.design), *chosen])}: registration {one.short_digest}")
-        _say(f"seeds: {' '.join(map(str, one.terms.seeds))}; runs at others decide nothing")
-        added = len(one.terms.seeds) - len(seeds)
+        chosen = [f"{name} {value}" for name, value in terms.fields.items()]
+        _say(f"{', '.join([registration.study, str(terms.design), *chosen])}: registration {registration.short_digest}")
+        _say(f"seeds: {' '.join(map(str, terms.seeds))}; runs at others decide nothing")
+        added = len(terms.seeds) - len(seeds)
         if seeds and added > 0:
             _say(f"{counted(len(seeds), 'seed')} given; {added} more were added from the fixed list")
-        if one.terms.design.sequential:
-            _say(price_of_looks(one.terms.design, claims))
-        if earlier := runs_before(options.directory, one):
+        if terms.design.sequential:
+            _say(price_of_looks(terms.design, claims))
+        if earlier := runs_before(options.directory, registration):
             _say(f"these claims are post hoc for the {counted(earlier, 'run')} already there")
     _say(
         "Put the digest into a paper, a commit or a public registry; `kymograph verify DIR --anchor DIGEST` checks it."
@@ -149,7 +150,7 @@ def judge_verb(words: list[str]) -> int:
     from kymograph.claims.judge_csv import judge_csv
     from kymograph.claims.registration import log_problems
     from kymograph.pictures.verdict_table import print_verdicts, write_verdicts
-    from kymograph.runs.listing import read_archive
+    from kymograph.runs.archive import read_archive
 
     if options.csv:
         if len(options.directories) != 2:
@@ -213,10 +214,9 @@ def power_verb(words: list[str]) -> int:
     if options.looks:
         if options.sd is not None:
             raise UsageError("--looks compares designs at effects in standard deviations; drop --sd")
-        for line in price_of_looks(
-            Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family
-        ).splitlines():
-            print(folded(line, width, further="  "))
+        prices = price_of_looks(Design(options.looks), claims, options.effect or STANDARD_EFFECTS, options.family)
+        for line in prices.splitlines():
+            _say(line)
         return 0
     family: str = ""
     listed: tuple[str, ...] = ()
@@ -274,10 +274,10 @@ def verify_verb(words: list[str]) -> int:
 
     study = named_study(options.study)
     check = verify if Path(options.directory).is_dir() else verify_bundle
-    findings = check(options.directory, options.anchor, options.rerun, study.code, options.seed)
-    for finding in findings:
-        print(finding)
-    return 0 if all_hold(findings) else 1
+    results = check(options.directory, options.anchor, options.rerun, study.code, options.seed)
+    for result in results:
+        print(result)
+    return 0 if all_hold(results) else 1
 
 
 @dataclass(frozen=True)
@@ -308,34 +308,6 @@ def bundle_verb(words: list[str]) -> int:
     return 0
 
 
-def abandon_runs(
-    root: str | Path,
-    reason: str,
-    study: str | None = None,
-    arms: Sequence[str] = (),
-    seeds: Sequence[int] = (),
-) -> int:
-    """Logs that planned runs are given up, and why; returns how many.
-
-    Args:
-        root: the directory of the runs.
-        reason: why, in a sentence; verdicts show it.
-        study: only runs of this study.
-        arms: only these arms, by name or pattern.
-        seeds: only these seeds.
-    """
-    chosen = [
-        run
-        for run in read_plan(Path(root))
-        if (study is None or run.study == study)
-        and (not arms or any(fnmatch.fnmatchcase(run.arm, pattern) for pattern in arms))
-        and (not seeds or run.seed in seeds)
-    ]
-    if not chosen:
-        raise KymographError(f"no planned run in {root} matches this study, these arms and these seeds")
-    return abandon(Path(root), chosen, reason)
-
-
 @dataclass(frozen=True)
 class AbandonOptions:
     """Give up planned runs; the log keeps them with the reason, and verdicts about their arms mention it."""
@@ -358,3 +330,31 @@ def abandon_verb(words: list[str]) -> int:
     count = abandon_runs(options.directory, options.reason, options.study, options.arms, seeds_from(options.seeds))
     print(f"{count} planned {'run' if count == 1 else 'runs'} abandoned; verdicts on their arms will say so")
     return 0
+
+
+def abandon_runs(
+    root: str | Path,
+    reason: str,
+    study: str | None = None,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+) -> int:
+    """Logs that planned runs are given up, and why; returns how many.
+
+    Args:
+        root: the directory of the runs.
+        reason: why, in a sentence; verdicts show it.
+        study: only runs of this study.
+        arms: only these arms, by name or pattern.
+        seeds: only these seeds.
+    """
+    chosen = [
+        run
+        for run in planned_runs(Path(root))
+        if (study is None or run.study == study)
+        and (not arms or any(fnmatch.fnmatchcase(run.arm, pattern) for pattern in arms))
+        and (not seeds or run.seed in seeds)
+    ]
+    if not chosen:
+        raise KymographError(f"no planned run in {root} matches this study, these arms and these seeds")
+    return abandon(Path(root), chosen, reason)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from kymograph.cli.arguments import SHELLS, at_least, choice, option_fields, parse, positional
+from kymograph.cli.arguments import Choices, at_least, choice, option_words, parse, positional
 from kymograph.cli.main import VERBS
 from kymograph.studies.loading import list_studies
 
@@ -19,17 +18,20 @@ if TYPE_CHECKING:
 PARTS = {
     "selftest": {
         "attribute": "selftest_verb",
+        "options": "SelftestOptions",
         "about": "measure how often the judge is wrong, and compare the rates with bounds",
         "order": 100,
     },
     "completion": {
         "attribute": "completion_verb",
+        "options": "CompletionOptions",
         "about": "print a completion script for bash, zsh or fish",
         "usage": "completion SHELL",
         "order": 155,
     },
 }
 
+SHELLS = Choices("completion for the shell", lambda: COMPLETIONS)
 LEAST_WORLDS = 100
 _KINDS = {"limit": " (known limit)", "cost": " (cost of not registering)"}
 
@@ -96,34 +98,49 @@ def _with_bar(numbers: Iterable[int], title: str) -> Iterable[int]:
     return track(numbers, title, console=console, transient=True, disable=not console.is_terminal)
 
 
-TAKES_STUDY = ("run", "variance", "list")
-"""Verbs whose first word is a study; the options of the first two include its settings."""
+@dataclass(frozen=True)
+class CompletionOptions:
+    """Print a script that completes verbs, studies, options and settings; `eval` it when the shell starts."""
+
+    shell: Annotated[str, positional(), choice(SHELLS)]
+    """The shell."""
 
 
-def option_words(kind: Any) -> list[str]:
-    """Returns the options of a dataclass as they are typed; Booleans also have a ``--no-`` form."""
-    words = ["--help"]
-    for name, hint in option_fields(kind).items():
-        option = name.rstrip("_").replace("_", "-")
-        words += [f"--{option}", f"--no-{option}"] if hint is bool else [f"--{option}"]
-    return words
+def completion_verb(words: list[str]) -> int:
+    """Prints the script."""
+    shell = parse(CompletionOptions, words, "kymograph completion").shell
+    print(COMPLETIONS[shell](vocabulary(), [study.name for study in list_studies()]), end="")
+    return 0
+
+
+def options_type(verb: str) -> type | None:
+    """Returns the dataclass of a verb's options: what its part calls ``options``, or ``Options`` of its module.
+
+    None: a verb of a user's package that parses its own arguments.
+    """
+    return getattr(VERBS.module(verb), str(VERBS.part(verb).properties.get("options", "Options")), None)
 
 
 def vocabulary() -> dict[tuple[str, ...], list[str]]:
     """Returns the options by verb, or by verb and study where the study's settings are options as well."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    studies = list_studies()
-    for name, part in VERBS.parts().items():
-        kind = getattr(importlib.import_module(part.module), "Options", None)
-        if kind is None:  # a verb of a user's package that parses its own arguments
+    words: dict[tuple[str, ...], list[str]] = {}
+    for verb, part in VERBS.parts().items():
+        kind = options_type(verb)
+        if kind is None:
             continue
-        found[name,] = option_words(kind)
-        for study in studies if name in TAKES_STUDY[:2] else ():
-            found[name, study.name] = [*found[name,], *option_words(study.config_type)[1:]]
-    return found
+        words[verb,] = option_words(kind)
+        for study in list_studies() if part.properties.get("settings") else ():
+            words[verb, study.name] = [*words[verb,], *option_words(study.config_type)[1:]]
+    return words
 
 
-def bash_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
+def verbs_of_studies() -> list[str]:
+    """Returns the verbs whose first argument is a study."""
+    usages = {name: str(part.properties.get("usage", "")).split() for name, part in VERBS.parts().items()}
+    return [name for name, usage in usages.items() if usage[1:2] in (["STUDY"], ["[STUDY]"])]
+
+
+def bash_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
     """Returns a script for bash, and for zsh after ``bashcompinit``."""
     cases = "\n".join(
         f"    {shlex.quote(' '.join(key))}) words={shlex.quote(' '.join(options))} ;;" for key, options in words.items()
@@ -146,7 +163,7 @@ def bash_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequenc
     return
   fi
   case "$verb $COMP_CWORD" in
-    {" | ".join(shlex.quote(f"{verb} 2") for verb in TAKES_STUDY)})
+    {" | ".join(shlex.quote(f"{verb} 2") for verb in verbs_of_studies())})
       COMPREPLY=($(compgen -W {shlex.quote(" ".join(studies))} -- "$current")) ;;
   esac
   COMPREPLY+=($(compgen -f -- "$current"))
@@ -155,12 +172,12 @@ complete -o filenames -F _kymograph kymograph
 """
 
 
-def zsh_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
+def zsh_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
     """Returns the script for bash, after the lines that let zsh read it."""
-    return f"autoload -U +X compinit bashcompinit\ncompinit\nbashcompinit\n{bash_script(words, studies)}"
+    return f"autoload -U +X compinit bashcompinit\ncompinit\nbashcompinit\n{bash_completion(words, studies)}"
 
 
-def fish_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
+def fish_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
     """Returns a script for fish, with a line about every verb."""
     lines = [
         f"complete -c kymograph -n __fish_use_subcommand -f -a {name} -d {shlex.quote(part.about)}"
@@ -169,7 +186,7 @@ def fish_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequenc
     lines += [
         f"complete -c kymograph -n '__fish_seen_subcommand_from {verb}; and test (count (commandline -opc)) -eq 2' "
         f"-a {shlex.quote(' '.join(studies))}"
-        for verb in TAKES_STUDY
+        for verb in verbs_of_studies()
     ]
     for key, options in words.items():
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in key)
@@ -177,21 +194,4 @@ def fish_script(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequenc
     return "\n".join(lines) + "\n"
 
 
-SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
-
-
-@dataclass(frozen=True)
-class CompletionOptions:
-    """Print a script that completes verbs, studies, options and settings; `eval` it when the shell starts."""
-
-    shell: Annotated[str, positional(), choice(SHELLS)]
-    """The shell."""
-
-
-def completion_verb(words: list[str]) -> int:
-    """Prints the script."""
-    shell = parse(CompletionOptions, words, "kymograph completion").shell
-    from kymograph.studies.loading import list_studies
-
-    print(SCRIPTS[shell](vocabulary(), [study.name for study in list_studies()]), end="")
-    return 0
+COMPLETIONS = {"bash": bash_completion, "zsh": zsh_completion, "fish": fish_completion}

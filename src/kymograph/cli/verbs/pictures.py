@@ -31,18 +31,21 @@ if TYPE_CHECKING:
 PARTS = {
     "figure": {
         "attribute": "figure_verb",
+        "options": "FigureOptions",
         "about": "draw figures from stored runs, as PNG, PDF, SVG and CSV",
         "usage": "figure [NAME ...]",
         "order": 110,
     },
     "report": {
         "attribute": "report_verb",
+        "options": "ReportOptions",
         "about": "stored runs and their verdicts as one self-contained HTML page",
         "usage": "report DIR",
         "order": 120,
     },
     "export": {
         "attribute": "export_verb",
+        "options": "ExportOptions",
         "about": "stored runs as JSON, CSV or Parquet, for TensorBoard or MLflow, or in the scripts' own layout",
         "usage": "export DIR",
         "order": 130,
@@ -77,13 +80,16 @@ def figure_verb(words: list[str]) -> int:
     """Draws figures and prints the paths of their files; or lists the figures there are."""
     options = None if words == ["--list"] else parse(FigureOptions, words, "kymograph figure")
     if options is None or options.list:  # the bare list is fast: it does not load tyro
-        _print_list()
+        from kymograph.pictures.figures import list_figures
+
+        rows = [(f"{study:<12} {name}", about) for study, name, about in list_figures()]
+        print(columns(rows, line_width(), indent=""))
         return 0
     if not options.from_:
         raise UsageError("--from needs a directory of runs, or logs of the snapshot scripts")
     from kymograph.pictures.styles import choose_style
 
-    choose_style(options.style, options.venue)  # a mistake in the look is reported before anything is read
+    choose_style(options.style, options.venue)  # a mistake in the style is reported before anything is read
     from kymograph.pictures.saving import FORMATS, save_figure
 
     with progress(len(options.names) * (2 + len(FORMATS)) or None) as begin:
@@ -93,12 +99,6 @@ def figure_verb(words: list[str]) -> int:
             kinds = [path.suffix[1:] for path in save_figure(figure, directory, file, follow=begin)]
             print(f"{directory / file}.{{{','.join(kinds)}}}")
     return 0
-
-
-def _print_list() -> None:
-    from kymograph.pictures.figures import list_figures
-
-    print(columns([(f"{study:<12} {name}", about) for study, name, about in list_figures()], line_width(), indent=""))
 
 
 def _names_logs(options: FigureOptions) -> bool:
@@ -122,22 +122,22 @@ def _from_runs(options: FigureOptions, begin: Callable[[str], None]) -> tuple[Ma
     store, study = options.select.open(options.from_[0])
     if not options.out:
         check_inside(root / "figures", root)
-    look = {"style": options.style, "venue": options.venue, "spread": options.spread}
+    style = {"style": options.style, "venue": options.venue, "spread": options.spread}
     drawn = {}
     for name in options.names:
         begin(f"{name}: drawing")
-        drawn[name] = figure(name, store, **look, studies=study.code)
+        drawn[name] = figure(name, store, **style, studies=study.code)
     reasons: dict[str, list[str]] = {}
     for name in [] if options.names else figure_names(store, studies=study.code):
         begin(f"{name}: drawing")
         try:
-            drawn[name] = figure(name, store, **look, studies=study.code)
+            drawn[name] = figure(name, store, **style, studies=study.code)
         except KymographError as error:
             reasons.setdefault(str(error), []).append(name)
     for reason, names in reasons.items():
         print(f"not drawn: {', '.join(names)}: {reason}", file=sys.stderr)
     files = file_names(drawn, study.code)
-    return {files[name]: one for name, one in drawn.items()}, root / "figures"
+    return {files[name]: picture for name, picture in drawn.items()}, root / "figures"
 
 
 def _from_logs(options: FigureOptions) -> tuple[Mapping[str, Figure], Path]:
@@ -146,8 +146,8 @@ def _from_logs(options: FigureOptions) -> tuple[Mapping[str, Figure], Path]:
 
     if options.select != SelectOptions():
         raise KymographError("--study, --arms and --where choose among stored runs, not logs; drop them")
-    look = options.style, options.venue, options.spread
-    return {file_name(name): figure_from_files(name, options.from_, *look) for name in options.names}, Path()
+    style = options.style, options.venue, options.spread
+    return {file_name(name): figure_from_files(name, options.from_, *style) for name in options.names}, Path()
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def report_verb(words: list[str]) -> int:
     options = parse(ReportOptions, words, "kymograph report")
     from kymograph.claims.judge import judge
     from kymograph.pictures.report.page import TITLE, write_report
-    from kymograph.runs.listing import read_archive
+    from kymograph.runs.archive import read_archive
 
     study = named_study(options.study)
     archive = read_archive(options.directory, study.name)
@@ -203,6 +203,5 @@ def export_verb(words: list[str]) -> int:
     from kymograph.runs.formats import export
 
     store, _ = options.select.open(options.directory)
-    path = export(store, options.to, options.output, options.seed)
-    print(path)
+    print(export(store, options.to, options.output, options.seed))
     return 0

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kymograph.cli import output
 from kymograph.cli.main import main
-from kymograph.cli.output import guarded_output, unguarded_output
+from kymograph.cli.output import columns, fit, fitting_output, guarded_output, progress, unguarded_output
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.wording import visible
@@ -110,3 +114,61 @@ def test_what_is_for_a_closed_standard_error_is_not_printed_elsewhere(
         print("for people", file=sys.stderr)
         print("for programs")
     assert capsys.readouterr().out == "for programs\n" and sys.stderr is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colours_take_no_room() -> None:
+    coloured = "\x1b[1musage:\x1b[0m one two"
+    assert fit(coloured, 14) == coloured
+    assert fit(coloured, 10).split() == coloured.split()
+
+
+def test_what_prints_still_sees_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    with fitting_output():
+        assert sys.stdout.isatty()
+        print("word " * 20)
+    assert max(map(len, terminal.getvalue().splitlines())) <= 40 and terminal.getvalue().split() == ["word"] * 20
+
+
+def test_a_long_text_continues_below_itself() -> None:
+    lines = columns([("a", "one two three"), ("long", "four")], 16).splitlines()
+    assert lines == ["  a     one two", "        three", "  long  four"]
+
+
+@pytest.mark.parametrize(("silent", "shown"), [(0.05, True), (60.0, False)])
+def test_a_bar_appears_once_it_takes_long_and_says_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, silent: float, shown: bool
+) -> None:
+    """`kymograph figure` used to take many seconds in silence."""
+    terminal: Any = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(output, "DELAY", silent)
+    with progress(2) as begin:
+        begin("clipping: drawing")
+        time.sleep(0.4 if shown else 0.0)
+        begin("clipping.png")
+    assert ("clipping: drawing" in terminal.getvalue()) is shown
+
+
+def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(output, "DELAY", 0.0)
+    with progress(None) as begin:
+        begin("clipping: drawing")
+        time.sleep(0.05)
+    assert stream.getvalue() == ""
+
+
+def test_a_closed_standard_error_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with progress(None) as begin:
+        begin("clipping: drawing")
