@@ -19,7 +19,6 @@ from kymograph.runs.spec import slug
 from kymograph.studies.loading import load_study
 from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.engines import slurm
-from kymograph.sweep.engines import slurm as slurm_queue
 from kymograph.sweep.engines.slurm import SLURM, Batch
 from kymograph.sweep.orders import Stack, orders_for
 from kymograph.sweep.progress import Progress
@@ -53,7 +52,7 @@ def follow(out: Path, contents: dict[str, bytes]) -> tuple[list[str], list[Seque
     calls: list[Sequence[str]] = []
     tasks = ["kymograph-00|0"]
 
-    def answer(command: list[str]) -> str:
+    def answer(*command: str) -> str:
         calls.append(command)
         if command[0] == "squeue":
             return tasks.pop() if tasks else ""
@@ -61,7 +60,7 @@ def follow(out: Path, contents: dict[str, bytes]) -> tuple[list[str], list[Seque
 
     engine = slurm.Engine(1, slurm.Options(retries=0))
     patches = (
-        mock.patch.object(slurm_queue, "_slurm", answer),
+        mock.patch.object(slurm, "_slurm", answer),
         mock.patch.object(slurm, "_wait", lambda seconds, progress: None),
         mock.patch.object(slurm, "GRACE", 0.0),
     )

@@ -35,7 +35,7 @@ ENGINES = [
 @pytest.fixture(scope="module")
 def dask_cluster() -> Iterator[str]:
     """A cluster that runs before the sweeps and outlives them."""
-    with dask_engine.own_cluster(2) as cluster:
+    with dask_engine.local_cluster(2) as cluster:
         yield cluster.address
 
 

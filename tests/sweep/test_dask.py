@@ -90,7 +90,7 @@ def test_a_cluster_of_its_own_ends_with_the_sweep(how: signal.Signals, study: Pa
 @pytest.mark.slow
 def test_closing_stops_what_a_cluster_that_goes_on_computes(study: Path, tmp_path: Path) -> None:
     """Dask does not stop a task that runs."""
-    with engine.own_cluster(1) as cluster:
+    with engine.local_cluster(1) as cluster:
         chosen = choose_engine("dask", 1, 1, "cpu", {"scheduler": cluster.address})
         text = study.read_text().replace("work.tick(1)", "work.tick(1), time.sleep(0.2)")
         study.write_text(text)
@@ -192,7 +192,7 @@ def _computes(process: Any) -> bool:
 
 def test_a_cluster_of_its_own_listens_on_the_loopback_only(study: Path, tmp_path: Path) -> None:
     psutil = pytest.importorskip("psutil")
-    with engine.own_cluster(1) as cluster:
+    with engine.local_cluster(1) as cluster:
         from distributed import Client
 
         with Client(cluster.address, set_as_default=False) as client:

@@ -18,6 +18,7 @@ from kymograph.sweep.engines import local as processes
 from kymograph.sweep.engines import local as serial
 from kymograph.sweep.engines.base import choose_engine
 from kymograph.sweep.orders import Order, Stack, orders_for
+from kymograph.sweep.progress import Follower
 
 CORES = 64
 
@@ -112,14 +113,6 @@ def test_cores_have_a_worker_each_and_a_number_asked_for_is_taken(machine: Machi
     assert isinstance(asked, processes.ProcessesEngine) and asked.workers == 3
 
 
-class Nobody:
-    """Follows nothing."""
-
-    def tick(self, steps: int) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
 def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: str) -> list[str]:
     """Returns the device in the order of each of several workers, all of which are at work at once."""
     found: list[str] = []
@@ -134,7 +127,7 @@ def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: st
     stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
     code = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
     orders = orders_for(code, stacks, Path(), device, None)
-    assert list(processes.ProcessesEngine(workers).run(orders, Nobody())) == [[]] * workers
+    assert list(processes.ProcessesEngine(workers).run(orders, Follower())) == [[]] * workers
     return sorted(found)
 
 

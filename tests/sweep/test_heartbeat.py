@@ -18,11 +18,12 @@ from kymograph.sweep import compute as computing
 from kymograph.sweep import heartbeat as module
 from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
 from kymograph.sweep.orders import Stack
+from kymograph.sweep.progress import Follower
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 from tests.pictures.live.stage import beat, dead_process, specs
 
 
-class Listener:
+class Listener(Follower):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -132,14 +133,6 @@ def test_clocks_of_other_machines_do_not_matter(tmp_path: Path, monkeypatch: pyt
     assert [one.alive for one in read_beats(tmp_path / "warmup", time.time())] == [True]
     os.utime(path, (clock() - 90, clock() - 90))
     assert [one.alive for one in read_beats(tmp_path / "warmup", time.time())] == [False]
-
-
-def test_a_beat_from_before_there_were_tables_is_judged_by_its_silence(tmp_path: Path) -> None:
-    path = beat(tmp_path, specs(1))
-    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "table"}))
-    now = path.stat().st_mtime
-    assert [one.alive for one in read_beats(tmp_path / "warmup", now)] == [True]
-    assert [one.alive for one in read_beats(tmp_path / "warmup", now + 100)] == [False]
 
 
 def test_what_is_no_beat_is_passed_over(tmp_path: Path) -> None:

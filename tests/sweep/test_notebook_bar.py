@@ -40,7 +40,6 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 def test_it_is_shown_changed_in_place_and_left_complete(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook_bar, "EVERY", 0.0)
     bar = NotebookBar("a <b>", 10, "0/2 runs")
-    bar.start()
     bar.advance(5)
     bar.update(doing="epoch 3")
     bar.update(runs="2/2 runs")
@@ -55,7 +54,6 @@ def test_it_is_shown_changed_in_place_and_left_complete(screen: Screen, monkeypa
 def test_it_changes_a_few_times_a_second_only(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook_bar, "EVERY", 1000.0)
     bar = NotebookBar("quick", 1000, "0/1 runs")
-    bar.start()
     for _ in range(1000):
         bar.advance(1)
     bar.stop()

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
+from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.engines import slurm as slurm_queue
-from kymograph.sweep.engines.slurm import SLURM, Batch, Engine, Options, TaskAnswer, batches_in, check_line, write_batch
+from kymograph.sweep.engines.slurm import SLURM, Batch, Engine, Options, batches_in, check_line, write_batch
 from kymograph.sweep.progress import Progress
 from tests.sweep.one_node_slurm import LARGEST_ARRAY, one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
@@ -145,10 +146,10 @@ def test_a_machine_without_slurm_says_so(study: Path, tmp_path: Path, monkeypatc
 
 
 def test_what_a_job_wrote_before_it_was_killed_counts(tmp_path: Path) -> None:
-    (tmp_path / "0.answers").write_text('{"outcomes": []}\n{"outco')
+    (tmp_path / "0.answers").write_text('{"outcomes": [{"run": "a", "status": "finished", "reason": null}]}\n{"outco')
     (tmp_path / "0.log").write_text("first\nlast words\n")
     batch = Batch(tmp_path)
-    assert batch.answers(0) == [TaskAnswer()] and batch.answers(1) == []
+    assert batch.answers(0) == ({"a": RunOutcome("a", "finished")}, None) and batch.answers(1) == ({}, None)
     assert batch.last_log_line(0) == "last words" and batch.last_log_line(1) == ""
     assert batch.is_followed(), "it may be about to be submitted"
     batch.submitted("7")
@@ -159,7 +160,7 @@ def test_what_a_job_wrote_before_it_was_killed_counts(tmp_path: Path) -> None:
 
 def test_how_a_job_ended_is_read_from_slurms_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "JobId=4 ArrayTaskId=2 JobState=FAILED Reason=JobLaunchFailure ExitCode=0:9 RunTime=00:00:00"
-    monkeypatch.setattr(slurm_queue, "_slurm", lambda command: said)
+    monkeypatch.setattr(slurm_queue, "_slurm", lambda *command: said)
     assert str(slurm_queue.job_end("1", 2)) == "FAILED, signal 9"
-    monkeypatch.setattr(slurm_queue, "_slurm", lambda command: "JobState=TIMEOUT ExitCode=0:0")
+    monkeypatch.setattr(slurm_queue, "_slurm", lambda *command: "JobState=TIMEOUT ExitCode=0:0")
     assert str(slurm_queue.job_end("1", 2)) == "TIMEOUT"

@@ -98,11 +98,11 @@ def test_seeds_are_checked() -> None:
 def test_engines_are_checked() -> None:
     def chosen(name: str, stacks: int, workers: int | None) -> tuple[str, int]:
         engine = choose_engine(name, stacks, workers, "cpu")
-        return type(engine).__module__.rsplit(".", 1)[1], engine.workers  # type: ignore[attr-defined]
+        return type(engine).__name__, engine.workers  # type: ignore[attr-defined]
 
-    assert chosen("auto", 1, None) == ("serial", 1)
-    assert chosen("auto", 5, 3) == ("processes", 3)
-    assert chosen("processes", 2, 8) == ("processes", 2)
+    assert chosen("auto", 1, None) == ("SerialEngine", 1)
+    assert chosen("auto", 5, 3) == ("ProcessesEngine", 3)
+    assert chosen("processes", 2, 8) == ("ProcessesEngine", 2)
     with pytest.raises(KymographError, match="did you mean 'serial'"):
         choose_engine("serail", 1, None, "cpu")
     with pytest.raises(KymographError, match="at least 1"):

@@ -25,6 +25,7 @@ from kymograph.rounding import number_text
 from kymograph.runs.record import RunSeries
 from kymograph.runs.resume import FILE, read_state, write_state
 from kymograph.streams import stream_seed
+from kymograph.sweep.progress import Follower
 
 if TYPE_CHECKING:
     from torch import nn
@@ -218,18 +219,6 @@ TICK_EVERY = 0.2
 """The least number of seconds between two progress reports."""
 
 
-class Following(Protocol):
-    """A follower of the run, e.g. a progress bar."""
-
-    def tick(self, steps: int) -> None:
-        """Reports that ``steps`` more steps are done."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Shows the run's progress in words."""
-        ...
-
-
 class Resumable(Protocol):
     """Anything whose state can be saved and restored: a module, an optimizer, a scheduler, a scaler."""
 
@@ -272,7 +261,7 @@ class ActiveRun:
         seed: int,
         config: Mapping[str, Any],
         device: str,
-        follower: Following,
+        follower: Follower,
         directory: Path | None,
         identity: Mapping[str, Any],
     ) -> None:

@@ -42,6 +42,7 @@ from kymograph.sweep.code_identity import source_files, source_hash, stop_while_
 from kymograph.sweep.compute import choose_device, import_torch
 from kymograph.sweep.heartbeat import Heartbeat
 from kymograph.sweep.orders import Stack
+from kymograph.sweep.progress import Follower
 
 _SCALARS = (str, int, float, bool, type(None))
 _NOTED: set[tuple[Path, str]] = set()  # the experiments about whose seeds a note was printed by this process
@@ -60,7 +61,7 @@ class RecordedRun(ActiveRun):
         self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
         self._started = time.perf_counter()
         self._ended = False
-        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), _Quiet())
+        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), Follower())
         directory = root / f"{spec.directory}.part"
         make_directory(directory, root)
         identity = {"run": spec.id, "program": program}
@@ -125,7 +126,7 @@ class ExistingRun(ActiveRun):
     exists = True
 
     def __init__(self, spec: RunSpec[dict[str, Any]], device: str) -> None:
-        super().__init__(spec.arm, spec.seed, spec.config, device, _Quiet(), None, {})
+        super().__init__(spec.arm, spec.seed, spec.config, device, Follower(), None, {})
 
     def __enter__(self) -> ExistingRun:
         return self
@@ -139,16 +140,6 @@ class ExistingRun(ActiveRun):
 
     def finish(self) -> None:
         """Leaves the record as it is."""
-
-
-class _Quiet:
-    """A follower that shows nothing."""
-
-    def tick(self, steps: int) -> None:
-        """Ignores the steps."""
-
-    def say(self, text: str) -> None:
-        """Ignores the message."""
 
 
 def record(

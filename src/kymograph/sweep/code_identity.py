@@ -1,12 +1,9 @@
-"""The code behind a run: where it is, its hash, and the hashes of users' parts that it names.
+"""The code behind a run: where it is, its hash, and the hashes of the users' parts that it names.
 
-[sweep.source_hash] The source of user-defined code: a hash over its file and the local modules that it imports.
-
-The hash is part of every run's identity, so that an edit makes new runs and never relabels old ones. Imports are
-found in the source text, without running it: a module that is imported by a computed name is not included, and neither
-are data files. The hash is the same whether the code is given by file or by module.
-
-[sweep.code_reference] Where a study's code is, so that any process can load the same study: from a module, or from a file.
+The hash covers a file and the local modules that it imports. It is part of every run's identity, so that an edit makes
+new runs and never relabels old ones. Imports are found in the source text, without running it: a module that is
+imported by a computed name is not included, and neither are data files. The hash is the same whether the code is given
+by file or by module.
 
 The code that runs is the code that is hashed: a module is imported again if it was edited since, if other code imported
 it, or if another study has a module of the same name.
@@ -16,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -24,21 +22,33 @@ import os
 import sys
 import sysconfig
 import tokenize
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from kymograph.errors import KymographError
 from kymograph.io.files import MAX_SOURCE, read_bytes
 from kymograph.registry import Registry, source_file
 
+Cached = TypeVar("Cached", bound="functools._lru_cache_wrapper[Any]")
 _INSTALLED = ("site-packages", "dist-packages")
-_OWN = ("kymograph", "kymograph_studies")
+_BUILT_IN = ("kymograph", "kymograph_studies")
 _TEXTS = {tokenize.STRING, *(getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if hasattr(tokenize, name))}
 """Tokens whose lines, except the last, end inside a string, where trailing spaces and empty lines matter."""
 _STANDARD_LIBRARY = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
+_SOURCE = "__kymograph_source__"
+"""The attribute in which a module keeps the hash of the source that it was imported from."""
+_PREFIX = "kymograph_user_"
+_loading: list[str] = []
+"""The users' modules that are being imported."""
+_added: list[str] = []
+"""The directories added to ``sys.path`` for studies."""
+_hashed: dict[str, str] = {}
+"""The last computed hash of each part's source, by module."""
+_cached: list[functools._lru_cache_wrapper[Any]] = []
+"""The functions whose caches are cleared when users' code is imported again."""
 
 
 def dotted_name(path: Path) -> tuple[str, Path]:
@@ -77,20 +87,20 @@ def source_files(path: Path, module: str = "", search: Iterable[str] = ()) -> di
     path = path.resolve()
     dotted, root = dotted_name(path)
     directories = [str(root), str(path.parent), *map(str, search)]
-    own = {dotted.split(".")[0], (module or dotted).split(".")[0], *_installed_package(path)}
-    found: dict[str, Path] = {}
+    tops = {dotted.split(".")[0], (module or dotted).split(".")[0], *_installed_package(path)}
+    files: dict[str, Path] = {}
     waiting = [(module or dotted, path)]
     while waiting:
         name, file = waiting.pop()
-        if name in found:
+        if name in files:
             continue
-        found[name] = file
+        files[name] = file
         waiting += [
             (imported, local)
             for imported in dict.fromkeys(_imports(file, name))
-            if imported not in found and (local := _local(imported, directories, own)) is not None
+            if imported not in files and (local := _local(imported, directories, tops)) is not None
         ]
-    return found
+    return files
 
 
 def source_hash(files: Mapping[str, Path]) -> str:
@@ -153,30 +163,23 @@ def _parents(name: str) -> Iterator[str]:
     yield from (".".join(words[: count + 1]) for count in range(len(words)) if words[0])
 
 
-def _local(name: str, directories: Iterable[str], own: Collection[str]) -> Path | None:
-    """Returns the file of a user's module; None if it is installed, or if there is no such module."""
+def _local(name: str, directories: Iterable[str], tops: Collection[str]) -> Path | None:
+    """Returns the file of a user's module; None if it is installed, or if there is no such module.
+
+    An installed study's own package, which is among ``tops``, is source; its dependencies are not.
+    """
     top = name.split(".")[0]
-    if top in _OWN or (file := source_file(name, directories)) is None:
+    if top in _BUILT_IN or (file := source_file(name, directories)) is None:
         return None
     if any(part in _INSTALLED for part in file.parts):
-        return file if top in own else None  # an installed study's own package is source, its dependencies are not
+        return file if top in tops else None
     return None if any(file.is_relative_to(library) for library in _STANDARD_LIBRARY) else file
 
 
 def _installed_package(path: Path) -> list[str]:
     """Returns the top-level package that an installed file belongs to, even one without an ``__init__.py``."""
-    return [Path(after).stem for part, after in zip(path.parts, path.parts[1:], strict=False) if part in _INSTALLED][
-        -1:
-    ]
-
-
-_SOURCE = "__kymograph_source__"
-"""The attribute in which a module keeps the hash of the source that it was imported from."""
-_PREFIX = "kymograph_user_"
-_loading: list[str] = []
-"""The users' modules that are being imported."""
-_added: list[str] = []
-"""The directories added to ``sys.path`` for studies."""
+    steps = zip(path.parts, path.parts[1:], strict=False)
+    return [Path(name).stem for parent, name in steps if parent in _INSTALLED][-1:]
 
 
 @contextlib.contextmanager
@@ -211,8 +214,8 @@ class CodeReference:
     def load(self) -> Any:
         """Returns an instance of the study, importing it if necessary; a user-defined one gets its source hash."""
         module = self.load_module()
-        found = getattr(module, self.name, None)
-        if found is None:
+        value = getattr(module, self.name, None)
+        if value is None:
             raise KymographError(f"cannot load the study {self}: {module.__name__} has no {self.name!r}")
         source = getattr(module, _SOURCE, None) if self.user_defined else None
         if self.user_defined and source is None:
@@ -221,7 +224,7 @@ class CodeReference:
                 "save it in a file"
             )
         try:
-            study = found() if isinstance(found, type) else found
+            study = value() if isinstance(value, type) else value
             study.source = source
         except Exception as error:  # e.g. an abstract class
             raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
@@ -265,10 +268,10 @@ class CodeReference:
         """Puts the study's directories at the end of ``sys.path``, but before those of other studies."""
         wanted = list(self.search)
         if self.file:
-            path = Path(self.file).resolve()
-            wanted += [str(dotted_name(path)[1]), str(path.parent)]  # the second for scripts inside a package
-        current = [one for one in dict.fromkeys(wanted) if one in _added or one not in sys.path]
-        others = [one for one in _added if one in sys.path and one not in current]
+            file = Path(self.file).resolve()
+            wanted += [str(dotted_name(file)[1]), str(file.parent)]  # the second for scripts inside a package
+        current = [path for path in dict.fromkeys(wanted) if path in _added or path not in sys.path]
+        others = [path for path in _added if path in sys.path and path not in current]
         for directory in (*current, *others):
             if directory in sys.path and directory in _added:
                 sys.path.remove(directory)
@@ -310,8 +313,18 @@ def _conflicting_modules(files: Mapping[str, Path]) -> list[str]:
     return [name for name, path in files.items() if name in sys.modules and not _is_from(sys.modules[name], path)]
 
 
-when_forgotten: list[Callable[[], object]] = []
-"""What to call when modules are forgotten: functions that clear caches of objects which those modules made."""
+def cleared_on_reimport(function: Cached) -> Cached:
+    """Decorates a cached function: whenever users' code is imported again, its cache is cleared.
+
+    The cache may hold objects that the old code made, e.g. the data set of a user's package.
+    """
+    _cached.append(function)
+    return function
+
+
+def _clear_caches() -> None:
+    for function in _cached:
+        function.cache_clear()
 
 
 def forget(files: Mapping[str, Path]) -> None:
@@ -338,18 +351,13 @@ def forget_directory(directory: Path) -> None:
     def below(location: object) -> bool:
         return isinstance(location, str) and any(location.startswith(f"{prefix}{os.sep}") for prefix in prefixes)
 
-    sys.path[:] = [one for one in sys.path if not below(one)]
-    _added[:] = [one for one in _added if not below(one)]
+    for paths in (sys.path, _added):
+        paths[:] = [path for path in paths if not below(path)]
     for name, module in [*sys.modules.items()]:
-        facts = getattr(module, "__dict__", {})  # some modules invent any attribute on access
-        if any(map(below, (facts.get("__file__"), *(facts.get("__path__") or ())))):
+        attributes = getattr(module, "__dict__", {})  # some modules invent any attribute on access
+        if any(map(below, (attributes.get("__file__"), *(attributes.get("__path__") or ())))):
             _drop(name)
     importlib.invalidate_caches()
-
-
-def _clear_caches() -> None:
-    for clear in when_forgotten:
-        clear()
 
 
 def _drop(name: str) -> None:
@@ -390,16 +398,12 @@ def stop_while_loading() -> None:
         raise Loading
 
 
-_hashed: dict[str, str] = {}
-"""The last computed hash of each part's source, by module."""
-
-
 @dataclass(frozen=True)
 class PartCode:
     """Where the code of a user's part is, and its hash."""
 
     group: str
-    """The part's group of entry points, e.g. ``kymograph_studies.rules``."""
+    """The part's group of entry points, e.g. ``kymograph.rules``."""
     name: str
     module: str
     attribute: str
@@ -431,7 +435,7 @@ def part_hashes(parts: Iterable[tuple[Registry, str]]) -> dict[str, str]:
     A part that was imported before it was first hashed, or edited since, is imported again when it is next loaded, so
     that the code that runs is the code that is hashed.
     """
-    found = {}
+    hashes = {}
     for registry, name in parts:
         code = part_code(registry, name)
         if code is None:
@@ -440,5 +444,5 @@ def part_hashes(parts: Iterable[tuple[Registry, str]]) -> dict[str, str]:
             if any(module in sys.modules for module in code.files):
                 forget(code.files)
             _hashed[code.module] = code.source
-        found[part_key(registry, name)] = code.source
-    return found
+        hashes[part_key(registry, name)] = code.source
+    return hashes

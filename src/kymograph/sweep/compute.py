@@ -19,9 +19,10 @@ from kymograph.io.processes import remove_abandoned_files
 from kymograph.io.writing import make_directory
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import PackedRecord, RunResult, pack_record, store_record, write_failure
-from kymograph.runs.spec import RunSpec, slug
-from kymograph.sweep.heartbeat import Heartbeat
-from kymograph.sweep.orders import Stack
+from kymograph.runs.spec import RunSpec
+from kymograph.sweep.heartbeat import PARTIAL, Heartbeat
+from kymograph.sweep.orders import Order, Stack
+from kymograph.sweep.progress import Follower
 
 
 def import_torch() -> Any:
@@ -82,20 +83,8 @@ def _signs_of_an_accelerator() -> bool:
     return not (sys.platform == "darwin" and platform.machine() != "arm64")
 
 
-class Follower(Protocol):
-    """Receives progress, e.g. a progress bar."""
-
-    def tick(self, steps: int) -> None:
-        """Notes that ``steps`` more steps are done."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Shows the current run's progress in words."""
-        ...
-
-
 @dataclass(frozen=True)
-class Workplace:
+class Workplace(Follower):
     """Where a stack is computed: device, data, follower, and the directory of runs and their resume states."""
 
     device: str
@@ -114,11 +103,17 @@ class Workplace:
         """Shows the current run's progress in words."""
         self.follower.say(text)
 
-    def directory(self, spec: RunSpec) -> Path | None:
+    @staticmethod
+    def of(order: Order, device: str, follower: Follower) -> Workplace:
+        """Returns the workplace of an order."""
+        data_dir = None if order.data_dir is None else Path(order.data_dir)
+        return Workplace(device, follower, Path(order.directory), data_dir, order.log)
+
+    def directory(self, spec: RunSpec[Any]) -> Path | None:
         """Returns a directory, created if necessary, for this run's resume state; None if nothing is stored."""
         if self.root is None:
             return None
-        path = self.root / f"{spec.directory}.part"
+        path = self.root / f"{spec.directory}{PARTIAL}"
         make_directory(path, self.root)
         return path
 
@@ -128,11 +123,11 @@ class Trainer(Protocol):
 
     threads: int | None
 
-    def typed(self, spec: RunSpec) -> RunSpec:
+    def typed(self, spec: RunSpec[Any]) -> RunSpec[Any]:
         """Returns ``spec`` with the study's own configuration; raises if its source is not the study's."""
         ...
 
-    def train(self, specs: Sequence[RunSpec], work: Workplace) -> list[RunResult]:
+    def train(self, specs: Sequence[RunSpec[Any]], work: Workplace) -> list[RunResult]:
         """Trains ``specs`` together."""
         ...
 
@@ -159,46 +154,43 @@ def compute(trainer: Trainer, stack: Stack, work: Workplace) -> list[RunOutcome]
     """
     assert work.root is not None
     specs = [trainer.typed(spec) for spec in stack.specs]
-    facts = {**provenance(work.device, import_torch().get_num_threads()), "log": list(work.log)}
+    origin = {**provenance(work.device, import_torch().get_num_threads()), "log": list(work.log)}
     started = time.perf_counter()
-    remove_abandoned_files(work.root / slug(stack.specs[0].study), work.root)
+    remove_abandoned_files(stack.study_directory(work.root), work.root)
     with Heartbeat(work.root, stack, work.follower) as heart:
         try:
             results = trainer.train(specs, replace(work, follower=heart))
-            records = _packed(stack, results, facts)
+            records = _packed(stack, results, origin)
         except (Exception, SystemExit) as error:  # a study that calls `sys.exit` must not end the sweep
-            failed = error
+            failure = error
         else:
             seconds = (time.perf_counter() - started) / len(stack.specs)
             for spec, record in records:
                 store_record(work.root, spec, record, seconds)
             for spec in stack.specs:
-                shutil.rmtree(work.root / f"{spec.directory}.part", ignore_errors=True)
+                shutil.rmtree(work.root / f"{spec.directory}{PARTIAL}", ignore_errors=True)
             return [RunOutcome(spec.id, "finished") for spec in stack.specs]
     if len(stack.specs) == 1:
-        return [record_failure(work.root, stack.specs[0], failed, facts)]
-    return [outcome for single in _singles(stack) for outcome in compute(trainer, single, work)]
+        return [record_failure(work.root, stack.specs[0], failure, origin)]
+    singles = [Stack((spec,), (True,), stack.steps) for spec in stack.missing_specs]
+    return [outcome for single in singles for outcome in compute(trainer, single, work)]
 
 
-def _packed(stack: Stack, results: Sequence[RunResult], facts: Mapping[str, Any]) -> list[tuple[RunSpec, PackedRecord]]:
+def _packed(
+    stack: Stack, results: Sequence[RunResult], origin: Mapping[str, Any]
+) -> list[tuple[RunSpec[Any], PackedRecord]]:
     """Returns the records of the stack's missing runs, ready to be written."""
     records = []
     for index, (spec, result, missing) in enumerate(zip(stack.specs, results, stack.missing, strict=True)):
         if missing:
             position = {"stack": {"id": stack.id, "runs": len(stack.specs), "place": index}}
-            records.append((spec, pack_record(spec, result, {**facts, **position})))
+            records.append((spec, pack_record(spec, result, {**origin, **position})))
     return records
 
 
-def _singles(stack: Stack) -> list[Stack]:
-    pairs = zip(stack.specs, stack.missing, strict=True)
-    return [Stack((spec,), (True,), stack.steps) for spec, missing in pairs if missing]
-
-
-def record_failure(root: Path, spec: RunSpec, error: BaseException, facts: Mapping[str, Any]) -> RunOutcome:
+def record_failure(root: Path, spec: RunSpec[Any], error: BaseException, origin: Mapping[str, Any]) -> RunOutcome:
     """Records that a run failed, with the error as its reason and its traceback; returns the outcome."""
-    lines = str(error).strip().splitlines()
-    text = lines[0] if lines else "no message"
+    text = (str(error).strip().splitlines() or ["no message"])[0]
     reason = text if isinstance(error, KymographError) else f"{type(error).__name__}: {text}"
-    write_failure(root, spec, reason, facts, "".join(traceback.format_exception(error)))
+    write_failure(root, spec, reason, origin, "".join(traceback.format_exception(error)))
     return RunOutcome(spec.id, "failed", reason)

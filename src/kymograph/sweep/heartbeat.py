@@ -1,10 +1,8 @@
-"""The heartbeat of a running process, progress read from it, and what killed processes left behind.
-
-[sweep.heartbeat] The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it has got.
+"""The heartbeat of a running process: ``STUDY/.running/PROCESS.json`` says what it computes and how far it has got.
 
 The training thread only counts steps; a separate thread writes them to disk once a second. Nothing here draws random
 numbers or touches a tensor, so training is bit-identical with and without it. A beat that cannot be written is skipped:
-only watchers read it.
+only watchers read it. Where no process is at work, what killed ones left behind may be removed.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
 from kymograph.io.documents import read_json
@@ -27,12 +24,11 @@ from kymograph.io.processes import Process, remove_abandoned_files, silence
 from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.spec import slug
 from kymograph.sweep.orders import Stack
-
-if TYPE_CHECKING:
-    from kymograph.sweep.compute import Follower
-
+from kymograph.sweep.progress import Follower
 
 RUNNING = ".running"
+PARTIAL = ".part"
+"""The suffix of a directory with the resume state of an unfinished run."""
 SCHEMA = 1
 EVERY = 1.0
 """The least number of seconds between two beats."""
@@ -56,13 +52,13 @@ class Beat:
     host: str = ""
 
 
-class Heartbeat:
+class Heartbeat(Follower):
     """Passes progress on to ``follower`` and writes the heartbeat of this process; use it as a context manager."""
 
     def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
         self._follower, self._steps = follower, stack.steps
-        self._runs = [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]
-        self._root, self._directory = root, root / slug(stack.specs[0].study) / RUNNING
+        self._runs = stack.missing_runs
+        self._root, self._directory = root, stack.study_directory(root) / RUNNING
         self._path = self._directory / f"{Process.this().mark}.json"
         self._done, self._words = 0, ""
         self._started = time.time()
@@ -107,7 +103,7 @@ class Heartbeat:
                 written, at = now, time.monotonic()
 
     def _beat(self) -> None:
-        facts = {
+        content = {
             "schema": SCHEMA,
             **asdict(Process.this()),
             "runs": self._runs,
@@ -119,7 +115,7 @@ class Heartbeat:
         }
         with contextlib.suppress(KymographError):
             make_directory(self._directory, self._root)
-            write_atomically(self._path, json.dumps(facts).encode())
+            write_atomically(self._path, json.dumps(content).encode())
 
 
 def read_beats(directory: Path, now: float) -> list[Beat]:
@@ -137,19 +133,22 @@ def _beats(directory: Path, now: float) -> Iterator[tuple[Path, Beat]]:
         return
     for path in paths:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, KymographError):
-            facts = read_json(path, _MAX_BEAT, follow=False)
-            beat = Beat(
-                pid=int(facts["pid"]),
-                runs=tuple(map(str, facts["runs"])),
-                done=int(facts["done"]),
-                steps=int(facts["steps"]),
-                words=str(facts["words"]),
-                started=float(facts["started"]),
-                updated=float(facts["updated"]),
-                alive=_alive(path, facts, now),
-                host=str(facts["host"]),
+            content = read_json(path, _MAX_BEAT, follow=False)
+            process = Process(str(content["host"]), str(content["table"]), int(content["pid"]), str(content["born"]))
+            yield (
+                path,
+                Beat(
+                    pid=process.pid,
+                    runs=tuple(map(str, content["runs"])),
+                    done=int(content["done"]),
+                    steps=int(content["steps"]),
+                    words=str(content["words"]),
+                    started=float(content["started"]),
+                    updated=float(content["updated"]),
+                    alive=process.is_alive(silence(path, now)),
+                    host=process.host,
+                ),
             )
-            yield path, beat
 
 
 def _remove_dead_beats(directory: Path, root: Path) -> None:
@@ -161,26 +160,6 @@ def _remove_dead_beats(directory: Path, root: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def at_work(study: Path, root: Path) -> bool:
-    """Returns whether a process is at work in a study's directory below ``root``; removes the beats of dead ones."""
-    directory = study / RUNNING
-    _remove_dead_beats(directory, root)
-    with contextlib.suppress(OSError):
-        directory.rmdir()
-    return directory.exists()
-
-
-def _alive(path: Path, facts: dict[str, Any], now: float) -> bool:
-    """Returns whether the process that wrote ``facts`` is still running, and not another one with the same PID."""
-    # A beat that predates process tables matches none here, so its age decides.
-    process = Process(str(facts["host"]), str(facts.get("table")), int(facts["pid"]), str(facts.get("born")))
-    return process.is_alive(silence(path, now))
-
-
-PART = ".part"
-"""The suffix of a directory with the resume state of an unfinished run."""
-
-
 def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
     """Removes half-written records, old beats, and the resume states of stored runs.
 
@@ -188,14 +167,15 @@ def remove_leftovers(root: Path, study: str, stacks: Iterable[Stack]) -> None:
     """
     directory = root / slug(study)
     remove_abandoned_files(directory, root)
-    if at_work(directory, root):
+    _remove_dead_beats(directory / RUNNING, root)
+    with contextlib.suppress(OSError):
+        (directory / RUNNING).rmdir()
+    if (directory / RUNNING).exists():
         return
     with contextlib.suppress(OSError):
-        parts = {entry.name for entry in entries(directory) if entry.name.endswith(PART)}
-        stored = (
-            spec for stack in stacks for spec, absent in zip(stack.specs, stack.missing, strict=True) if not absent
-        )
-        for spec in stored if parts else ():
-            name = f"{Path(spec.directory).name}{PART}"
-            if name in parts:
+        partial = {entry.name for entry in entries(directory) if entry.name.endswith(PARTIAL)}
+        for stack in stacks if partial else ():
+            missing = stack.missing_runs
+            stored = {f"{Path(spec.directory).name}{PARTIAL}" for spec in stack.specs if spec.id not in missing}
+            for name in partial & stored:
                 shutil.rmtree(directory / name, ignore_errors=True)

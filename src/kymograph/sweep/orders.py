@@ -1,6 +1,4 @@
-"""Which runs are missing, grouped into stacks, and the order that asks an engine for one stack.
-
-[sweep.orders] What an engine is asked to compute: one stack of a study's runs, convertible to JSON.
+"""What a sweep asks of an engine: stacks of runs with the missing ones marked, and one order per stack, as JSON.
 
 An order contains everything that its runs depend on, so that any process can compute it, on any machine that has the
 package and the data and sees the output directory.
@@ -11,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,19 +21,25 @@ from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.log import Log
 from kymograph.runs.provenance import code_hash, versions
 from kymograph.runs.record import is_finished
-from kymograph.runs.spec import RunSpec, digest
+from kymograph.runs.spec import RunSpec, digest, slug
 from kymograph.sweep.code_identity import CodeReference, importable_path, source_hash
+
+FURTHER_VARIABLES = "KYMOGRAPH_ENVIRONMENT"
+"""The variable that lists, separated by commas, further environment variables to send with orders."""
+_AFFECTS_NUMBERS = ("CUBLAS_WORKSPACE_CONFIG",)  # torch's deterministic algorithms need it on CUDA
+_unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}
+"""The temporary directories with code that came with orders, by source hash; removed when the process ends."""
 
 
 @dataclass(frozen=True)
 class Stack:
     """Runs that train as one network with a leading replica axis.
 
-    The stack is planned from all runs asked for, finished or not, and is always computed whole; only its missing runs
+    The stack is formed from all runs asked for, finished or not, and is always computed whole; only its missing runs
     are stored. So a restart computes the same stack bit for bit.
     """
 
-    specs: tuple[RunSpec, ...]
+    specs: tuple[RunSpec[Any], ...]
     missing: tuple[bool, ...]
     steps: int
 
@@ -44,33 +48,43 @@ class Stack:
         """The hash of the ids of its runs."""
         return digest([spec.id for spec in self.specs])
 
+    @property
+    def missing_specs(self) -> list[RunSpec[Any]]:
+        """Those of its runs that are to be stored."""
+        return [spec for spec, missing in zip(self.specs, self.missing, strict=True) if missing]
+
+    @property
+    def missing_runs(self) -> list[str]:
+        """The ids of those runs."""
+        return [spec.id for spec in self.missing_specs]
+
+    def study_directory(self, root: str | Path) -> Path:
+        """Returns the directory of its study's runs below the output directory ``root``."""
+        return Path(root, slug(self.specs[0].study))
+
     def to_json(self) -> dict[str, Any]:
         """Returns the stack as a JSON-compatible dictionary, for a worker process."""
-        return {
-            "specs": [spec.identity for spec in self.specs],
-            "missing": list(self.missing),
-            "steps": self.steps,
-        }
+        return {"specs": [spec.identity for spec in self.specs], "missing": list(self.missing), "steps": self.steps}
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Stack:
+    def from_json(value: Mapping[str, Any]) -> Stack:
         """Rebuilds the stack from the output of `to_json`."""
         specs = tuple(RunSpec.from_identity(identity) for identity in value["specs"])
         return Stack(specs, tuple(value["missing"]), value["steps"])
 
 
 def missing_stacks(
-    specs: Sequence[RunSpec],
+    specs: Sequence[RunSpec[Any]],
     root: Path,
-    stack_key: Callable[[RunSpec], tuple],
-    steps: Callable[[RunSpec], int],
+    stack_key: Callable[[RunSpec[Any]], Hashable],
+    steps: Callable[[RunSpec[Any]], int],
     largest: int,
 ) -> list[Stack]:
     """Returns all stacks, the longest first, with their missing runs marked; raises if a stored record is damaged.
 
     Runs with the same key are cut into the fewest stacks of at most ``largest``, as equal in size as possible.
     """
-    groups: dict[tuple, list[RunSpec]] = {}
+    groups: dict[Hashable, list[RunSpec[Any]]] = {}
     for spec in specs:
         groups.setdefault(stack_key(spec), []).append(spec)
     stacks = []
@@ -84,10 +98,6 @@ def missing_stacks(
     return sorted(stacks, key=lambda stack: -stack.steps * len(stack.specs))
 
 
-_unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}
-"""The temporary directories with code that came with orders, by source hash; removed when the process ends."""
-
-
 @dataclass(frozen=True)
 class ShippedCode:
     """The text of every file of a study's code, by path relative to a directory from which it can be imported."""
@@ -98,9 +108,16 @@ class ShippedCode:
     """The path of the file that defines the study."""
     files: Mapping[str, str]
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the code as a JSON-compatible dictionary."""
-        return asdict(self)
+    @staticmethod
+    def of(code: CodeReference) -> ShippedCode | None:
+        """Returns the current source of ``code``; None if it is built in or in no file."""
+        path = code.path() if code.user_defined and code.module != "__main__" else None
+        if path is None:
+            return None
+        files = code.files()
+        names = {file: str(importable_path(name, file)) for name, file in files.items()}
+        texts = {name: read_bytes(file, MAX_SOURCE).decode("utf-8", "surrogateescape") for file, name in names.items()}
+        return ShippedCode(source_hash(files), names[path.resolve()], texts)
 
     def unpacked(self, code: CodeReference) -> CodeReference:
         """Writes the files to a temporary directory of this process; returns a reference to ``code`` there."""
@@ -115,32 +132,6 @@ class ShippedCode:
         if code.file:
             return CodeReference(code.name, file=str(home / self.main))
         return CodeReference(code.name, code.module, search=(str(home),))
-
-
-def ship(code: CodeReference) -> ShippedCode | None:
-    """Returns the current source of ``code``; None if it is built in or in no file."""
-    path = code.path() if code.user_defined and code.module != "__main__" else None
-    if path is None:
-        return None
-    files = code.files()
-    inside = {file: str(importable_path(name, file)) for name, file in files.items()}
-    texts = {name: read_bytes(file, MAX_SOURCE).decode("utf-8", "surrogateescape") for file, name in inside.items()}
-    return ShippedCode(source_hash(files), inside[path.resolve()], texts)
-
-
-def is_here(code: CodeReference, shipped: ShippedCode | None, *, exactly: bool) -> bool:
-    """Returns whether this machine has the code where the order says and, if ``exactly``, with the same source."""
-    if shipped is None:
-        return True
-    path = code.path()
-    if path is None or not is_file(path):
-        return False
-    return not exactly or source_hash(code.files()) == shipped.source
-
-
-FURTHER_VARIABLES = "KYMOGRAPH_ENVIRONMENT"
-"""The variable that lists, separated by commas, further environment variables to send with orders."""
-_TRAVEL = ("CUBLAS_WORKSPACE_CONFIG",)  # torch's deterministic algorithms need it on CUDA
 
 
 @dataclass(frozen=True)
@@ -168,39 +159,32 @@ class Order:
 
         With ``as_ordered``, files that were edited since do not count.
         """
-        if self.shipped is None or is_here(self.study, self.shipped, exactly=as_ordered):
-            return self.study.load()
-        return self.shipped.unpacked(self.study).load()
+        shipped = self.shipped
+        if shipped is not None:
+            path = self.study.path()
+            here = path is not None and is_file(path)
+            if not here or (as_ordered and source_hash(self.study.files()) != shipped.source):
+                return shipped.unpacked(self.study).load()
+        return self.study.load()
 
     def to_json(self) -> dict[str, Any]:
         """Returns the order as a JSON-compatible dictionary."""
-        return {
-            "study": asdict(self.study),
-            "stack": self.stack.to_json(),
-            "directory": self.directory,
-            "device": self.device,
-            "data_dir": self.data_dir,
-            "log": list(self.log),
-            "shipped": None if self.shipped is None else self.shipped.to_json(),
-            "environment": dict(self.environment),
-            "package": dict(self.package),
-        }
+        shipped = None if self.shipped is None else asdict(self.shipped)
+        return {**vars(self), "study": asdict(self.study), "stack": self.stack.to_json(), "shipped": shipped}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Order:
         """Rebuilds the order from the output of `to_json`."""
-        study = CodeReference(**{**value["study"], "search": tuple(value["study"]["search"])})
-        shipped = value.get("shipped")
         return Order(
-            study,
-            Stack.from_json(value["stack"]),
-            value["directory"],
-            value["device"],
-            value["data_dir"],
-            tuple(value["log"]),
-            None if shipped is None else ShippedCode(**shipped),
-            value.get("environment", {}),
-            value.get("package", {}),
+            study=CodeReference(**{**value["study"], "search": tuple(value["study"]["search"])}),
+            stack=Stack.from_json(value["stack"]),
+            directory=value["directory"],
+            device=value["device"],
+            data_dir=value["data_dir"],
+            log=tuple(value["log"]),
+            shipped=None if value["shipped"] is None else ShippedCode(**value["shipped"]),
+            environment=value["environment"],
+            package=value["package"],
         )
 
 
@@ -211,7 +195,7 @@ def orders_for(
     out = str(directory.absolute())
     data = None if data_dir is None else str(Path(data_dir).expanduser().absolute())
     heads = Log.read(directory).heads
-    shipped, environment, package = ship(study), travelling_environment(), this_package()
+    shipped, environment, package = ShippedCode.of(study), travelling_environment(), this_package()
     return [Order(study, stack, out, device, data, heads, shipped, environment, package) for stack in stacks]
 
 
@@ -224,7 +208,7 @@ def travelling_environment() -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(os.environ.items())
-        if name.startswith("KYMOGRAPH_") or name in (*_TRAVEL, *asked)
+        if name.startswith("KYMOGRAPH_") or name in (*_AFFECTS_NUMBERS, *asked)
     }
 
 

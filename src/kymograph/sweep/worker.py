@@ -1,6 +1,4 @@
-"""A worker: reads orders, checks that it can compute them, computes them, answers with progress and outcomes.
-
-[sweep.worker] A worker process: reads orders as JSON lines, computes them on one thread, answers with progress and outcomes.
+"""A worker process: reads orders as JSON lines, computes them on one thread, answers with progress and outcomes.
 
 Started as ``python -m kymograph.sweep.worker`` rather than through `multiprocessing`, so that a user's script or
 notebook needs no main guard and nothing is pickled.
@@ -26,17 +24,40 @@ from kymograph.errors import KymographError
 from kymograph.io.documents import parse_json
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import is_finished
-from kymograph.runs.spec import slug
-from kymograph.sweep.compute import (
-    Follower,
-    RunOutcome,
-    Workplace,
-    choose_device,
-    compute,
-    import_torch,
-    record_failure,
-)
+from kymograph.sweep.compute import RunOutcome, Workplace, choose_device, compute, import_torch, record_failure
 from kymograph.sweep.orders import Order, this_package
+from kymograph.sweep.progress import Follower
+
+SILENT = "--silent"
+"""The option to answer with outcomes only, without progress, where the answers are a file on a shared disk."""
+_PARENT = "KYMOGRAPH_PARENT"
+
+
+def main() -> None:
+    """Computes orders from standard input until it ends."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and closes or kills this process
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    errors = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()  # None: it is closed
+    os.dup2(errors, sys.stdout.fileno())  # a stray print must not look like an answer
+
+    def answer(**message: Any) -> None:
+        print(json.dumps(message), file=answers, flush=True)
+
+    class Parent(Follower):
+        """The process at the other end of the pipe."""
+
+        def tick(self, steps: int) -> None:
+            """Passes the steps on."""
+            answer(steps=steps)
+
+        def say(self, text: str) -> None:
+            """Passes the text on."""
+            answer(say=text)
+
+    follower = Follower() if SILENT in sys.argv[1:] else Parent()
+    for line in sys.stdin:
+        answer(**carry_out(Order.from_json(parse_json(line.encode())), follower))
 
 
 def carry_out(order: Order, follower: Follower) -> dict[str, Any]:
@@ -50,48 +71,36 @@ def carry_out(order: Order, follower: Follower) -> dict[str, Any]:
     """
     with environment(order.environment):
         try:
-            try:
-                outcomes = _computed(order, follower)
-            except Exception as error:
-                if isinstance(error, KymographError):
-                    raise
-                outcomes = _failed(order, error)
+            outcomes = _outcomes(order, follower)
         except KymographError as error:
             return {"error": str(error)}
     return {"outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}
 
 
-def _computed(order: Order, follower: Follower) -> list[RunOutcome]:
-    import_torch().set_num_threads(1)
-    check_here(order)
-    study = order.load_study(as_ordered=True)
-    _check_data(study, order)
-    return compute(study, order.stack, workplace(order, choose_device(order.device), follower))
-
-
-def _failed(order: Order, error: Exception) -> list[RunOutcome]:
-    """Records ``error`` as the failure of those runs of an order that are not stored; returns all outcomes."""
-    root, facts = Path(order.directory), {**provenance(order.device, 1), "log": list(order.log)}
-    pairs = zip(order.stack.specs, order.stack.missing, strict=True)
-    return [
-        record_failure(root, spec, error, facts)
-        if missing and not is_finished(root, spec)
-        else RunOutcome(spec.id, "finished")
-        for spec, missing in pairs
-    ]
-
-
-def workplace(order: Order, device: str, follower: Follower) -> Workplace:
-    """Returns the workplace of an order."""
-    data_dir = None if order.data_dir is None else Path(order.data_dir)
-    return Workplace(device, follower, Path(order.directory), data_dir, order.log)
+def _outcomes(order: Order, follower: Follower) -> list[RunOutcome]:
+    try:
+        import_torch().set_num_threads(1)
+        check_here(order)
+        study = order.load_study(as_ordered=True)
+        _check_data(study, order)
+        return compute(study, order.stack, Workplace.of(order, choose_device(order.device), follower))
+    except KymographError:
+        raise
+    except Exception as error:
+        root, origin = Path(order.directory), {**provenance(order.device, 1), "log": list(order.log)}
+        unstored = [spec for spec in order.stack.missing_specs if not is_finished(root, spec)]
+        return [
+            record_failure(root, spec, error, origin) if spec in unstored else RunOutcome(spec.id, "finished")
+            for spec in order.stack.specs
+        ]
 
 
 def check_here(order: Order) -> None:
     """Raises if this process has another version of the package, or cannot write to the output directory."""
     host, installed = platform.node(), this_package()
     if order.package and order.package != installed:
-        versions = [f"kymograph {one.get('version')} (code {one.get('code')})" for one in (installed, order.package)]
+        packages = (installed, order.package)
+        versions = [f"kymograph {package.get('version')} (code {package.get('code')})" for package in packages]
         raise KymographError(
             f"{host} has {versions[0]} and the sweep was started with {versions[1]}; install the same version on both"
         )
@@ -99,7 +108,7 @@ def check_here(order: Order) -> None:
     # A missing directory is not created: without the shared disk, runs would be stored where nobody looks.
     if not root.is_dir():
         raise KymographError(f"there is no directory {root} on {host}; every worker must see the output directory")
-    study = root / slug(order.stack.specs[0].study)
+    study = order.stack.study_directory(root)
     directory = study if study.is_dir() else root
     try:
         with tempfile.TemporaryFile(dir=directory):
@@ -128,52 +137,11 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.update({name: value for name, value in before.items() if value is not None})
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
-
-
-SILENT = "--silent"
-"""The option to answer with outcomes only, without progress, where the answers are a file on a shared disk."""
-_PARENT = "KYMOGRAPH_PARENT"
-
-
-def main() -> None:
-    """Computes orders from standard input until it ends."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and closes or kills this process
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    errors = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()  # None: it is closed
-    os.dup2(errors, sys.stdout.fileno())  # a stray print must not look like an answer
-
-    def answer(**message: Any) -> None:
-        print(json.dumps(message), file=answers, flush=True)
-
-    class Parent:
-        """A follower at the other end of the pipe."""
-
-        def tick(self, steps: int) -> None:
-            """Passes the steps on."""
-            answer(steps=steps)
-
-        def say(self, text: str) -> None:
-            """Passes the text on."""
-            answer(say=text)
-
-    follower = Silence() if SILENT in sys.argv[1:] else Parent()
-    for line in sys.stdin:
-        answer(**carry_out(Order.from_json(parse_json(line.encode())), follower))
-
-
-class Silence:
-    """A follower that ignores progress, where it is read from the heartbeats."""
-
-    def tick(self, steps: int) -> None:
-        """Passes nothing on."""
-
-    def say(self, text: str) -> None:
-        """Passes nothing on."""
+            else:
+                os.environ[name] = value
 
 
 def child_environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kymograph.registry import Registry
-from kymograph.sweep.code_identity import when_forgotten
+from kymograph.sweep.code_identity import cleared_on_reimport
 
 if TYPE_CHECKING:
     from kymograph_studies.data.images import ImageTask
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DATA_SETS = Registry("kymograph.data", "kymograph_studies.data", "load", noun="data set")
 
 
+@cleared_on_reimport  # the cached data may be those of an edited data set
 @functools.lru_cache(maxsize=1)
 def load_task(name: str, directory: str | Path | None = None) -> ImageTask:
     """Returns the data set called ``name``, cached so that the runs of one process read it once.
@@ -25,9 +26,6 @@ def load_task(name: str, directory: str | Path | None = None) -> ImageTask:
     ``directory`` holds the files of a data set that has any; None: the directory that the environment names.
     """
     return DATA_SETS.load(name)(directory)
-
-
-when_forgotten.append(load_task.cache_clear)  # the cached data may be those of an edited data set
 
 
 def check_files(name: str, directory: str | Path | None = None) -> str | None:

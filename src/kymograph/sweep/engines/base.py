@@ -1,7 +1,5 @@
 """The interface of an engine: it takes orders and yields the outcomes of each. Results are passed on disk only.
 
-[sweep.engines.base] The interface of an engine: it takes orders and yields the outcomes of each. Results are passed on disk only.
-
 An engine with its own options defines a frozen dataclass for them, whose docstrings are the help texts:
 
     class Engine:
@@ -25,13 +23,87 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.registry import Registry
 from kymograph.runs.provenance import provenance
 from kymograph.runs.record import is_finished, write_failure
-from kymograph.runs.spec import slug
-from kymograph.sweep.compute import Follower, RunOutcome, accelerators
+from kymograph.sweep.compute import RunOutcome, accelerators
 from kymograph.sweep.heartbeat import read_beats
-from kymograph.sweep.orders import Order, Stack
+from kymograph.sweep.orders import Order
+from kymograph.sweep.progress import Follower
 
+ENGINES = Registry("kymograph.engines", "kymograph.sweep.engines", "Engine")
+AUTO = "auto"
 EVERY = 1.0
-"""Seconds between two readings."""
+"""Seconds between two readings of the heartbeats."""
+
+
+class Engine(Protocol):
+    """Computes stacks of runs; created with the number of workers it may use, and its options if it has any."""
+
+    def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
+        """Yields each order's outcomes as it ends, in any sequence; closing the iterator stops all work."""
+        ...
+
+
+def check_engine(name: str, workers: int | None) -> None:
+    """Raises if there is no such engine, or if the number of workers is invalid."""
+    names = [AUTO, *ENGINES.names()]
+    if name not in names:
+        raise KymographError(f"there is no engine {name!r}{did_you_mean(name, names)}")
+    if workers is not None and workers < 1:
+        raise KymographError(f"workers must be at least 1, not {workers}")
+
+
+def options_type(name: str) -> type | None:
+    """Returns the dataclass of the engine ``name``'s own options; None if it has none."""
+    return None if name == AUTO else getattr(ENGINES.load(name), "options_type", None)
+
+
+def make_options(name: str, given: Mapping[str, Any]) -> Any:
+    """Returns the options of the engine called ``name`` with those ``given`` set; None if it has none."""
+    kind = options_type(name)
+    names = [field.name for field in dataclasses.fields(kind)] if kind is not None else []
+    for option in given:
+        if option not in names:
+            raise KymographError(f"the engine {name!r} has no option {option!r}{did_you_mean(option, names)}")
+    return None if kind is None else kind(**given)
+
+
+def computes_elsewhere(options: Any) -> bool:
+    """Returns whether an engine with these options computes on other machines."""
+    return bool(getattr(options, "elsewhere", False))
+
+
+def choose_engine(
+    name: str, stacks: int, workers: int | None, device: str, options: Mapping[str, Any] | None = None
+) -> Engine:
+    """Returns the engine called ``name`` with a worker per core, or one per accelerator if there are any.
+
+    ``auto`` computes in this process if there is work for one worker only, and in several otherwise. An engine that
+    computes elsewhere gets a worker per stack, regardless of this machine.
+    """
+    check_engine(name, workers)
+    engine_options = make_options(name, options or {})
+    here = not computes_elsewhere(engine_options)
+    usable = workers or ((len(accelerators(device)) or os.cpu_count() or 1) if here else stacks)
+    count = max(min(usable, stacks), 1)
+    if name == AUTO:
+        name = "processes" if count > 1 else "serial"
+    make = ENGINES.load(name)
+    engine: Engine = make(count) if engine_options is None else make(count, engine_options)
+    return engine
+
+
+def record_death(order: Order, reason: str) -> list[RunOutcome]:
+    """Records as failed the runs of ``order`` that its worker had not stored when it died; returns their outcomes."""
+    root = Path(order.directory)
+    unstored = [spec for spec in order.stack.missing_specs if not is_finished(root, spec)]
+    for spec in unstored:
+        write_failure(root, spec, reason, provenance(order.device, 1))
+    return [RunOutcome(spec.id, "failed", reason) for spec in unstored]
+
+
+def exit_reason(code: int) -> str:
+    """Returns the reason of failure for a worker's exit code; a negative one is a signal."""
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"the worker process died ({how}); run again to retry"
 
 
 class BeatProgress:
@@ -39,10 +111,10 @@ class BeatProgress:
 
     def __init__(self, orders: Sequence[Order], follower: Follower) -> None:
         self._follower = follower
-        self._order_of = {run: number for number, order in enumerate(orders) for run in missing_runs(order.stack)}
+        self._order_of = {run: number for number, order in enumerate(orders) for run in order.stack.missing_runs}
         self._steps = [order.stack.steps for order in orders]
         self._seen = [0] * len(orders)
-        self._directories = {Path(one.directory) / slug(one.stack.specs[0].study) for one in orders}
+        self._directories = {order.stack.study_directory(order.directory) for order in orders}
 
     def update(self) -> None:
         """Reads the heartbeats."""
@@ -62,84 +134,3 @@ class BeatProgress:
         if done > self._seen[number]:  # a stack that is computed again, after its worker died, starts at 0
             self._follower.tick(done - self._seen[number])
             self._seen[number] = done
-
-
-def missing_runs(stack: Stack) -> list[str]:
-    """Returns the ids of a stack's missing runs."""
-    return [spec.id for spec, missing in zip(stack.specs, stack.missing, strict=True) if missing]
-
-
-ENGINES = Registry("kymograph.engines", "kymograph.sweep.engines", "Engine")
-AUTO = "auto"
-
-
-class Engine(Protocol):
-    """Computes stacks of runs; created with the number of workers it may use, and its options if it has any."""
-
-    def run(self, orders: Sequence[Order], follower: Follower) -> Iterator[list[RunOutcome]]:
-        """Yields each order's outcomes as it ends, in any sequence; closing the iterator stops all work."""
-        ...
-
-
-def check_engine(name: str, workers: int | None) -> None:
-    """Raises if there is no such engine, or if the number of workers is invalid."""
-    known = [AUTO, *ENGINES.names()]
-    if name not in known:
-        raise KymographError(f"there is no engine {name!r}{did_you_mean(name, known)}")
-    if workers is not None and workers < 1:
-        raise KymographError(f"workers must be at least 1, not {workers}")
-
-
-def options_type(name: str) -> type | None:
-    """Returns the dataclass of the engine ``name``'s own options; None if it has none."""
-    return None if name == AUTO else getattr(ENGINES.load(name), "options_type", None)
-
-
-def make_options(name: str, given: Mapping[str, Any]) -> Any:
-    """Returns the options of the engine called ``name`` with those ``given`` set; None if it has none."""
-    kind = options_type(name)
-    known = [field.name for field in dataclasses.fields(kind)] if kind is not None else []
-    for option in given:
-        if option not in known:
-            raise KymographError(f"the engine {name!r} has no option {option!r}{did_you_mean(option, known)}")
-    return None if kind is None else kind(**given)
-
-
-def computes_elsewhere(options: Any) -> bool:
-    """Returns whether an engine with these options computes on other machines."""
-    return bool(getattr(options, "elsewhere", False))
-
-
-def choose_engine(
-    name: str, stacks: int, workers: int | None, device: str, options: Mapping[str, Any] | None = None
-) -> Engine:
-    """Returns the engine called ``name`` with a worker per core, or one per accelerator if there are any.
-
-    ``auto`` computes in this process if there is work for one worker only, and in several otherwise. An engine that
-    computes elsewhere gets a worker per stack, regardless of this machine.
-    """
-    check_engine(name, workers)
-    own = make_options(name, options or {})
-    here = not computes_elsewhere(own)
-    usable = workers or ((len(accelerators(device)) or os.cpu_count() or 1) if here else stacks)
-    count = max(min(usable, stacks), 1)
-    if name == AUTO:
-        name = "processes" if count > 1 else "serial"
-    made = ENGINES.load(name)
-    return made(count) if own is None else made(count, own)
-
-
-def record_death(order: Order, reason: str) -> list[RunOutcome]:
-    """Records as failed the runs of ``order`` that its worker had not stored when it died; returns their outcomes."""
-    root, outcomes = Path(order.directory), []
-    for spec, missing in zip(order.stack.specs, order.stack.missing, strict=True):
-        if missing and not is_finished(root, spec):
-            write_failure(root, spec, reason, provenance(order.device, 1))
-            outcomes.append(RunOutcome(spec.id, "failed", reason))
-    return outcomes
-
-
-def exit_reason(code: int) -> str:
-    """Returns the reason of failure for a worker's exit code; a negative one is a signal."""
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"the worker process died ({how}); run again to retry"

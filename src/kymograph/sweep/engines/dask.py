@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.compute import Follower, RunOutcome, accelerators, import_torch
+from kymograph.sweep.compute import RunOutcome, accelerators, import_torch
 from kymograph.sweep.engines.base import EVERY, BeatProgress, record_death
 from kymograph.sweep.orders import Order
+from kymograph.sweep.progress import Follower
 from kymograph.sweep.worker import carry_out, child_environment, die_with_parent
 
 PARTS = {
@@ -56,7 +57,7 @@ class Options:
     @property
     def address(self) -> str | None:
         """The address of a running scheduler; None: the sweep starts its own cluster."""
-        return self.scheduler or _import_dask().config.get("scheduler-address", None)
+        return self.scheduler or _import_dask()[0].config.get("scheduler-address", None)
 
     @property
     def elsewhere(self) -> bool:
@@ -76,22 +77,21 @@ class Engine:
         """Yields each order's outcomes as it ends; closing the iterator stops unfinished work."""
         if not orders:
             return
-        _import_dask()
-        devices: list[str] = []
-        own: OwnCluster | None = None
         with contextlib.ExitStack() as stack:
-            if self.options.address is None:
-                devices = accelerators(orders[0].device) or ["cpu"]
-                own = stack.enter_context(own_cluster(self.workers, self.options.retries, self.options.dashboard))
-            client = _client(own.address if own else str(self.options.address), known=own is not None)
+            address, cluster = self.options.address, None
+            if address is None:
+                cluster = stack.enter_context(local_cluster(self.workers, self.options.retries, self.options.dashboard))
+                address = cluster.address
+            client = _client(address, expect_workers=cluster is None)
             stack.callback(client.close)
-            yield from _computed(client, orders, devices, follower, own)
+            yield from _computed(client, orders, follower, cluster)
 
 
 def _computed(
-    client: Any, orders: Sequence[Order], devices: list[str], follower: Follower, own: OwnCluster | None
+    client: Any, orders: Sequence[Order], follower: Follower, cluster: LocalCluster | None
 ) -> Iterator[list[RunOutcome]]:
     """Yields each order's outcomes as a worker returns them."""
+    devices = [] if cluster is None else accelerators(orders[0].device) or ["cpu"]
     progress, ended = BeatProgress(orders, follower), queue.SimpleQueue[Any]()
     futures: dict[Any, int] = {}
     waiting = list(enumerate(orders))[::-1]
@@ -107,11 +107,11 @@ def _computed(
                 future = ended.get(timeout=EVERY)
             except queue.Empty:
                 progress.update()
-                if own is not None:
-                    own.tend()
+                if cluster is not None:
+                    cluster.tend()
                 continue
-            if own is not None:
-                own.starts = 0
+            if cluster is not None:
+                cluster.starts = 0
             number = futures.pop(future)
             outcomes = _outcomes(future, orders[number])
             progress.ended(number)
@@ -124,14 +124,13 @@ def _computed(
 
 def _outcomes(future: Any, order: Order) -> list[RunOutcome]:
     """Returns the outcomes of an order; raises the error that its worker reported."""
-    from distributed import CancelledError, KilledWorker
-
+    _, distributed = _import_dask()
     try:
         answer = json.loads(future.result())
-    except KilledWorker as error:
+    except distributed.KilledWorker as error:
         deaths = error.allowed_failures + 1
         return record_death(order, f"{deaths} workers died while computing it (KilledWorker); run again to retry")
-    except CancelledError:
+    except distributed.CancelledError:
         raise KymographError("the Dask scheduler is gone; run the same command again to resume") from None
     except ModuleNotFoundError as error:
         raise KymographError(f"a Dask worker cannot compute: {error}; install kymograph there") from None
@@ -147,101 +146,92 @@ def carry_out_json(text: str) -> str:
     """Carries out an order in a Dask worker; both the order and its result are JSON."""
     from distributed import get_worker
 
-    asked = json.loads(text)
-    order, devices, worker = Order.from_json(asked["order"]), asked["devices"], get_worker()
+    content = json.loads(text)
+    order, devices, worker = Order.from_json(content["order"]), content["devices"], get_worker()
     if devices:  # the workers of the sweep's own cluster are numbered
         order = replace(order, device=devices[int(worker.name) % len(devices)])
     with _one_at_a_time:  # a worker with several threads would mix up modules, variables and heartbeats
         return json.dumps(carry_out(order, _Watch(worker, worker.get_current_task())))
 
 
-class _Watch:
+class _Watch(Follower):
     """Stops the work when its task is cancelled: Dask itself cannot stop a running task."""
 
     def __init__(self, worker: Any, key: Any) -> None:
-        self._worker, self._key, self._looked = worker, key, time.monotonic()
+        self._worker, self._key, self._checked = worker, key, time.monotonic()
 
     def tick(self, steps: int) -> None:
-        if time.monotonic() - self._looked > EVERY:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._checked > EVERY:
+            self._checked = time.monotonic()
             task = self._worker.state.tasks.get(self._key)
             if task is None or task.state == "cancelled":
                 raise _Cancelled
-
-    def say(self, text: str) -> None:
-        pass
 
 
 class _Cancelled(BaseException):
     """Not an `Exception`: the runs did not fail, and nothing is recorded."""
 
 
-def _import_dask() -> Any:
-    """Returns dask; raises a KymographError naming the extra if it is not installed."""
+def _import_dask() -> tuple[Any, Any]:
+    """Returns the modules dask and distributed; raises a KymographError naming the extra if they are not installed."""
     try:
         import dask
-        import distributed  # noqa: F401
+        import distributed
     except ImportError:
         raise KymographError("the engine 'dask' needs Dask; install it with pip install 'kymograph[dask]'") from None
-    return dask
+    return dask, distributed
 
 
-def _client(address: str, known: bool) -> Any:
+def _client(address: str, expect_workers: bool) -> Any:
     """Returns a client of the scheduler at an address, with the TLS settings of Dask's own configuration."""
-    from distributed import Client
-    from distributed.security import Security
-
-    if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
+    _, distributed = _import_dask()
+    if address.startswith("tls:") and distributed.Security().get_connection_args("client").get("ssl_context") is None:
         raise KymographError(
             f"{address} requires TLS, but Dask's configuration names no certificates; see docs/clusters.md"
         )
     try:
-        client = Client(address, set_as_default=False)
+        client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise KymographError(f"no Dask scheduler answers at {address}: {reason}") from None
-    if not known and not client.nthreads():
+    if expect_workers and not client.nthreads():
         print(f"note: the Dask scheduler at {address} has no worker yet; waiting for one", file=sys.stderr)
     return client
 
 
 @contextlib.contextmanager
-def own_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iterator[OwnCluster]:
+def local_cluster(workers: int, retries: int = 3, dashboard: bool = False) -> Iterator[LocalCluster]:
     """Starts a cluster on this machine's loopback interface that ends with this process, however that ends.
 
     The scheduler is a thread of this process. The workers are separate programs, which need no main guard.
     """
-    import dask
-    from distributed import Scheduler
-    from distributed.deploy.spec import SpecCluster
-
+    dask, distributed = _import_dask()
     protocol = "tls" if dask.config.get("distributed.comm.require-encryption", None) else "tcp"
     options = {"host": _HOST, "protocol": protocol, "allowed_failures": retries, "dashboard": dashboard,
                "dashboard_address": f"{_HOST}:{8787 if dashboard else 0}"}  # fmt: skip
+    scheduler = {"cls": distributed.Scheduler, "options": options}
     # A worker holds one order and prefetches none: a stack that kills its worker must not take another with it.
     with (
         dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
-        SpecCluster(
-            scheduler={"cls": Scheduler, "options": options}, name="kymograph", silence_logs=logging.CRITICAL
-        ) as cluster,
+        distributed.SpecCluster(scheduler=scheduler, name="kymograph", silence_logs=logging.CRITICAL) as served,
         tempfile.TemporaryFile("w+") as log,
     ):
         if dashboard:
-            print(f"note: Dask's dashboard is at {cluster.dashboard_link}", file=sys.stderr)
-        own = OwnCluster(cluster.scheduler_address, workers, log)
+            print(f"note: Dask's dashboard is at {served.dashboard_link}", file=sys.stderr)
+        cluster = LocalCluster(served.scheduler_address, workers, log)
         try:
-            own.tend()
-            yield own
+            cluster.tend()
+            yield cluster
         finally:
-            own.stop()
+            cluster.stop()
 
 
-class OwnCluster:
+class LocalCluster:
     """The workers of a cluster on this machine: programs that restart their computing process when it dies."""
 
     def __init__(self, address: str, workers: int, log: IO[str]) -> None:
         self.address, self._log = address, log
-        self._programs: list[subprocess.Popen | None] = [None] * workers
+        self._programs: list[subprocess.Popen[bytes] | None] = [None] * workers
         self.starts = 0
         """How many programs were started since the last order ended."""
 
@@ -256,7 +246,7 @@ class OwnCluster:
                 self._programs[number] = self._start(number)
                 self.starts += 1
 
-    def _start(self, number: int) -> subprocess.Popen:
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", "dask", "worker", self.address, "--name", str(number), "--host", _HOST,
                    "--nthreads", "1", "--memory-limit", "0", "--no-dashboard",
                    "--dashboard-address", f"{_HOST}:0", "--preload-nanny", __name__,

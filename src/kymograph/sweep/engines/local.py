@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.sweep.compute import Follower, RunOutcome, accelerators, choose_device, compute, import_torch
+from kymograph.sweep.compute import RunOutcome, Workplace, accelerators, choose_device, compute, import_torch
 from kymograph.sweep.engines.base import exit_reason, record_death
 from kymograph.sweep.orders import Order
-from kymograph.sweep.worker import check_here, child_environment, workplace
+from kymograph.sweep.progress import Follower
+from kymograph.sweep.worker import check_here, child_environment
 
 PARTS = {
     "serial": {"attribute": "SerialEngine", "about": "this process, one stack after the other", "order": 1},
@@ -43,7 +44,7 @@ class SerialEngine:
                 check_here(order)
                 study = order.load_study()
                 torch.set_num_threads(study.threads or before)
-                yield compute(study, order.stack, workplace(order, choose_device(order.device), follower))
+                yield compute(study, order.stack, Workplace.of(order, choose_device(order.device), follower))
         finally:
             torch.set_num_threads(before)
 
@@ -89,10 +90,10 @@ class ProcessesEngine:
 class _WorkerThread(threading.Thread):
     """Feeds one worker process, and replaces it if it dies."""
 
-    def __init__(self, waiting: queue.SimpleQueue, answers: queue.SimpleQueue, device: str) -> None:
+    def __init__(self, waiting: queue.SimpleQueue[Order], answers: queue.SimpleQueue[Any], device: str) -> None:
         super().__init__(daemon=True)
         self._waiting, self._answers, self._device = waiting, answers, device
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen[str] | None = None
         self._stopped = False
 
     def run(self) -> None:
@@ -134,7 +135,7 @@ class _WorkerThread(threading.Thread):
             )
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        try:
+        with contextlib.suppress(ValueError, OSError):  # the pipe broke, or what came through it was cut off
             process.stdin.write(json.dumps(order.to_json()) + "\n")
             process.stdin.flush()
             for line in process.stdout:
@@ -147,12 +148,8 @@ class _WorkerThread(threading.Thread):
                     raise KymographError(answer["error"])
                 else:
                     return [RunOutcome(**outcome) for outcome in answer["outcomes"]]
-        except (BrokenPipeError, ValueError, OSError):
-            if self._stopped:
-                return []
-        return [] if self._stopped else self._died(order)
-
-    def _died(self, order: Order) -> list[RunOutcome]:
+        if self._stopped:
+            return []
         code = self._end_worker()
         self._process = None
         return record_death(order, exit_reason(code))

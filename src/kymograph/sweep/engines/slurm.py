@@ -1,16 +1,11 @@
 """Computes the missing stacks on the nodes of a Slurm cluster, as one job array.
 
-[sweep.slurm_batch] A job array on disk: its script, and the orders and answers of each task.
+Orders and answers are files in the output directory, which every node must see: ``STUDY/.slurm/NAME/`` holds
+``batch.sh``, and for each task ``INDEX.orders``, ``INDEX.runs``, ``INDEX.answers`` and ``INDEX.log``. NAME is also the
+array's name in the queue, so that a sweep finds the jobs of an earlier one, even if that was killed.
 
-``STUDY/.slurm/NAME/`` holds ``batch.sh``, and for each task ``INDEX.orders``, ``INDEX.runs``, ``INDEX.answers`` and
-``INDEX.log``. NAME is also the array's name in the queue, so that a sweep finds the jobs of an earlier one, even if
-that was killed.
-
-[sweep.engines.slurm] Computes the missing stacks on the nodes of a Slurm cluster, as one job array.
-
-The array's orders and answers are files in the output directory, which every node must see. Slurm does not restart a
-job whose process was killed; this engine does, while it follows the queue, up to ``--retries`` times. With ``--detach``
-it returns at once, and the next `kymograph run` submits what is missing and not in the queue.
+Slurm does not restart a job whose process was killed; this engine does, while it follows the queue, up to ``--retries``
+times. With ``--detach`` it returns at once, and the next `kymograph run` submits what is missing and not in the queue.
 """
 
 from __future__ import annotations
@@ -35,10 +30,10 @@ from kymograph.io.documents import parse_json
 from kymograph.io.files import check_inside, read_bytes, read_text
 from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.record import is_finished
-from kymograph.runs.spec import slug
-from kymograph.sweep.compute import SUBMITTED, Follower, RunOutcome
-from kymograph.sweep.engines.base import EVERY, BeatProgress, missing_runs, record_death
+from kymograph.sweep.compute import SUBMITTED, RunOutcome
+from kymograph.sweep.engines.base import EVERY, BeatProgress, record_death
 from kymograph.sweep.orders import Order
+from kymograph.sweep.progress import Follower
 from kymograph.sweep.worker import SILENT
 
 PARTS = {
@@ -49,263 +44,21 @@ PARTS = {
     },
 }
 
-
-_PATIENCE = 60.0
-"""Seconds after which a Slurm command counts as failed."""
-_SMALLEST_ARRAY = 1001
-"""Slurm's default for MaxArraySize, for a cluster that does not report it."""
-
-
-class QueueUnreachable(KymographError):
-    """Slurm did not answer; it may do so later."""
-
-
-@dataclass(frozen=True)
-class JobEnd:
-    """How a task of a job array ended: its state, e.g. ``FAILED``, its exit code, and the signal that ended it."""
-
-    state: str
-    code: int = 0
-    signal: int = 0
-
-    def __str__(self) -> str:
-        how = f", signal {self.signal}" if self.signal else f", exit code {self.code}" if self.code else ""
-        return f"{self.state}{how}"
-
-
-def submit(script: Path) -> str:
-    """Submits a batch script; returns the id of its job."""
-    answer = _slurm(["sbatch", "--parsable", str(script)])
-    return answer.strip().split(";")[0]  # NUMBER;CLUSTER where there are several clusters
-
-
-def queued(names: Collection[str]) -> set[tuple[str, int]]:
-    """Returns the waiting or running tasks of the job arrays called ``names``, as (name, index)."""
-    if not names:
-        return set()
-    lines = _slurm(["squeue", "-h", "-r", "-u", getpass.getuser(), "-n", ",".join(names), "-o", "%j|%K"]).splitlines()
-    pairs = (line.strip().rpartition("|") for line in lines)
-    return {(name, int(index)) for name, _, index in pairs if index.isdecimal()}
-
-
-def job_end(job: str, index: int) -> JobEnd:
-    """Returns how a task ended, as far as Slurm still knows; it forgets after a few minutes (MinJobAge)."""
-    try:
-        text = _slurm(["scontrol", "-o", "show", "job", f"{job}_{index}"])
-    except KymographError:
-        return JobEnd("ended")
-    state, code = re.search(r"\bJobState=(\w+)", text), re.search(r"\bExitCode=(\d+):(\d+)", text)
-    numbers = (int(code[1]), int(code[2])) if code else (0, 0)
-    return JobEnd(state[1] if state else "ended", *numbers)
-
-
-def cancel(jobs: Sequence[str]) -> None:
-    """Cancels jobs, waiting or running."""
-    if jobs:
-        _slurm(["scancel", *jobs])
-
-
-def largest_array() -> int:
-    """Returns how many tasks a job array may have here."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", _slurm(["scontrol", "show", "config"]), re.MULTILINE)
-    return max(1, int(found[1]) if found else _SMALLEST_ARRAY)
-
-
-def _slurm(command: list[str]) -> str:
-    """Runs a Slurm command and returns its output; raises a KymographError if it fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
-    except FileNotFoundError:
-        raise KymographError(f"{command[0]} was not found; run this where Slurm's commands are installed") from None
-    except subprocess.TimeoutExpired:
-        raise QueueUnreachable(f"{command[0]} did not answer within {_PATIENCE:.0f} s") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        reason = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
-        raise QueueUnreachable(f"{command[0]}: {reason}")
-    return done.stdout
-
-
 SLURM = ".slurm"
-_JOB, _FOLLOWED = "job", "followed"
-_UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
-"""Seconds after which an array that was not submitted, or is not followed, counts as abandoned."""
-_MAX_TEXT, _MAX_JOB = 64 * 2**20, 1024
-
-
-@dataclass(frozen=True)
-class TaskAnswer:
-    """A task's answer to one order: how its runs ended, or why it could not be carried out."""
-
-    outcomes: tuple[RunOutcome, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A job array that was submitted, or is about to be."""
-
-    directory: Path
-
-    @property
-    def name(self) -> str:
-        """What the array is called in the queue."""
-        return self.directory.name
-
-    @property
-    def job(self) -> str | None:
-        """The id of the job; None if the sweep that submitted it was killed before storing it.
-
-        Anything but a number is ignored: it would reach Slurm's commands, where it might act as an option.
-        """
-        try:
-            text = read_text(self.directory / _JOB, _MAX_JOB, follow=False).strip()
-        except KymographError:
-            return None
-        return text if re.fullmatch(r"[0-9]{1,20}", text) else None
-
-    def submitted(self, job: str) -> None:
-        """Stores the id of the job."""
-        write_atomically(self.directory / _JOB, job.encode())
-
-    def runs(self) -> dict[str, int]:
-        """Returns the ids of the runs that the array computes, each with the index of its task."""
-        found: dict[str, int] = {}
-        for path in self.directory.glob("*.runs"):
-            try:
-                found |= dict.fromkeys(read_text(path, _MAX_TEXT, follow=False).split(), int(path.stem))
-            except (KymographError, ValueError):
-                continue  # removed by another sweep that saw the array end
-        return found
-
-    def answers(self, index: int) -> list[TaskAnswer]:
-        """Returns a task's answers, one per order that it carried out."""
-        try:
-            lines = read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines()
-        except KymographError:
-            return []
-        found: list[TaskAnswer] = []
-        for line in lines:
-            try:
-                found.append(_answer(parse_json(line)))
-            except ValueError:
-                break  # the task was killed while writing this, or something else wrote it
-        return found
-
-    def last_log_line(self, index: int) -> str:
-        """Returns the last line that a task wrote to its log."""
-        try:
-            text = read_text(self.directory / f"{index}.log", _MAX_TEXT, follow=False, errors="replace")
-            lines = text.strip().splitlines()
-        except KymographError:
-            return ""
-        return lines[-1][:200] if lines else ""
-
-    def remove(self) -> None:
-        """Removes the files; nothing else needs them once the array has ended."""
-        shutil.rmtree(self.directory, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.directory.parent.rmdir()  # fails, as it should, while another array's files are there
-
-    def follow(self) -> None:
-        """Marks the array as followed, so that other sweeps do not remove its files."""
-        with contextlib.suppress(OSError):
-            (self.directory / _FOLLOWED).touch()
-
-    def is_followed(self) -> bool:
-        """Returns whether another sweep waits for the answers, or is about to submit the array."""
-        try:
-            if self.job is None:
-                return time.time() - self.directory.stat().st_mtime < _UNSUBMITTED
-            return time.time() - (self.directory / _FOLLOWED).stat().st_mtime < _UNFOLLOWED
-        except OSError:
-            return False
-
-
-def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines: Sequence[str]) -> Batch:
-    """Writes the files of a new job array below a study's directory.
-
-    Args:
-        study: the directory of the study's runs.
-        tasks: the orders of each task.
-        limit: how many tasks may run at a time.
-        lines: further sbatch options, e.g. ``--partition=gpu``.
-    """
-    batch = Batch(study / SLURM / f"kymograph-{os.urandom(6).hex()}")
-    make_directory(batch.directory, study.parent)
-    for index, orders in enumerate(tasks):
-        text = "".join(json.dumps(order.to_json()) + "\n" for order in orders)
-        write_atomically(batch.directory / f"{index}.orders", text.encode())
-        runs = [run for order in orders for run in missing_runs(order.stack)]
-        write_atomically(batch.directory / f"{index}.runs", "\n".join(runs).encode())
-        # Created here: on a network disk, a file that is looked up too early can stay invisible for a minute.
-        write_atomically(batch.directory / f"{index}.answers", b"")
-    at_a_time = f"%{limit}" if limit < len(tasks) else ""
-    options = [f"--job-name={batch.name}", f"--array=0-{len(tasks) - 1}{at_a_time}", "--ntasks=1",
-               "--output=/dev/null", *lines]  # fmt: skip
-    script = [
-        "#!/bin/bash",
-        *(f"#SBATCH {option}" for option in options),
-        f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
-        'exec 2> "$task.log"',  # not by --output, in which Slurm expands every %
-        "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
-        f'exec {shlex.quote(sys.executable)} -P -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
-    ]
-    write_atomically(batch.directory / "batch.sh", ("\n".join(script) + "\n").encode())
-    return batch
-
-
-def batches_in(study: Path) -> Iterator[Batch]:
-    """Yields the job arrays whose files are below a study's directory; raises if a link leads them elsewhere."""
-    check_inside(study / SLURM, study.parent)
-    try:
-        names = sorted(os.listdir(study / SLURM))
-    except OSError:
-        return
-    yield from (Batch(study / SLURM / name) for name in names if name.startswith("kymograph-"))
-
-
-def error_in(answers: Sequence[TaskAnswer]) -> str | None:
-    """Returns the first error that a task reported; None if there is none."""
-    return next((answer.error for answer in answers if answer.error is not None), None)
-
-
-def _answer(value: Any) -> TaskAnswer:
-    """Returns an answer from its JSON value; raises ValueError if it is invalid."""
-    if not isinstance(value, dict):
-        raise ValueError("an answer is an object")
-    if "error" in value:
-        return TaskAnswer(error=str(value["error"]))
-    outcomes = value.get("outcomes", [])
-    if not isinstance(outcomes, list) or not all(map(_is_outcome, outcomes)):
-        raise ValueError("an answer lists how runs ended")
-    return TaskAnswer(tuple(RunOutcome(one["run"], one["status"], one.get("reason")) for one in outcomes))
-
-
-def _is_outcome(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("run"), str)
-        and value.get("status") in ("finished", "failed")
-        and isinstance(value.get("reason"), str | None)
-    )
-
-
-def check_line(option: str) -> str:
-    """Returns an sbatch option as written in a script, e.g. ``--mem=4G`` for ``mem=4G``; raises if it is invalid."""
-    line = option.removeprefix("#SBATCH").strip()
-    line = line if line.startswith("-") else f"--{line}"
-    if not line.strip("-") or "\n" in line:
-        raise KymographError(f"--sbatch takes options such as mem=4G, not {option!r}")
-    return line
-
-
 LONGEST_PAUSE = 10.0
 """The most seconds between two queries of the queue; frequent queries slow Slurm down for everybody."""
 PATIENCE = 300.0
 """Seconds without an answer from Slurm after which the sweep stops following its jobs."""
 GRACE = 60.0
 """Seconds after which the files of a finished job must be visible on this machine."""
+_JOB, _FOLLOWED = "job", "followed"
+_UNSUBMITTED, _UNFOLLOWED = 600.0, 60.0
+"""Seconds after which an array that was not submitted, or is not followed, counts as abandoned."""
+_COMMAND_TAKES = 60.0
+"""Seconds after which a Slurm command counts as failed."""
+_SMALLEST_ARRAY = 1001
+"""Slurm's default for MaxArraySize, for a cluster that does not report it."""
+_MAX_TEXT, _MAX_JOB = 64 * 2**20, 1024
 
 
 @dataclass(frozen=True)
@@ -335,22 +88,19 @@ class Options:
 
     def lines(self, device: str) -> list[str]:
         """Returns the sbatch options, the user's last, because the last one counts."""
-        found = [f"--partition={self.partition}"] if self.partition else []
-        found += [f"--time={self.time}"] if self.time else []
-        found += ["--gres=gpu:1"] if device.startswith("cuda") else ["--cpus-per-task=1"]
-        return [*found, *map(check_line, self.sbatch)]
+        lines = [f"--partition={self.partition}"] if self.partition else []
+        lines += [f"--time={self.time}"] if self.time else []
+        lines += ["--gres=gpu:1"] if device.startswith("cuda") else ["--cpus-per-task=1"]
+        return [*lines, *map(check_line, self.sbatch)]
 
 
-@dataclass
-class _Task:
-    """A task of a job array, with the numbers of this sweep's orders that it computes."""
-
-    batch: Batch
-    index: int
-    orders: list[int]
-    submitted_here: bool
-    gone: float | None = None
-    """When it was first seen to have left the queue."""
+def check_line(option: str) -> str:
+    """Returns an sbatch option as written in a script, e.g. ``--mem=4G`` for ``mem=4G``; raises if it is invalid."""
+    line = option.removeprefix("#SBATCH").strip()
+    line = line if line.startswith("-") else f"--{line}"
+    if not line.strip("-") or "\n" in line:
+        raise KymographError(f"--sbatch takes options such as mem=4G, not {option!r}")
+    return line
 
 
 class Engine:
@@ -368,12 +118,24 @@ class Engine:
         sweep.submit([number for number in range(len(orders)) if number not in sweep.covered()])
         if self.options.detach:
             for order in orders:
-                yield [RunOutcome(run, SUBMITTED) for run in missing_runs(order.stack)]
+                yield [RunOutcome(run, SUBMITTED) for run in order.stack.missing_runs]
             return
         try:
             yield from sweep.follow(BeatProgress(orders, follower))
         finally:
             sweep.cancel()
+
+
+@dataclass
+class _Task:
+    """A task of a job array, with the numbers of this sweep's orders that it computes."""
+
+    batch: Batch
+    index: int
+    orders: list[int]
+    submitted_here: bool
+    gone: float | None = None
+    """When it was first seen to have left the queue."""
 
 
 class _Sweep:
@@ -390,25 +152,25 @@ class _Sweep:
 
     def adopt(self) -> None:
         """Takes over the tasks of earlier sweeps that are still in the queue, and removes the files of ended ones."""
-        studies = {_study(order) for order in self.orders}
+        studies = {order.stack.study_directory(order.directory) for order in self.orders}
         # `is_followed` is checked before the queue, since an array may be about to be submitted.
         batches = {batch.name: (batch, batch.is_followed()) for study in studies for batch in batches_in(study)}
         active = queued(batches)
         problem = None
         for batch, followed in batches.values():
-            runs = batch.runs()
+            index_of = batch.runs()
             tasks = {
                 index: _Task(batch, index, [], submitted_here=False) for name, index in active if name == batch.name
             }
             for number, order in enumerate(self.orders):
-                found = {runs.get(run) for run in missing_runs(order.stack)}
-                index = found.pop()
-                if not found and index is not None and index in tasks and number not in self.covered():
+                indices = {index_of.get(run) for run in order.stack.missing_runs}
+                index = indices.pop()
+                if not indices and index is not None and index in tasks and number not in self.covered():
                     tasks[index].orders.append(number)
             self.tasks += (task for task in tasks.values() if task.orders)
             if not tasks and not followed:
                 problem = problem or next(
-                    filter(None, (error_in(batch.answers(one)) for one in {*runs.values()})), None
+                    filter(None, (batch.answers(index)[1] for index in {*index_of.values()})), None
                 )
                 batch.remove()
         if problem and not self.tasks:
@@ -424,9 +186,12 @@ class _Sweep:
         for start in range(0, len(chunks), most):
             part = chunks[start : start + most]
             orders = [[self.orders[number] for number in chunk] for chunk in part]
-            batch = write_batch(_study(orders[0][0]), orders, self.workers, self.options.lines(orders[0][0].device))
+            first = orders[0][0]
+            study = first.stack.study_directory(first.directory)
+            batch = write_batch(study, orders, self.workers, self.options.lines(first.device))
             try:
-                batch.submitted(submit(batch.directory / "batch.sh"))
+                job = _slurm("sbatch", "--parsable", str(batch.directory / "batch.sh"))
+                batch.submitted(job.strip().split(";")[0])  # NUMBER;CLUSTER where there are several clusters
             except KymographError:
                 batch.remove()
                 raise
@@ -462,46 +227,37 @@ class _Sweep:
                 last = not any(other.batch == task.batch for other in self.tasks)
                 if last and (task.submitted_here or not task.batch.is_followed()):
                     task.batch.remove()
-                for number, outcomes in ended:
+                for number, outcomes in ended.items():
                     if outcomes is None:
                         again.append(number)
                     else:
                         progress.ended(number)
                         yield outcomes
 
-    def _ended(self, task: _Task) -> list[tuple[int, list[RunOutcome] | None]] | None:
-        """Returns the number and outcomes of each order of a task that left the queue; no outcomes: resubmit it.
+    def _ended(self, task: _Task) -> dict[int, list[RunOutcome] | None] | None:
+        """Returns the outcomes of each order of a task that left the queue, by number; None: resubmit the order.
 
-        Returns None instead of a list if the job finished and its files are not visible here yet.
+        Returns None instead of a dictionary if the job finished and its files are not visible here yet.
         """
-        answers = task.batch.answers(task.index)
-        if problem := error_in(answers):
+        reported, problem = task.batch.answers(task.index)
+        if problem:
             raise KymographError(problem)
-        reported = {one.run: one for answer in answers for one in answer.outcomes}
         left = [number for number in task.orders if not self._all_outcomes_known(number, reported)]
-        end = job_end(task.batch.job or "", task.index) if left else None
-        if end is not None and end.state == "COMPLETED":
+        end = job_end(task.batch.job or "", task.index) if left else JobEnd("COMPLETED")
+        if left and end.state == "COMPLETED":
             task.gone = task.gone or time.monotonic()
             if time.monotonic() - task.gone < GRACE:
                 return None
-        found: list[tuple[int, list[RunOutcome] | None]] = []
+        ended: dict[int, list[RunOutcome] | None] = {}
         for number in task.orders:
             order = self.orders[number]
             if number not in left:
-                runs = missing_runs(order.stack)
-                found.append((number, [reported.get(run, RunOutcome(run, "finished")) for run in runs]))
-            elif end is not None and (end.state == "CANCELLED" or self.attempts[number] > self.options.retries):
-                found.append((number, record_death(order, self._reason(task, number, end))))
+                ended[number] = [reported.get(run, RunOutcome(run, "finished")) for run in order.stack.missing_runs]
+            elif end.state == "CANCELLED" or self.attempts[number] > self.options.retries:
+                ended[number] = record_death(order, self._reason(task, number, end))
             else:
-                found.append((number, None))
-        return found
-
-    def _reason(self, task: _Task, number: int, end: JobEnd) -> str:
-        """Returns the reason of failure for an order whose job ended without an answer."""
-        words = task.batch.last_log_line(task.index)
-        last = f" (last line of its log: {words!r})" if words else ""
-        times = f" {self.attempts[number]} times" if self.attempts[number] > 1 else ""
-        return f"its Slurm job ended{times} as {end}{last}; run again to retry"
+                ended[number] = None
+        return ended
 
     def _all_outcomes_known(self, number: int, reported: dict[str, RunOutcome]) -> bool:
         """Returns whether the outcome of every run of an order is known: it failed, or its record is here.
@@ -510,20 +266,23 @@ class _Sweep:
         """
         order = self.orders[number]
         failed = {run for run, outcome in reported.items() if outcome.status == "failed"}
-        pairs = zip(order.stack.specs, order.stack.missing, strict=True)
-        return all(spec.id in failed or is_finished(Path(order.directory), spec) for spec, missing in pairs if missing)
+        return all(spec.id in failed or is_finished(Path(order.directory), spec) for spec in order.stack.missing_specs)
+
+    def _reason(self, task: _Task, number: int, end: JobEnd) -> str:
+        """Returns the reason of failure for an order whose job ended without an answer."""
+        words = task.batch.last_log_line(task.index)
+        last = f" (last line of its log: {words!r})" if words else ""
+        times = f" {self.attempts[number]} times" if self.attempts[number] > 1 else ""
+        return f"its Slurm job ended{times} as {end}{last}; run again to retry"
 
     def cancel(self) -> None:
         """Cancels the jobs that this sweep submitted and that have not ended."""
         batches = {task.batch for task in self.tasks if task.submitted_here}
         with contextlib.suppress(KymographError):
-            cancel([batch.job for batch in batches if batch.job])
+            if jobs := [batch.job for batch in batches if batch.job]:
+                _slurm("scancel", *jobs)
         for batch in batches:
             batch.remove()
-
-
-def _study(order: Order) -> Path:
-    return Path(order.directory) / slug(order.stack.specs[0].study)
 
 
 def _wait(seconds: float, progress: BeatProgress) -> None:
@@ -532,3 +291,192 @@ def _wait(seconds: float, progress: BeatProgress) -> None:
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, EVERY))
         progress.update()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The files of a job array that was submitted, or is about to be."""
+
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        """What the array is called in the queue."""
+        return self.directory.name
+
+    @property
+    def job(self) -> str | None:
+        """The id of the job; None if the sweep that submitted it was killed before storing it.
+
+        Anything but a number is ignored: it would reach Slurm's commands, where it might act as an option.
+        """
+        text = self._text(_JOB, _MAX_JOB).strip()
+        return text if re.fullmatch(r"[0-9]{1,20}", text) else None
+
+    def submitted(self, job: str) -> None:
+        """Stores the id of the job."""
+        write_atomically(self.directory / _JOB, job.encode())
+
+    def runs(self) -> dict[str, int]:
+        """Returns the ids of the runs that the array computes, each with the index of its task."""
+        return {
+            run: int(path.stem)
+            for path in self.directory.glob("*.runs")
+            if path.stem.isdecimal()
+            for run in self._text(path.name).split()
+        }
+
+    def answers(self, index: int) -> tuple[dict[str, RunOutcome], str | None]:
+        """Returns how the runs of a task ended as far as it has answered, by id, and the first error it reported."""
+        outcomes: dict[str, RunOutcome] = {}
+        problem = None
+        with contextlib.suppress(KymographError, ValueError, TypeError):  # half written, or forged
+            for line in read_bytes(self.directory / f"{index}.answers", _MAX_TEXT, follow=False).splitlines():
+                answer = parse_json(line)
+                if not isinstance(answer, dict):
+                    break
+                if "error" in answer:
+                    problem = problem or str(answer["error"])
+                else:
+                    outcomes |= {outcome.run: outcome for outcome in map(_outcome, answer.get("outcomes", []))}
+        return outcomes, problem
+
+    def last_log_line(self, index: int) -> str:
+        """Returns the last line that a task wrote to its log."""
+        return (self._text(f"{index}.log").strip().splitlines() or [""])[-1][:200]
+
+    def _text(self, name: str, limit: int = _MAX_TEXT) -> str:
+        """Returns the content of a file; empty if it cannot be read: another sweep may have removed it."""
+        try:
+            return read_text(self.directory / name, limit, follow=False, errors="replace")
+        except KymographError:
+            return ""
+
+    def follow(self) -> None:
+        """Marks the array as followed, so that other sweeps do not remove its files."""
+        with contextlib.suppress(OSError):
+            (self.directory / _FOLLOWED).touch()
+
+    def is_followed(self) -> bool:
+        """Returns whether another sweep waits for the answers, or is about to submit the array."""
+        try:
+            if self.job is None:
+                return time.time() - self.directory.stat().st_mtime < _UNSUBMITTED
+            return time.time() - (self.directory / _FOLLOWED).stat().st_mtime < _UNFOLLOWED
+        except OSError:
+            return False
+
+    def remove(self) -> None:
+        """Removes the files; nothing else needs them once the array has ended."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.directory.parent.rmdir()  # fails, as it should, while another array's files are there
+
+
+def _outcome(value: Any) -> RunOutcome:
+    """Returns the outcome of a run from its JSON value; raises ValueError if it is invalid."""
+    if isinstance(value, dict):
+        run, status, reason = (value.get(name) for name in ("run", "status", "reason"))
+        if isinstance(run, str) and status in ("finished", "failed") and isinstance(reason, str | None):
+            return RunOutcome(run, status, reason)
+    raise ValueError("not the outcome of a run")
+
+
+def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines: Sequence[str]) -> Batch:
+    """Writes the files of a new job array below a study's directory.
+
+    Args:
+        study: the directory of the study's runs.
+        tasks: the orders of each task.
+        limit: how many tasks may run at a time.
+        lines: further sbatch options, e.g. ``--partition=gpu``.
+    """
+    batch = Batch(study / SLURM / f"kymograph-{os.urandom(6).hex()}")
+    make_directory(batch.directory, study.parent)
+    for index, orders in enumerate(tasks):
+        text = "".join(json.dumps(order.to_json()) + "\n" for order in orders)
+        write_atomically(batch.directory / f"{index}.orders", text.encode())
+        runs = [run for order in orders for run in order.stack.missing_runs]
+        write_atomically(batch.directory / f"{index}.runs", "\n".join(runs).encode())
+        # Created here: on a network disk, a file that is looked up too early can stay invisible for a minute.
+        write_atomically(batch.directory / f"{index}.answers", b"")
+    at_a_time = f"%{limit}" if limit < len(tasks) else ""
+    options = [f"--job-name={batch.name}", f"--array=0-{len(tasks) - 1}{at_a_time}", "--ntasks=1",
+               "--output=/dev/null", *lines]  # fmt: skip
+    script = [
+        "#!/bin/bash",
+        *(f"#SBATCH {option}" for option in options),
+        f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
+        'exec 2> "$task.log"',  # not by --output, in which Slurm expands every %
+        "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
+        f'exec {shlex.quote(sys.executable)} -P -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
+    ]
+    write_atomically(batch.directory / "batch.sh", ("\n".join(script) + "\n").encode())
+    return batch
+
+
+def batches_in(study: Path) -> Iterator[Batch]:
+    """Yields the job arrays whose files are below a study's directory; raises if a link leads them elsewhere."""
+    check_inside(study / SLURM, study.parent)
+    try:
+        names = sorted(os.listdir(study / SLURM))
+    except OSError:
+        return
+    yield from (Batch(study / SLURM / name) for name in names if name.startswith("kymograph-"))
+
+
+class QueueUnreachable(KymographError):
+    """Slurm did not answer; it may do so later."""
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a task of a job array ended: its state, e.g. ``FAILED``, its exit code, and the signal that ended it."""
+
+    state: str
+    code: int = 0
+    signal: int = 0
+
+    def __str__(self) -> str:
+        how = f", signal {self.signal}" if self.signal else f", exit code {self.code}" if self.code else ""
+        return f"{self.state}{how}"
+
+
+def job_end(job: str, index: int) -> JobEnd:
+    """Returns how a task ended, as far as Slurm still knows; it forgets after a few minutes (MinJobAge)."""
+    try:
+        text = _slurm("scontrol", "-o", "show", "job", f"{job}_{index}")
+    except KymographError:
+        return JobEnd("ended")
+    state, code = re.search(r"\bJobState=(\w+)", text), re.search(r"\bExitCode=(\d+):(\d+)", text)
+    return JobEnd(state[1] if state else "ended", *map(int, code.groups() if code else ()))
+
+
+def queued(names: Collection[str]) -> set[tuple[str, int]]:
+    """Returns the waiting or running tasks of the job arrays called ``names``, as (name, index)."""
+    if not names:
+        return set()
+    lines = _slurm("squeue", "-h", "-r", "-u", getpass.getuser(), "-n", ",".join(names), "-o", "%j|%K").splitlines()
+    pairs = (line.strip().rpartition("|") for line in lines)
+    return {(name, int(index)) for name, _, index in pairs if index.isdecimal()}
+
+
+def largest_array() -> int:
+    """Returns how many tasks a job array may have here."""
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", _slurm("scontrol", "show", "config"), re.MULTILINE)
+    return max(1, int(match[1]) if match else _SMALLEST_ARRAY)
+
+
+def _slurm(*command: str) -> str:
+    """Runs a Slurm command and returns its output; raises a KymographError if it fails."""
+    program = command[0]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_TAKES, check=False)
+    except FileNotFoundError:
+        raise KymographError(f"{program} was not found; run this where Slurm's commands are installed") from None
+    except subprocess.TimeoutExpired:
+        raise QueueUnreachable(f"{program} did not answer within {_COMMAND_TAKES:.0f} s") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise QueueUnreachable(f"{program}: {last.removeprefix(f'{program}: ').removeprefix('error: ')}")
+    return done.stdout
