@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kymograph
-from kymograph import registry
 from kymograph.errors import KymographError
-from kymograph.pictures.figures import figure
+from kymograph.pictures.figures import figure, figure_from_files
 from kymograph.runs.store import Store
-from kymograph.studies.loading import list_studies, load_study, load_with_reference, registered_study
-from kymograph.sweep import code_identity as code_reference
-from kymograph.sweep import code_identity as part_hash
+from kymograph.studies.loading import built_in_studies, list_studies, load_study, load_with_reference, registered_study
+from kymograph.studies.study import about
+from tests.studies.installing import install, workspace
+
+__all__ = ["workspace"]
 
 STUDY = """
 from dataclasses import dataclass
@@ -39,42 +37,9 @@ class Mom(Study[Settings]):
     def train(self, specs, work):
         return [RunResult({"x": RunSeries(np.arange(2), np.arange(2.0))}, {"end": 1.0}) for _ in specs]
 """
+pytestmark = pytest.mark.usefixtures("workspace")
+BUILT_IN = ["clipping", "depth", "snapshot", "calibration", "audit", "rule-family"]
 PART = '\nPART = {"about": "Why?"}\nSTUDY = Mom\n'
-
-
-@pytest.fixture(autouse=True)
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current directory; what a test imports or installs is forgotten."""
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
-    monkeypatch.setattr(code_reference, "_added", [])
-    monkeypatch.setattr(part_hash, "_hashed", {})
-    before = set(sys.modules)
-    with contextlib.chdir(tmp_path):
-        yield tmp_path
-    registry._in_packages.cache_clear()
-    for name in set(sys.modules) - before:
-        if not name.startswith(("kymograph.", "torch", "matplotlib", "numpy", "scipy", "sklearn")):
-            del sys.modules[name]
-
-
-def install(
-    workspace: Path, group: str = "kymograph.studies", entry: str = "mom = installed_lab.study", **files: str
-) -> Path:
-    """Installs the package ``installed_lab``, as pip does; returns its directory."""
-    site = workspace / "site-packages"
-    package = site / "installed_lab"
-    (site / "installed_lab-1.dist-info").mkdir(parents=True)
-    package.mkdir()
-    for name, text in {"__init__": "", **files}.items():
-        (package / f"{name}.py").write_text(text)
-    (site / "installed_lab-1.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: installed-lab\nVersion: 1\n"
-    )
-    (site / "installed_lab-1.dist-info" / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
-    sys.path.insert(0, str(site))
-    importlib.invalidate_caches()
-    registry._in_packages.cache_clear()
-    return package
 
 
 def test_a_package_directory_is_named_like_its_init_file(workspace: Path) -> None:
@@ -148,8 +113,20 @@ def test_the_file_of_an_installed_study_is_that_study(workspace: Path) -> None:
     (workspace / "copy.py").write_text(STUDY)
     with pytest.raises(KymographError, match="calls itself 'mom', which is taken"):
         load_study("copy.py")
-    depth = Path(kymograph.__file__).parent / "studies" / "depth"
-    assert load_study(str(depth / "__init__.py")).source is None, "a built-in study named by its file is built in"
+    depth = sys.modules[type(load_study("depth")).__module__].__file__
+    assert load_study(str(depth)).source is None, "a built-in study named by its file is built in"
+
+
+def test_built_in_studies_are_identified_by_their_version_and_those_of_other_distributions_by_their_source(
+    workspace: Path,
+) -> None:
+    install(workspace, study=STUDY + PART)
+    built_in, installed = built_in_studies(), load_study("mom")
+    assert [study.name for study in built_in] == BUILT_IN
+    assert all(study.source is None and study.version >= 1 for study in built_in)
+    assert all(study.source is None for study in list_studies() if study.name in BUILT_IN)
+    assert installed.source is not None and installed.specs([1])[0].source == installed.source
+    assert "mom" not in {study.name for study in built_in}
 
 
 def test_a_stored_name_never_imports_installed_code(workspace: Path) -> None:
@@ -160,8 +137,7 @@ def test_a_stored_name_never_imports_installed_code(workspace: Path) -> None:
 
 def test_a_study_that_cannot_be_loaded_is_left_out_of_the_list(workspace: Path, capsys: pytest.CaptureFixture) -> None:
     install(workspace, study=STUDY + PART + "1 / 0\n")
-    built_in = ["clipping", "depth", "snapshot", "calibration", "audit", "rule-family"]
-    assert [study.name for study in list_studies()] == built_in
+    assert [study.name for study in list_studies()] == BUILT_IN
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("warning: ") and "division by zero" in lines[0]
 
@@ -171,30 +147,66 @@ def test_an_entry_point_may_name_the_class(workspace: Path) -> None:
     assert load_study("mom").question == "Why?"
 
 
-def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(workspace: Path) -> None:
-    """It failed with "No module named 'mydepth.train'"."""
-    (workspace / "mydepth.py").write_text(
-        "from kymograph_studies.depth import Depth\n"
-        "class MyDepth(Depth):\n    name = 'mydepth'\n    question = 'Deeper?'\n"
-    )
-    store = kymograph.run("mydepth.py", seeds=[1], arms=["plain"], out="runs", quiet=True, steps=2)
-    assert not store.failed.runs and len(store.finished) == 1
-    assert list(load_study("mydepth.py").claims()) == [], "the claims are about the runs of depth"
-    assert set(load_study("mydepth.py").figures()) == set(load_study("depth").figures())
+FIGURES = """
+from kymograph.studies.study import StudyFigure
+
+class Drawn(Mom):
+    def figures(self):
+        return {"mom-own": StudyFigure(own, "mine", "fig1", from_files=own_from_files), "mom-plain": plain}
+
+def own(store, spread="std"):
+    from matplotlib.figure import Figure
+    return Figure()
+
+def own_from_files(paths, style=None, venue=None):
+    from matplotlib.figure import Figure
+    return Figure(label=" ".join(paths))
+
+def plain(store):
+    \"\"\"Draws nothing.\"\"\"
+    return own(store)
+
+STUDY = Drawn
+"""
 
 
 def test_a_study_in_one_file_draws_with_its_own_functions(workspace: Path) -> None:
-    drawing = (
-        "\nfrom kymograph.studies.study import Drawing\n"
-        "Mom.drawings = {'mom-own': Drawing('own', 'mine'), 'mom-absent': Drawing('absent', 'none')}\n"
-        "def own(store):\n    from matplotlib.figure import Figure\n    return Figure()\n"
-    )
-    (workspace / "mom.py").write_text(STUDY + drawing)
-    kymograph.run("mom.py", seeds=[1], out="runs", quiet=True)
-    study, store = load_study("mom.py"), Store.open("runs")
+    (workspace / "mom.py").write_text(STUDY + FIGURES)
+    kymograph.run("mom.py:Drawn", seeds=[1], out="runs", quiet=True)
+    study, store = load_study("mom.py:Drawn"), Store.open("runs")
     assert figure("mom-own", store, studies=[study]).axes == []
-    with pytest.raises(KymographError, match="no function 'absent' draws this figure"):
+    assert figure("mom-plain", store, studies=[study]).axes == []
+    assert [about(draw) for draw in study.figures().values()] == ["mine", "Draws nothing."]
+    with pytest.raises(KymographError, match="mom-absent"):
         figure("mom-absent", store, studies=[study])
+
+
+def test_a_package_imports_its_training_itself(workspace: Path) -> None:
+    """Functions used to be found by the names of the files they are in, which no editor can follow."""
+    (workspace / "lab").mkdir()
+    (workspace / "lab" / "__init__.py").write_text(
+        STUDY[: STUDY.index("        return [RunResult")]
+        + "        from lab.training import trained\n\n        return [trained(spec) for spec in specs]\n"
+    )
+    training = (
+        "import numpy as np\nfrom kymograph import RunResult, RunSeries\n"
+        "def trained(spec):\n    return RunResult({'x': RunSeries(np.arange(2), np.arange(2.0))}, {'end': 2.0})\n"
+    )
+    (workspace / "lab" / "training.py").write_text(training)
+    (first,) = kymograph.run("lab", seeds=[1], out="runs", quiet=True)
+    assert first.summary == {"end": 2.0}
+    (workspace / "lab" / "training.py").write_text(training.replace("2.0}", "3.0}"))
+    (second,) = kymograph.run("lab", seeds=[1], out="runs", quiet=True)
+    assert second.id != first.id and second.summary == {"end": 3.0}, "what it imports is part of its identity"
+
+
+def test_a_figure_is_drawn_from_files_of_another_program(workspace: Path) -> None:
+    install(workspace, study=STUDY + PART + FIGURES)
+    assert figure_from_files("mom-own", ["a.json", "b.json"]).get_label() == "a.json b.json"
+    with pytest.raises(KymographError, match="cannot be chosen; drop --spread"):
+        figure_from_files("mom-own", ["a.json"], spread="sem")
+    with pytest.raises(KymographError, match="no figure 'mom-plain' is drawn from such files"):
+        figure_from_files("mom-plain", ["a.json"])
 
 
 def test_a_study_edited_during_its_sweep_ends_the_sweep_once(workspace: Path) -> None:
@@ -205,66 +217,3 @@ def test_a_study_edited_during_its_sweep_ends_the_sweep_once(workspace: Path) ->
         kymograph.run("mom.py", seeds=[1, 2, 3], out="runs", quiet=True)
     store = Store.open("runs")
     assert len(store.finished) == 1 and not store.failed.runs
-
-
-NULL = (
-    'import torch\nPART = {"label": "n", "about": "n"}\ndef draw(pairs, m, s, draws, seed):\n'
-    "    return torch.zeros(len(pairs), draws)\n"
-)
-RULE = (
-    "from kymograph_studies.rules.backprop import Backprop\nfrom installed_lab.amount import FACTOR\n"
-    'PART = {"about": "scaled"}\n'
-    "class Scaled(Backprop):\n    def backward(self, x, y, *, accumulate=True):\n"
-    "        credit = super().backward(x, y, accumulate=False)\n"
-    "        for parameter in self.net.parameters():\n            parameter.grad.mul_(FACTOR)\n        return credit\n"
-    "def build(net, setup):\n    return Scaled(net, setup.loss)\n"
-)
-
-
-def test_a_users_rule_is_part_of_what_a_run_is(workspace: Path, capsys: pytest.CaptureFixture) -> None:
-    """After an edit of the rule the runs of the old rule used to be found."""
-    package = install(
-        workspace, "kymograph_studies.rules", "scaled = installed_lab.rule", rule=RULE, amount="FACTOR = 0.0\n"
-    )
-    (workspace / "own.py").write_text(
-        "from kymograph import Arm\nfrom kymograph_studies.training.image_study import ImageSettings, ImageStudy\n"
-        "from kymograph_studies.training.image_training import fit, result\n"
-        "class Own(ImageStudy[ImageSettings]):\n"
-        "    name = 'own'\n    question = 'Which?'\n    config_type = ImageSettings\n"
-        "    def arms(self):\n"
-        "        return [Arm(rule, '', {'rule': rule}, default=True) for rule in ('bp', 'scaled')]\n"
-        "    def train(self, specs, work):\n"
-        "        return [result(spec, fit(spec, spec.config, work)) for spec in specs]\n"
-    )
-    tiny = {"data": "synthetic", "depth": 1, "width": 8, "epochs": 1, "optimizer": "sgd", "device": "cpu"}
-
-    def swept() -> Store:
-        store = kymograph.run("own.py", seeds=[1], out="runs", quiet=False, **tiny)  # type: ignore[arg-type]
-        assert not store.failed.runs, [run.reason for run in store.failed]
-        return store
-
-    first = {run.arm: run for run in swept()}
-    (package / "amount.py").write_text("FACTOR = 1.0\n")
-    capsys.readouterr()
-    second = {run.arm: run for run in swept()}
-    assert "the rule scaled was edited" in capsys.readouterr().err
-    assert first["bp"].id == second["bp"].id and first["scaled"].id != second["scaled"].id
-    loss = {name: runs["scaled"].series["train_loss"].value[-1] for name, runs in (("old", first), ("new", second))}
-    assert abs(loss["old"] - loss["new"]) > 1e-3, "the edited rule is what ran"
-    assert loss["new"] == pytest.approx(second["bp"].series["train_loss"].value[-1], rel=1e-5)
-    everything = Store.open("runs")
-    assert len(everything) == 3 and {run.id for run in everything.current()} == {run.id for run in second.values()}
-    (package / "amount.py").write_text("FACTOR = 0.0\n")
-    assert {run.id for run in swept()} == {run.id for run in first.values()}, "the earlier rule finds its runs again"
-    assert {run.id for run in Store.open("runs").current()} == {run.id for run in first.values()}
-
-
-def test_users_data_sets_models_and_nulls_are_too_and_built_in_parts_are_not(workspace: Path) -> None:
-    calibration, snapshot = load_study("calibration"), load_study("snapshot")
-    assert {spec.source for study in (calibration, snapshot) for spec in study.specs([1])} == {None}
-    install(workspace, "kymograph_studies.analysis", "zeros = installed_lab.null", null=NULL)
-    assert len({spec.source for spec in calibration.specs([1])} - {None}) == 1
-    assert {spec.source for spec in snapshot.specs([1])} == {None}
-    (spec, *_) = calibration.specs([1])
-    named = {(part.noun, name) for part, name in calibration.parts(spec.config)}
-    assert {("data set", "digits"), ("model", "resmlp"), ("rule", "dfa"), ("null", "zeros")} <= named

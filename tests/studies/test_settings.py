@@ -1,13 +1,14 @@
-"""The settings of a study, from what a user gave."""
+"""The settings of a study: from what a user gave, and with their defaults and texts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.studies.settings import build_config
+from kymograph.studies.settings import SettingDoc, build_config, setting_docs
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,32 @@ def test_a_number_that_no_record_can_hold_is_one_sentence(name: str, value: obje
     with pytest.raises(KymographError, match=f"{name} must be a finite number, not .*; use None for none"):
         build_config(Settings, {name: value}, "mine")
     assert build_config(Settings, {"lr": 1, "clip": None}, "mine") == Settings(1.0)
+
+
+@dataclass(frozen=True)
+class Base:
+    lr: float = 0.1
+    """The rate of
+    the optimizer."""
+    steps: int = 10
+
+
+@dataclass(frozen=True)
+class Derived(Base):
+    steps: int = 20
+    """How long."""
+    layers: tuple[int, ...] = field(default_factory=lambda: (1, 2))
+    hidden: int = field(default=0, init=False)
+
+
+def test_texts_and_defaults_come_from_the_class_that_declares_them_last() -> None:
+    assert setting_docs(Derived) == [
+        SettingDoc("lr", 0.1, "The rate of the optimizer."),
+        SettingDoc("steps", 20, "How long."),
+        SettingDoc("layers", (1, 2), ""),
+    ]
+
+
+def test_a_class_without_source_has_settings_without_texts() -> None:
+    made = dataclasses.make_dataclass("Made", [("lr", float, field(default=0.5))])
+    assert setting_docs(made) == [SettingDoc("lr", 0.5, "")]

@@ -24,7 +24,7 @@ from kymograph.sweep.code_identity import CodeReference
 STUDIES = Registry("kymograph.studies", attribute="STUDY", noun="study")
 
 
-def load_study(reference: str) -> Study:
+def load_study(reference: str) -> Study[Any]:
     """Returns the study that ``reference`` names; a user-defined one knows the hash of its source.
 
     load_study("depth")              a registered study
@@ -36,40 +36,43 @@ def load_study(reference: str) -> Study:
     return load_with_reference(reference)[0]
 
 
-def load_with_reference(reference: str) -> tuple[Study, CodeReference]:
-    """Returns the study that ``reference`` names, and a reference to its code, so that a worker can load it too."""
+def load_with_reference(study: str | Study[Any]) -> tuple[Study[Any], CodeReference]:
+    """Returns a study, and a reference to its code, so that a worker can load it too.
+
+    ``study`` is what `load_study` takes, or a study of this process, whose source hash is set.
+    """
     registered = STUDIES.parts()
-    if reference in registered:
-        return _load_registered(reference)
-    code = _user_code(reference)
+    if not isinstance(study, str):
+        return _load_registered(study.name) if STUDIES.is_built_in(study.name) else (study, _code_of(study))
+    if study in registered:
+        return _load_registered(study)
+    code = _user_code(study)
     if code is None:
-        raise KymographError(f"there is no study {reference!r}{did_you_mean(reference, registered)}")
-    study = _checked(code, repr(reference))
-    if study.name in registered:
-        if registered[study.name].file is None or registered[study.name].file != code.path():
-            raise KymographError(f"{reference!r} calls itself {study.name!r}, which is taken; give it another name")
-        return _load_registered(study.name)  # it is the registered study, named by its file or module
-    return study, code
+        raise KymographError(f"there is no study {study!r}{did_you_mean(study, registered)}")
+    loaded = _checked(code, repr(study))
+    if loaded.name in registered:
+        if registered[loaded.name].file is None or registered[loaded.name].file != code.path():
+            raise KymographError(f"{study!r} calls itself {loaded.name!r}, which is taken; give it another name")
+        return _load_registered(loaded.name)  # it is the registered study, named by its file or module
+    return loaded, code
 
 
-def with_reference(study: Study) -> tuple[Study, CodeReference]:
-    """Returns a study of this process with its source hash set, and a reference to its code."""
-    if study.name in STUDIES.parts() and STUDIES.is_built_in(study.name):
-        return _load_registered(study.name)
+def _code_of(study: Study[Any]) -> CodeReference:
+    """Returns a reference to the code of a study of this process, and sets the study's source hash."""
     kind = type(study)
-    home = sys.modules.get(kind.__module__)
-    file = getattr(home, "__file__", None)
-    if home is None or file is None:
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None)
+    if module is None or file is None:
         raise KymographError(
             f"the code of {study.name} is not in a file, but the source is part of a run's identity; save it in a file"
         )
-    names = [name for name, value in vars(home).items() if value is study or value is kind]
+    names = [name for name, value in vars(module).items() if value is study or value is kind]
     code = CodeReference(names[0] if names else kind.__name__, file=str(Path(file).resolve()))
     study.source = code.current_source()
-    return study, code
+    return code
 
 
-def _load_registered(name: str) -> tuple[Study, CodeReference]:
+def _load_registered(name: str) -> tuple[Study[Any], CodeReference]:
     """Returns a registered study, and a reference to its code."""
     module = STUDIES.part(name).module
     code = CodeReference(STUDIES.attribute_of(name), module, user_defined=not STUDIES.is_built_in(name))
@@ -81,7 +84,7 @@ def _load_registered(name: str) -> tuple[Study, CodeReference]:
     return study, code
 
 
-def _checked(code: CodeReference, what: str) -> Study:
+def _checked(code: CodeReference, what: str) -> Study[Any]:
     """Returns the study that the code defines; raises if it is not a study, or is incomplete."""
     study = code.load()
     if not isinstance(study, Study):
@@ -90,26 +93,26 @@ def _checked(code: CodeReference, what: str) -> Study:
     return study
 
 
-def list_studies() -> list[Study]:
+def list_studies() -> list[Study[Any]]:
     """Returns every registered study, in their order; one that cannot be loaded is left out, with a warning.
 
     >>> [study.name for study in kymograph.list_studies()]      # ["clipping", "depth", ...]
     """
-    found = []
+    studies = []
     for name in STUDIES.names():
         try:
-            found.append(load_study(name))
+            studies.append(load_study(name))
         except KymographError as error:
             print(f"warning: {error}", file=sys.stderr)
-    return found
+    return studies
 
 
-def built_in_studies() -> list[Study]:
-    """Returns the studies of this package, which need no user code."""
+def built_in_studies() -> list[Study[Any]]:
+    """Returns the studies of this distribution, which need no user code."""
     return [study for name in STUDIES.names() if (study := registered_study(name)) is not None]
 
 
-def registered_study(name: str) -> Study | None:
+def registered_study(name: str) -> Study[Any] | None:
     """Returns the built-in study called ``name``, as stored runs name it; None if there is none.
 
     A name read from a file never imports anything else, not even an installed user-defined study: the author of the
@@ -117,7 +120,7 @@ def registered_study(name: str) -> Study | None:
     """
     if not STUDIES.is_built_in(name):
         return None
-    return CodeReference(STUDIES.attribute_of(name), STUDIES.parts()[name].module, user_defined=False).load()
+    return _load_registered(name)[0]
 
 
 def declaration_of(name: str, stored: Mapping[str, Declaration]) -> Declaration:
@@ -136,35 +139,29 @@ def _user_code(reference: str) -> CodeReference | None:
         path = real_path(package if head and package.is_file() else head)
         if not path.is_file():
             raise KymographError(f"there is no file {head}")
-        return _named(CodeReference(name, file=str(path)), head)
+        return _with_name(CodeReference(name, file=str(path)), head)
     if not name or not head:
         return None
     return CodeReference(name, module=head, search=(os.getcwd(),))
 
 
-def _named(code: CodeReference, head: str) -> CodeReference:
+def _with_name(code: CodeReference, head: str) -> CodeReference:
     """Returns the reference with the name of the file's only study, if it has no name yet."""
     if code.name:
         return code
     module = code.load_module()
-    found: dict[int, str] = {}
+    studies: dict[int, str] = {}
+    abstract: list[tuple[str, type[Study[Any]]]] = []
     for name, value in vars(module).items():
-        if isinstance(value, Study) or (_is_study_class(value) and value.__module__ == module.__name__):
-            found.setdefault(id(value), name)  # an alias such as ``STUDY = Warmup`` is the same study
-    own = list(found.values())
-    if len(own) != 1:
-        what = f"the studies {', '.join(own)}; choose one with {head}:NAME" if own else "no study"
-        raise KymographError(f"{head} defines {what}{'' if own else _abstract(module)}")
-    return replace(code, name=own[0])
-
-
-def _is_study_class(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Study) and not inspect.isabstract(value)
-
-
-def _abstract(module: Any) -> str:
-    """Returns what an unfinished study of the module lacks, if there is one."""
-    for name, value in vars(module).items():
-        if isinstance(value, type) and issubclass(value, Study) and value.__module__ == module.__name__:
-            return f": {name} lacks {' and '.join(sorted(value.__abstractmethods__))}"
-    return ""
+        defined_here = isinstance(value, type) and issubclass(value, Study) and value.__module__ == module.__name__
+        if defined_here and inspect.isabstract(value):
+            abstract.append((name, value))
+        elif defined_here or isinstance(value, Study):
+            studies.setdefault(id(value), name)  # an alias such as ``STUDY = Warmup`` is the same study
+    names = list(studies.values())
+    if len(names) > 1:
+        raise KymographError(f"{head} defines the studies {', '.join(names)}; choose one with {head}:NAME")
+    if not names:
+        lacking = [f": {name} lacks {' and '.join(sorted(kind.__abstractmethods__))}" for name, kind in abstract[:1]]
+        raise KymographError(f"{head} defines no study{''.join(lacking)}")
+    return replace(code, name=names[0])

@@ -23,9 +23,9 @@ def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> An
     config = config_type(**fit_settings(config_type, fields, study))
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, float) and not math.isfinite(one):  # JSON, and so a record, cannot hold it
-                raise UsageError(f"{field.name} must be a finite number, not {one}; use None for none")
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, float) and not math.isfinite(item):  # JSON, and so a record, cannot hold it
+                raise UsageError(f"{field.name} must be a finite number, not {item}; use None for none")
     return config
 
 
@@ -35,11 +35,11 @@ def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> di
     Whether the values are consistent is checked by the configuration itself.
     """
     hints = _type_hints(config_type)
-    known = [field.name for field in dataclasses.fields(config_type) if field.init]
+    names = [field.name for field in dataclasses.fields(config_type) if field.init]
     checked = {}
     for name, value in fields.items():
-        if name not in known:
-            raise UsageError(f"{study} has no setting {name!r}{did_you_mean(name, known)}")
+        if name not in names:
+            raise UsageError(f"{study} has no setting {name!r}{did_you_mean(name, names)}")
         checked[name] = _fit(hints[name], value, name)
     return checked
 
@@ -121,7 +121,7 @@ def _fit_tuple(options: tuple[Any, ...], value: Any, name: str, wrong: Kymograph
     hints = (options[0],) * len(value) if options[1:] == (Ellipsis,) else options
     if len(hints) != len(value):
         raise wrong
-    return tuple(_fit(hint, one, name) for hint, one in zip(hints, value, strict=True))
+    return tuple(_fit(hint, item, name) for hint, item in zip(hints, value, strict=True))
 
 
 def at_least(name: str, value: float, least: float) -> None:
@@ -153,13 +153,15 @@ def setting_docs(config_type: type) -> list[SettingDoc]:
     texts: dict[str, str] = {}
     for kind in reversed(config_type.__mro__):
         texts |= _field_texts(kind)
-    found = []
-    for field in dataclasses.fields(config_type):
-        if field.init:
-            made = field.default_factory
-            default = field.default if made is dataclasses.MISSING else made()
-            found.append(SettingDoc(field.name, default, texts.get(field.name, "")))
-    return found
+    return [
+        SettingDoc(
+            field.name,
+            field.default if field.default_factory is dataclasses.MISSING else field.default_factory(),
+            texts.get(field.name, ""),
+        )
+        for field in dataclasses.fields(config_type)
+        if field.init
+    ]
 
 
 def _field_texts(kind: type) -> dict[str, str]:

@@ -31,12 +31,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a study's own: the function that draws it from stored runs, a line about it, the name of its files."""
+    """A figure of a study's own: the function that draws it from stored runs, and what is known about it.
+
+    def figures(self):
+        from my_lab.drawing import draw_profile
+
+        return {"warmup-profile": StudyFigure(draw_profile, "the profile over depth")}
+    """
 
     draw: Callable[..., Figure]
     about: str
+    """A line about the figure, for lists."""
     file_name: str = ""
-    """Empty: the figure's name."""
+    """The name of its files; empty: the figure's name."""
     from_files: Callable[..., Figure] | None = None
     """The function that draws it from files of another program, given their paths, if there is one."""
 
@@ -56,8 +63,6 @@ def about(draw: Callable[..., Any]) -> str:
 
 
 Config = TypeVar("Config")
-
-
 SEEDED = (
     "Random numbers come from generators that depend only on seed and purpose, so that arms with the same seed share "
     "initial weights, data and the order of batches as far as possible, and comparisons are paired by seed."
@@ -72,8 +77,8 @@ class Study(ABC, Generic[Config]):
     declaring it imports neither.
 
         study = kymograph.load_study("depth")
-        store = study.run(n_seeds=10)
-        study.judge()
+        store = kymograph.run(study, n_seeds=10)
+        kymograph.judge(store)
     """
 
     name: ClassVar[str]
@@ -99,9 +104,9 @@ class Study(ABC, Generic[Config]):
     qualifying: ClassVar[Sequence[str]] = ()
     """The settings without which a verdict on the study's runs could be misread, e.g. the data."""
     reference_settings: ClassVar[Mapping[str, Any] | None] = None
-    """The settings in which the research script behind the study differs from the defaults; None: there is no script.
+    """The settings in which the work that the study repeats differs from the defaults; None: it repeats none.
 
-    A verdict is labelled ``script`` only if its runs have the script's settings."""
+    A verdict names that work only if its runs have these settings."""
     bookkeeping: ClassVar[Sequence[str]] = ()
     """Settings that affect what is recorded of a run, e.g. how often it is measured, but not its training."""
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {}
@@ -129,7 +134,7 @@ class Study(ABC, Generic[Config]):
     def arms(self) -> Sequence[Arm]:
         """Returns every arm, the default ones first."""
 
-    def stack_key(self, config: Config) -> tuple:
+    def stack_key(self, config: Config) -> tuple[Any, ...]:
         """Returns what must be equal for two runs to train in one stack."""
         return ()
 
@@ -182,9 +187,10 @@ class Study(ABC, Generic[Config]):
     def tuning(self) -> dict[str, Tuned]:
         """Returns the tuning rules by arm; raises if one of them is invalid."""
         rules = {"*": self.tune} if isinstance(self.tune, Tuned) else dict(self.tune or {})
-        found: dict[str, Tuned] = {}
+        rule_of_arm: dict[str, Tuned] = {}
         for arm in self.arms() if rules else ():
-            rule = next((rule for name, rule in rules.items() if arm.name == name or _fits(arm.name, name)), None)
+            matching = (rules[name] for name in rules if arm.name == name or fnmatch.fnmatchcase(arm.name, name))
+            rule = next(matching, None)
             if rule is None:
                 continue
             if rule.setting in arm.treatment:
@@ -193,17 +199,17 @@ class Study(ABC, Generic[Config]):
                 )
             for value in rule.grid:
                 build_config(self.config_type, {**arm.preset, rule.setting: value, **arm.treatment}, self.name)
-            found[arm.name] = rule
-        return found
+            rule_of_arm[arm.name] = rule
+        return rule_of_arm
 
     def arm_settings(self, fields: Mapping[str, Any]) -> ArmSettings:
         """Returns every arm's settings with ``fields`` set; an arm whose treatment includes one keeps its own value."""
-        found = {}
+        settings = {}
         for arm in self.arms():
             with contextlib.suppress(KymographError):  # settings that an arm's network does not allow
                 config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
-                found[arm.name] = settings_of(config)
-        return ArmSettings.pack(found)
+                settings[arm.name] = settings_of(config)
+        return ArmSettings.pack(settings)
 
     def specs(
         self,
@@ -216,26 +222,34 @@ class Study(ABC, Generic[Config]):
 
         ``of_arms`` gives additional settings of single arms, e.g. those that tuning chose.
         """
-        fields, own = dict(fields or {}), of_arms or {}
-        chosen = self.choose_arms(arms)
-        return [
-            spec for arm in chosen for spec in self._spec(arm, 0, {**fields, **own.get(arm.name, {})}).at_seeds(seeds)
-        ]
+        specs = []
+        for arm in self.choose_arms(arms):
+            given = {**(fields or {}), **(of_arms or {}).get(arm.name, {})}
+            for name in given:
+                if name in arm.treatment and given[name] != arm.treatment[name]:
+                    raise KymographError(
+                        f"{name} cannot be set: the arm {arm.name!r} fixes it at {arm.treatment[name]!r}; choose arms "
+                        "with --arms instead"
+                    )
+            config = build_config(self.config_type, {**arm.preset, **given, **arm.treatment}, self.name)
+            source = self.source_with_parts(config)
+            specs += RunSpec(self.name, arm.name, 0, config, self.version, source).at_seeds(seeds)
+        return specs
 
     def choose_arms(self, names: Sequence[str] | None) -> list[Arm]:
         """Returns the named arms in the study's order; names may be patterns such as ``extreme/*``."""
-        known = {arm.name: arm for arm in self.arms()}
+        arms = {arm.name: arm for arm in self.arms()}
         if not names:
-            return [arm for arm in known.values() if arm.default]
+            return [arm for arm in arms.values() if arm.default]
         chosen: set[str] = set()
         for name in names:
-            matches = fnmatch.filter(known, name)
+            matches = fnmatch.filter(arms, name)
             if not matches:
-                raise UsageError(f"{self.name} has no arm {name!r}{did_you_mean(name, known)}")
+                raise UsageError(f"{self.name} has no arm {name!r}{did_you_mean(name, arms)}")
             chosen.update(matches)
-        return [arm for arm in known.values() if arm.name in chosen]
+        return [arm for arm in arms.values() if arm.name in chosen]
 
-    def typed(self, spec: RunSpec) -> RunSpec[Config]:
+    def typed(self, spec: RunSpec[Any]) -> RunSpec[Config]:
         """Returns a spec read from disk, or received by a worker, with the study's own configuration."""
         config = spec.config
         if not isinstance(config, self.config_type):
@@ -257,28 +271,14 @@ class Study(ABC, Generic[Config]):
 
     def part_sources(self, specs: Sequence[RunSpec[Config]]) -> dict[str, dict[str, str]]:
         """Returns the user-defined parts of the runs that have any, with their hashes, by the runs' source."""
-        found = {spec.source: part_hashes(self.parts(spec.config)) for spec in specs}
-        return {source: hashes for source, hashes in found.items() if source is not None and hashes}
-
-    def _spec(self, arm: Arm, seed: int, fields: Mapping[str, Any]) -> RunSpec[Config]:
-        for name in fields:
-            if name in arm.treatment and fields[name] != arm.treatment[name]:
-                raise KymographError(
-                    f"{name} cannot be set: the arm {arm.name!r} fixes it at {arm.treatment[name]!r}; choose arms with "
-                    "--arms instead"
-                )
-        config = build_config(self.config_type, {**arm.preset, **fields, **arm.treatment}, self.name)
-        return RunSpec(self.name, arm.name, seed, config, self.version, self.source_with_parts(config))
+        parts = {spec.source: part_hashes(self.parts(spec.config)) for spec in specs}
+        return {source: hashes for source, hashes in parts.items() if source is not None and hashes}
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {self.question}>"
 
 
-def _fits(arm: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(arm, pattern)
-
-
-def check_study(study: Study, what: str) -> None:
+def check_study(study: Study[Any], what: str) -> None:
     """Raises if a study lacks a required attribute; ``what`` names the study in the message."""
     for name in ("name", "question"):
         if not isinstance(getattr(study, name, None), str) or not getattr(study, name):
