@@ -1,6 +1,4 @@
-"""How much headline numbers vary with each source of randomness, from runs that vary one source at a time.
-
-[report.variance_sources] How much headline numbers vary with each source of randomness, from runs that vary one source at a time.
+"""How much headline numbers vary with each source of randomness: the sweeps that show it, the numbers and the table.
 
 A run whose setting ``vary`` names a source uses its own seed for that source and one fixed seed for all others
 (Bouthillier et al., arXiv:2103.03098). A source's contribution is the standard deviation over such runs. It is measured
@@ -38,27 +36,6 @@ from kymograph.statistics.variances import largest_variance, sd_interval, varian
 from kymograph.studies.loading import load_study
 from kymograph.studies.study import Study
 
-
-def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
-    """Returns the keys of the summary numbers that claims compare on the scale "log ratio"."""
-    return frozenset(
-        quantity.measure.name
-        for claim in claims
-        if claim.scale == "log ratio"
-        for quantity in claim.sides
-        if quantity.measure.reduce is None
-    )
-
-
-def registered_claims(root: Path, study: str) -> list[Claim]:
-    """Returns the claims about a study that are registered in a directory, without those that cannot be read."""
-    found = []
-    for content in registered_contents(log_of(root), study).values():
-        with contextlib.suppress(ValueError):
-            found.append(Claim.of(content))
-    return found
-
-
 SETTING = "vary"
 """The setting that names the source."""
 ALL = "all"
@@ -67,6 +44,12 @@ SPLIT = "split"
 """The source that `ALL` does not include: unless it is varied itself, the data set keeps its own split."""
 ORDER = (ALL, "initialisation", "order", "feedback", SPLIT)
 LEVEL = 0.05
+HEADER = ("", "n", "sd", "95 % interval", f"share of {ALL}", "95 % interval")
+NOTES = (
+    "Intervals (chi-square; F for shares) and tests assume normal values. An sd of ln x of 0.1 is about 10 % of x.",
+    "What varies a number most is stated if the largest sd exceeds every other one in an F test at 5 %, corrected for "
+    "choosing the largest and, in each arm, for several numbers (Holm).",
+)
 
 
 @dataclass(frozen=True)
@@ -120,6 +103,95 @@ class ArmSpread:
     numbers: tuple[NumberSpread, ...]
 
 
+@dataclass(frozen=True)
+class SourceSweeps:
+    """The sweeps in which one source at a time was varied, and the spread of every arm."""
+
+    sweeps: Mapping[str, Sweep]
+    """By source, `ALL` first."""
+    arms: Sequence[ArmSpread]
+
+    @property
+    def failures(self) -> int:
+        """How many runs failed."""
+        return sum(len(done.failures) for done in self.sweeps.values())
+
+
+def vary_sources(
+    reference: str,
+    seeds: Sequence[int],
+    options: SweepOptions,
+    *,
+    arms: Sequence[str] | None = None,
+    sources: Sequence[str] = (),
+    fields: Mapping[str, Any] | None = None,
+) -> SourceSweeps:
+    """Runs a study once with all sources of variance, and once per source; returns how much each contributes.
+
+    Args:
+        reference: the study.
+        seeds: the seeds of every sweep.
+        options: how the sweeps are computed, and where the runs go.
+        arms: names or patterns; default: the study's default arms.
+        sources: some of the study's sources; default: all that it has.
+        fields: any other settings.
+    """
+    study, fields = load_study(reference), dict(fields or {})
+    offered = sources_of(study)
+    for source in sources:
+        if source not in offered:
+            raise UsageError(f"{study.name} has no source of variance {source!r}{did_you_mean(source, offered)}")
+    if SETTING in fields:
+        raise UsageError(f"every source is varied in turn, so {SETTING} cannot be set; choose some with --sources")
+    if len(seeds) < 2:
+        raise UsageError("a standard deviation needs at least two seeds")
+    if not study.headlines:
+        raise KymographError(f"{study.name} declares no headline numbers, so there is no variance to show")
+    sweeps = {}
+    # All sources together come first, as in an ordinary sweep: the first sweep of a directory is what the study's
+    # claims are registered for.
+    chosen = (ALL, *(source for source in offered if source != ALL and (source in sources or not sources)))
+    for number, source in enumerate(chosen, start=1):
+        if not options.quiet:
+            print(f"{study.name}: {SETTING} {source}, sweep {number} of {len(chosen)}", file=sys.stderr)
+        varied = {} if source == ALL else {SETTING: source}
+        sweeps[source] = sweep(reference, seeds, options, arms=arms, fields={**fields, **varied})
+    runs = [run for done in sweeps.values() for run in done.store.finished]
+    return SourceSweeps(sweeps, arm_spreads(runs, study.headlines, compared_as_ratios(study.claims())))
+
+
+def sources_of(study: Study) -> tuple[str, ...]:
+    """Returns the values that a study's setting ``vary`` can take; raises if it has no such setting."""
+    hint = typing.get_type_hints(study.config_type).get(SETTING)
+    options = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
+    if ALL not in options:
+        raise KymographError(
+            f"the sources of variance of {study.name} cannot be separated: it has no setting {SETTING!r} with the "
+            f"value {ALL!r}"
+        )
+    return options
+
+
+def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
+    """Returns the keys of the summary numbers that claims compare on the scale "log ratio"."""
+    return frozenset(
+        side.measure.name
+        for claim in claims
+        if claim.scale == "log ratio"
+        for side in claim.sides
+        if side.measure.reduce is None
+    )
+
+
+def registered_claims(root: Path, study: str) -> list[Claim]:
+    """Returns the claims about a study that are registered in a directory, without those that cannot be read."""
+    claims = []
+    for content in registered_contents(log_of(root), study).values():
+        with contextlib.suppress(ValueError):
+            claims.append(Claim.of(content))
+    return claims
+
+
 def has_several_sources(runs: Iterable[StoredRun]) -> bool:
     """Returns whether some arm was run with at least two sources."""
     return any(len(group.by_source) > 1 for group in _groups(runs))
@@ -138,8 +210,8 @@ def arm_spreads(
     groups = [group for group in _groups(runs) if len(group.by_source) > 1]
     compared = [run for group in groups for members in group.by_source.values() for run in members]
     log = {key: _is_log(compared, key, ratios) for key in headlines}
-    found = [ArmSpread(group.name, _numbers(group, headlines, log)) for group in groups]
-    return [arm for arm in found if arm.numbers]
+    spreads = [ArmSpread(group.name, _numbers(group, headlines, log)) for group in groups]
+    return [arm for arm in spreads if arm.numbers]
 
 
 @dataclass(frozen=True)
@@ -152,24 +224,23 @@ class _Group:
 
 def _groups(runs: Iterable[StoredRun]) -> list[_Group]:
     """Returns the runs by arm, other settings and code, and then by source; sources with a single run are left out."""
-    found: dict[str, dict[str, tuple[dict[str, Any], dict[str, list[StoredRun]]]]] = {}
+    variants_by_arm: dict[str, dict[str, tuple[dict[str, Any], dict[str, list[StoredRun]]]]] = {}
     for run in runs:
         settings = {name: value for name, value in run.config.items() if name != SETTING}
         settings |= {"study version": run.spec.version, "study source": run.spec.source}
-        key = canonical_json(settings)
-        _, by_source = found.setdefault(run.arm, {}).setdefault(key, (settings, {}))
+        variants = variants_by_arm.setdefault(run.arm, {})
+        _, by_source = variants.setdefault(canonical_json(settings), (settings, {}))
         by_source.setdefault(str(run.config.get(SETTING, ALL)), []).append(run)
     groups = []
-    for arm, variants in found.items():
-        every = [settings for settings, _ in variants.values()]
+    for arm, variants in variants_by_arm.items():
         for settings, by_source in variants.values():
-            own = [
+            differing = [
                 f"{name} {value}"
                 for name, value in settings.items()
-                if any(name not in other or other[name] != value for other in every)
+                if any(name not in other or other[name] != value for other, _ in variants.values())
             ]
             several = {source: by_source[source] for source in _in_order(by_source) if len(by_source[source]) > 1}
-            groups.append(_Group(f"{arm} ({', '.join(own)})" if own else arm, several))
+            groups.append(_Group(f"{arm} ({', '.join(differing)})" if differing else arm, several))
     return groups
 
 
@@ -199,9 +270,9 @@ def _proportional(one: Sequence[Any], other: Sequence[Any]) -> bool:
 def _numbers(group: _Group, headlines: Mapping[str, str], log: Mapping[str, bool]) -> tuple[NumberSpread, ...]:
     idle = {source for source, runs in group.by_source.items() if _agree(runs)}
     drafts = [_number(group, key, label, log[key], idle) for key, label in headlines.items()]
-    found = [number for number in drafts if number.sources]
-    adjusted = holm([number.p for number in found])
-    return tuple(replace(number, p=p) for number, p in zip(found, adjusted, strict=True))
+    varied = [number for number in drafts if number.sources]
+    adjusted = holm([number.p for number in varied])
+    return tuple(replace(number, p=p) for number, p in zip(varied, adjusted, strict=True))
 
 
 def _agree(runs: Sequence[StoredRun]) -> bool:
@@ -211,7 +282,11 @@ def _agree(runs: Sequence[StoredRun]) -> bool:
 
 
 def _number(group: _Group, key: str, label: str, log: bool, idle: Collection[str]) -> NumberSpread:
-    values = {source: _values(runs, key, log) for source, runs in group.by_source.items()}
+    values = {}
+    for source, runs in group.by_source.items():
+        numbers = [run.summary.get(key) for run in runs]
+        finite = [float(number) for number in numbers if is_number(number) and not isinstance(number, bool)]
+        values[source] = [math.log(number) for number in finite] if log else finite
     total = values.get(ALL, [])
     sources = []
     for source, sample in values.items():
@@ -220,20 +295,13 @@ def _number(group: _Group, key: str, label: str, log: bool, idle: Collection[str
         missing = len(group.by_source[source]) - len(sample)
         ratio = variance_ratio(sample, total) if source not in (ALL, SPLIT) else (math.nan,)
         share = ratio if len(ratio) == 3 and not math.isnan(ratio[0]) else None
-        spread = moments(sample)[1], *sd_interval(sample)
-        sources.append(SourceSpread(source, len(sample), missing, *spread, source in idle, share))
-    acting = [one.source for one in sources if one.source != ALL and not one.idle]
+        sd = moments(sample)[1]
+        sources.append(SourceSpread(source, len(sample), missing, sd, *sd_interval(sample), source in idle, share))
+    acting = [spread.source for spread in sources if spread.source != ALL and not spread.idle]
     if len(acting) < 2:
         return NumberSpread(key, label, log, tuple(sources), None, math.nan)
     first, p = largest_variance([values[source] for source in acting])
     return NumberSpread(key, label, log, tuple(sources), acting[first], p)
-
-
-def _values(runs: Sequence[StoredRun], key: str, log: bool) -> list[float]:
-    """Returns the runs' finite numbers, or their logarithms if ``log``; booleans are left out."""
-    found: list[Any] = [run.summary.get(key) for run in runs]
-    numbers = [float(value) for value in found if is_number(value) and not isinstance(value, bool)]
-    return [math.log(value) for value in numbers] if log else numbers
 
 
 def about_all(arms: Iterable[ArmSpread]) -> str:
@@ -247,108 +315,35 @@ def about_all(arms: Iterable[ArmSpread]) -> str:
 
 def conclusion(number: NumberSpread) -> str:
     """Returns which source varies a number most, or that none clearly does, in words."""
-    acting = [one for one in number.sources if one.source != ALL and not one.idle]
+    acting = [spread for spread in number.sources if spread.source != ALL and not spread.idle]
     if number.dominant is not None:
         return f"{number.dominant} varies it most (p = {p_text(number.p)})".replace("= <", "<")
     if len(acting) < 2:
         return "fewer than two sources to compare" if not acting else f"only {acting[0].source} has an effect"
-    first, second = sorted(acting, key=lambda one: -one.sd)[:2]
+    two = sorted(acting, key=lambda spread: -spread.sd)[:2]
     why = "values that do not vary cannot be tested"
     if not math.isnan(number.p):
         why = f"p = {p_text(number.p)}".replace("= <", "<")
-    largest = ", ".join(f"{one.source} {number_text(one.sd)}" for one in (first, second))
+    largest = ", ".join(f"{spread.source} {number_text(spread.sd)}" for spread in two)
     return f"no source clearly dominates ({largest}; {why})"
-
-
-@dataclass(frozen=True)
-class SourceSweeps:
-    """The sweeps in which one source at a time was varied, and the spread of every arm."""
-
-    sweeps: Mapping[str, Sweep]
-    """By source, `ALL` first."""
-    arms: Sequence[ArmSpread]
-
-    @property
-    def failures(self) -> int:
-        """How many runs failed."""
-        return sum(len(one.failures) for one in self.sweeps.values())
-
-
-def vary_sources(
-    reference: str,
-    seeds: Sequence[int],
-    options: SweepOptions,
-    *,
-    arms: Sequence[str] | None = None,
-    sources: Sequence[str] = (),
-    fields: Mapping[str, Any] | None = None,
-) -> SourceSweeps:
-    """Runs a study once with all sources of variance, and once per source; returns how much each contributes.
-
-    Args:
-        reference: the study.
-        seeds: the seeds of every sweep.
-        options: how the sweeps are computed, and where the runs go.
-        arms: names or patterns; default: the study's default arms.
-        sources: some of the study's sources; default: all that it has.
-        fields: any other settings.
-    """
-    study, fields = load_study(reference), dict(fields or {})
-    known = sources_of(study)
-    for source in sources:
-        if source not in known:
-            raise UsageError(f"{study.name} has no source of variance {source!r}{did_you_mean(source, known)}")
-    if SETTING in fields:
-        raise UsageError(f"every source is varied in turn, so {SETTING} cannot be set; choose some with --sources")
-    if len(seeds) < 2:
-        raise UsageError("a standard deviation needs at least two seeds")
-    if not study.headlines:
-        raise KymographError(f"{study.name} declares no headline numbers, so there is no variance to show")
-    sweeps = {}
-    # All sources together come first, as in an ordinary sweep: the first sweep of a directory is what the study's
-    # claims are registered for.
-    chosen = (ALL, *(one for one in known if one != ALL and (one in sources or not sources)))
-    for number, source in enumerate(chosen, start=1):
-        if not options.quiet:
-            print(f"{study.name}: {SETTING} {source}, sweep {number} of {len(chosen)}", file=sys.stderr)
-        own = {} if source == ALL else {SETTING: source}
-        sweeps[source] = sweep(reference, seeds, options, arms=arms, fields={**fields, **own})
-    runs = [run for one in sweeps.values() for run in one.store.finished]
-    return SourceSweeps(sweeps, arm_spreads(runs, study.headlines, compared_as_ratios(study.claims())))
-
-
-def sources_of(study: Study) -> tuple[str, ...]:
-    """Returns the values that a study's setting ``vary`` can take; raises if it has no such setting."""
-    hint = typing.get_type_hints(study.config_type).get(SETTING)
-    options = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
-    if ALL not in options:
-        raise KymographError(
-            f"the sources of variance of {study.name} cannot be separated: it has no setting {SETTING!r} with the "
-            f"value {ALL!r}"
-        )
-    return options
-
-
-HEADER = ("", "n", "sd", "95 % interval", f"share of {ALL}", "95 % interval")
-NOTES = (
-    "Intervals (chi-square; F for shares) and tests assume normal values. An sd of ln x of 0.1 is about 10 % of x.",
-    "What varies a number most is stated if the largest sd exceeds every other one in an F test at 5 %, corrected for "
-    "choosing the largest and, in each arm, for several numbers (Holm).",
-)
 
 
 def table(arms: Sequence[ArmSpread]) -> str:
     """Returns a block per arm and number: a row per source, and which varies the number most."""
-    rows = [HEADER, *(_row(source) for arm in arms for number in arm.numbers for source in number.sources)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    lines = []
-    for arm in arms:
-        lines += [arm.name, _line(HEADER, widths)]
-        for number in arm.numbers:
-            lines += [f"{number.title}: {conclusion(number)}", *(_line(_row(one), widths) for one in number.sources)]
-        lines.append("")
     if not arms:
         return "No two sources have runs to compare."
+    rows = [HEADER, *(_row(spread) for arm in arms for number in arm.numbers for spread in number.sources)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+
+    def line(row: Sequence[str]) -> str:
+        return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+    lines = []
+    for arm in arms:
+        lines += [arm.name, line(HEADER)]
+        for number in arm.numbers:
+            lines += [f"{number.title}: {conclusion(number)}", *(line(_row(spread)) for spread in number.sources)]
+        lines.append("")
     first = f"sd over runs in which one source follows the seed and the others are fixed. {about_all(arms)}".rstrip()
     return "\n".join([*lines, first, *NOTES])
 
@@ -364,7 +359,3 @@ def _row(spread: SourceSpread) -> tuple[str, ...]:
 
 def _percent(part: float) -> str:
     return f"{100 * part:.2g} %" if part < 0.1 else f"{100 * part:.0f} %"
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

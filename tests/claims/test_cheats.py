@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims import registration
 from kymograph.claims.files import read_claims
 from kymograph.claims.registration import register_claims, registered_seeds
 from kymograph.claims.verdict import Verdict
@@ -67,18 +66,15 @@ def test_a_family_that_the_seeds_cannot_decide_is_refused(tmp_path: Path) -> Non
     assert register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"), seeds=list(range(12)))
 
 
-@pytest.mark.parametrize("how", ["alone", "with an old plan shortened", "with the log"])
+@pytest.mark.parametrize("how", ["alone", "with the log"])
 def test_deleting_the_worst_seeds_makes_the_verdict_invalid(tmp_path: Path, how: str) -> None:
-    """6 of 14 seeds deleted with `plan.json` used to turn INCONCLUSIVE into SUPPORTED."""
+    """6 of 14 seeds deleted used to turn INCONCLUSIVE into SUPPORTED."""
     store = run(tmp_path, shift=0.5)
     values = {seed: run_.summary["x"] for seed, run_ in zip(store.seeds, store.select(arms=["tails"]), strict=True)}
     worst = sorted(values, key=lambda seed: values[seed])[:3]
     for one in store:
         if one.seed in worst:
             shutil.rmtree(one.directory)
-    if how == "with an old plan shortened":
-        kept = [{"id": one.id, **one.spec.identity} for one in store if one.seed not in worst]
-        (tmp_path / "tossing" / "plan.json").write_text(json.dumps({"schema": 1, "runs": kept}))
     if how == "with the log":
         shutil.rmtree(tmp_path / DIRECTORY)
     found = verdict(tmp_path)
@@ -148,25 +144,6 @@ def test_editing_what_is_stored_beside_the_runs_shows(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     assert verdict(tmp_path).outcome == "INVALID" and "changed since it was logged" in verdict(tmp_path).reason
     assert wrong(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["{", '{"schema": 1, "claims": {}}', None])
-def test_what_an_old_registration_file_says_decides_nothing_where_there_is_a_log(
-    tmp_path: Path, content: str | None
-) -> None:
-    """`runs_then` in `claims.json` used to decide when a claim was registered."""
-    run(tmp_path, shift=3.0)
-    (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_claims(tmp_path, read_claims(tmp_path / "claims.toml"))
-    if content is None:
-        (claim_,) = read_claims(tmp_path / "claims.toml")
-        entry = {"hash": claim_.hash, "registered": "2000-01-01T00:00:00Z", "runs_then": 0, "claim": claim_.content}
-        content = json.dumps({"schema": 1, "claims": {registration.key(claim_): entry}})
-    (tmp_path / "claims.json").write_text(content)
-    (found,) = kymograph.judge(tmp_path, tmp_path / "claims.toml")
-    assert found.registration == "post hoc"
-    (own,) = [one for one in kymograph.judge(tmp_path, studies=[Tossing()]) if one.claim.name != found.claim.name]
-    assert own.registration == "registered" and wrong(tmp_path) == []
 
 
 def test_an_edited_entry_of_the_log_shows_everywhere(tmp_path: Path) -> None:
@@ -395,7 +372,7 @@ def test_touching_the_code_to_drop_seeds_is_interim_and_counted_even_if_deleted(
 
 def test_a_sequential_design_decides_at_its_looks_only(tmp_path: Path) -> None:
     (registered,) = register_claims(tmp_path, [claim("tails is larger")], looks=(8, 10, 12), studies=[Tossing()])
-    assert registered.plan.design.sizes == (8, 10, 12) and len(registered.plan.seeds) == 12
+    assert registered.terms.design.sizes == (8, 10, 12) and len(registered.terms.seeds) == 12
     looks = {4: "interim: 4 of 12 registered seeds", 8: "look 1 of 3 (8 of 12 seeds)", 9: "look 1 of 3 (8 of 12 seeds)",
              10: "look 2 of 3 (10 of 12 seeds)", 14: "look 3 of 3 (12 of 12 seeds)"}  # fmt: skip
     for seeds, words in looks.items():

@@ -42,11 +42,11 @@ def test_a_number_that_no_run_returned_is_pointed_out(study: Path, capsys: pytes
 
 def test_a_corrected_claim_is_said_to_be_post_hoc(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(study)
-    assert "not what" not in capsys.readouterr().err
+    assert "differs from" not in capsys.readouterr().err
     study.write_text(STUDY.replace("NAME", "m"))
     run(study)
     error = capsys.readouterr().err
-    assert "note: 'm: b > a' is not what noted has registered in" in error and "as post hoc" in error
+    assert "note: 'm: b > a' differs from the claims that noted registered in" in error and "as post hoc" in error
 
 
 def test_too_few_seeds_are_pointed_out_before_the_runs_and_for_the_grid(

@@ -80,7 +80,7 @@ CLAIMS = [Claim("c", "s", "own", "t", "o", side, 1.0, "less", 0.0)]
         (('summary = "rare_grad_norm"', 'summary = "rare_grad_norm"\nreduce = "last"'), "goes with a series"),
         (('against = "extreme/no_clip"\nsummary', "against = 1.0\nsummary"), "against is a number"),
         (("margin = 0", 'margin = 0\ndiverged = "dropp"'), "diverged must be invalid or drop"),
-        (("margin = 0", 'margin = 0\nsetup = "mine"'), "setup must be one of"),
+        (("margin = 0", 'margin = 0\nsetup = ""'), "setup must be a label"),
         (("rare above common", "clipping calms the loss"), None),
     ],
 )

@@ -214,12 +214,6 @@ def test_a_study_that_cannot_be_read_has_no_verdict_but_invalid(runs: Path, monk
     assert all("cannot read clipping: Permission denied" in verdict.reason for verdict in verdicts)
 
 
-def test_a_damaged_registration_from_before_the_log_is_named(runs: Path) -> None:
-    shutil.rmtree(runs / "log")
-    (runs / "claims.json").write_text('{"schema": 1, "claims": [1]}')
-    assert call("judge", str(runs)) == 1
-
-
 def test_a_claim_that_was_taken_out_of_the_code_is_still_judged(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = clipping_claims.claims()
     monkeypatch.setattr(clipping_claims, "claims", lambda: [c for c in plain if c.name != SPIKES])

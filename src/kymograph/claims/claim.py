@@ -25,15 +25,23 @@ SCALES = ("difference", "log ratio")
 SCALE_WORDS: Mapping[str, Scale] = {"ratio": "log ratio", "log ratio": "log ratio", "difference": "difference"}
 """The scales, by the words that users may give for them."""
 SIGNS: Mapping[str, Direction] = {"<": "less", ">": "greater", ">=": "not less", "<=": "not greater", "==": "equal"}
-SETUPS = ("script", "repaired", "own")
 MANIPULATION_CHECK = "manipulation check"
 REDUCTIONS = (
     "last", "first", "mean", "median", "95th percentile", "min", "max", "std", "growth", "rises", "least ratio",
     "depth slope",
 )  # fmt: skip
 """How a series becomes one number: see :mod:`kymograph.claims.estimands`."""
-
-
+_REDUCED = {
+    "last": "final",
+    "first": "initial",
+    "min": "smallest",
+    "max": "largest",
+    "std": "standard deviation of",
+    "rises": "share of rises of",
+    "least ratio": "smallest ratio of successive values of",
+    "depth slope": "slope over depth of log",
+}
+"""How a reduction reads before the name of its series; all others read as "mean of"."""
 _LATER = ("equivalence_margin", "interaction", "kind")
 """Fields that were added later: while they are unset, a claim keeps the hash it had before."""
 
@@ -111,7 +119,7 @@ class Claim:
     name: str
     study: str
     setup: str
-    """``script``: as the research script had it; ``repaired``; or ``own``."""
+    """A label of your choice, e.g. ``own``; it is part of the claim's key and hash."""
     text: str
     origin: str
     """Where the finding is stated, in our own words."""
@@ -134,8 +142,8 @@ class Claim:
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise KymographError(f"{self.name}: direction must be one of {', '.join(DIRECTIONS)}")
-        if self.setup not in SETUPS:
-            raise KymographError(f"{self.name}: setup must be one of {', '.join(SETUPS)}")
+        if not self.setup or not isinstance(self.setup, str):
+            raise KymographError(f"{self.name}: setup must be a label, e.g. own")
         if self.kind not in (None, MANIPULATION_CHECK):
             raise KymographError(f"{self.name}: kind must be {MANIPULATION_CHECK!r} or left out")
         if self.diverged not in ("invalid", "drop"):
@@ -227,6 +235,11 @@ class Claim:
         return (self.left, *right, *(self.interaction or ()))
 
     @property
+    def every_side(self) -> tuple[Side, ...]:
+        """Every quantity that the claim rests on: those compared, then those checked."""
+        return (*self.sides, *(check.quantity for check in self.checks))
+
+    @property
     def content(self) -> dict[str, Any]:
         """All fields of the claim, ready for JSON; fields that were added later are left out while unset."""
         fields = dataclasses.asdict(self)
@@ -236,23 +249,22 @@ class Claim:
     def of(content: Mapping[str, Any]) -> Claim:
         """Returns the claim with this registered content; raises ValueError if it is not a valid claim."""
         try:
-            fields = dict(content)
-            right = fields["right"]
-            fields["left"] = _quantity(fields["left"])
-            fields["right"] = _quantity(right) if isinstance(right, dict) else _number(right)
+            fields, right = dict(content), content["right"]
+            fields["left"] = _side(fields["left"])
+            fields["right"] = _side(right) if isinstance(right, dict) else float(right)
             fields["checks"] = tuple(
                 Check(
-                    one["text"],
-                    _quantity(one["quantity"]),
-                    _number(one["least"]),
-                    _number(one["most"]),
-                    one["strict"],
+                    check["text"],
+                    _side(check["quantity"]),
+                    float(check["least"]),  # a record's JSON spells infinite bounds "Infinity" and "-Infinity"
+                    float(check["most"]),
+                    check["strict"],
                 )
-                for one in fields["checks"]
+                for check in fields["checks"]
             )
             if fields.get("interaction") is not None:
                 third, fourth = fields["interaction"]
-                fields["interaction"] = (_quantity(third), _quantity(fourth))
+                fields["interaction"] = (_side(third), _side(fourth))
             return Claim(**fields)
         except (KeyError, TypeError, ValueError, KymographError) as error:
             raise ValueError(str(error)) from None
@@ -282,43 +294,25 @@ def _comparison_text(what: str, left: str, direction: str, right: str | float, m
     return f"{what} is {direction} in {left} than {other} by {size} or more"
 
 
-def _quantity(content: Mapping[str, Any]) -> Side:
+def _side(content: Mapping[str, Any]) -> Side:
     return Side(content["arm"], Measure(**content["measure"]), content["where"])
-
-
-def _number(value: Any) -> float:
-    """Returns the number that a record's JSON spells."""
-    return float(value)  # "Infinity" and "-Infinity" included
-
-
-_REDUCED = {
-    "last": "final",
-    "first": "initial",
-    "min": "smallest",
-    "max": "largest",
-    "std": "standard deviation of",
-    "rises": "share of rises of",
-    "least ratio": "smallest ratio of successive values of",
-    "depth slope": "slope over depth of log",
-}
-"""How a reduction reads before the name of its series; all others read as "mean of"."""
 
 
 def measure_name(measure: Measure, declaration: Declaration) -> str:
     """Returns a measure's display name, from the study's headline numbers, tables or series."""
-    plain = measure.name.replace("_", " ")
+    spelt = measure.name.replace("_", " ")
     if measure.reduce is None:
         named = [declaration.headlines, *declaration.tables.values()]
-        return next((names[measure.name] for names in named if measure.name in names), plain)
-    series = next((one.unit for one in declaration.series if one.series == measure.name), plain)
+        return next((names[measure.name] for names in named if measure.name in names), spelt)
+    series = next((display.unit for display in declaration.series if display.series == measure.name), spelt)
     site = {None: "", "last": " at the last site"}.get(measure.site, f" at {measure.site}")
     return f"{_REDUCED.get(measure.reduce, f'{measure.reduce} of')} {series}{site}"
 
 
-def quantity_text(quantity: Side, declaration: Declaration) -> str:
+def side_text(side: Side, declaration: Declaration) -> str:
     """Returns what is measured, in which arm, and the settings that its runs must have."""
-    settings = "".join(f", {name} {value}" for name, value in quantity.where.items())
-    return f"{measure_name(quantity.measure, declaration)} ({declaration.label(quantity.arm)}{settings})"
+    settings = "".join(f", {name} {value}" for name, value in side.where.items())
+    return f"{measure_name(side.measure, declaration)} ({declaration.label(side.arm)}{settings})"
 
 
 def with_labels(text: str, declaration: Declaration) -> str:
@@ -330,7 +324,7 @@ def with_labels(text: str, declaration: Declaration) -> str:
     if not labels:
         return text
     names = "|".join(re.escape(arm) for arm in sorted(labels, key=len, reverse=True))
-    return re.sub(rf"(?<![\w/])(?:{names})(?![\w/])", lambda found: labels[found.group()], text)
+    return re.sub(rf"(?<![\w/])(?:{names})(?![\w/])", lambda match: labels[match.group()], text)
 
 
 def side_names(claim: Claim, declaration: Declaration) -> tuple[str, ...]:
@@ -343,7 +337,7 @@ def side_names(claim: Claim, declaration: Declaration) -> tuple[str, ...]:
     elif len(set(measures)) == len(sides):
         names = measures
     else:
-        names = [quantity_text(side, declaration) for side in sides]
+        names = [side_text(side, declaration) for side in sides]
     if isinstance(claim.right, Side):
         return tuple(names)
     return names[0] if len(arms) > 1 else arms[0], number_text(claim.right, 4)

@@ -1,11 +1,7 @@
 """Which outcome a claim has: from one number per seed, a margin and a direction. No runs, no files.
 
-[claims.hypotheses] The null hypothesis that each outcome of a claim must reject, and its p-value.
-
 Everything here is about the *oriented* values: each seed's difference (or log-ratio) left - right, with the sign that
-makes positive values favour the claim. The same formulas serve one sample (floats) and thousands (arrays).
-
-[claims.decide] The decision itself: from one number per seed, a margin and a direction to an outcome. No runs, no files.
+makes positive values favour the claim. The formulas for hypotheses serve one sample (floats) and thousands (arrays).
 
 Two tests must agree, Student's t on the paired differences and the exact sign-flip test; the larger p-value counts. The
 two ways to be wrong about a direction (to support, to refute) share alpha: each gets half.
@@ -42,6 +38,14 @@ from kymograph.statistics.power import seeds_to_show_effect, seeds_to_show_equiv
 
 Tail = Callable[[float, Literal["greater", "less"]], Any]
 """The one-sided p-value that the mean is greater (or less) than a number: a float, or an array over samples."""
+MOST_LISTED = 6
+"""The most seeds that a note lists."""
+_AIMS = {
+    Outcome.SUPPORTED: "support it",
+    Outcome.REFUTED: "refute it",
+    Outcome.EQUIVALENT: "show that the effect is within the margin",
+}
+"""What more seeds would do if the true effect is the observed one."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,8 @@ def bounds_of(claim: Claim) -> Bounds:
     margin = size_on_scale(claim, claim.margin)
     if claim.direction == "equal":
         return Bounds(margin, margin, 0.0, equal=True)
-    own = claim.margin if claim.equivalence_margin is None else claim.equivalence_margin
-    equivalence = size_on_scale(claim, own)
+    within = claim.margin if claim.equivalence_margin is None else claim.equivalence_margin
+    equivalence = size_on_scale(claim, within)
     if claim.direction in ABSENCES:
         return Bounds(-margin, -margin, equivalence)
     return Bounds(margin, 0.0, equivalence)
@@ -220,27 +224,27 @@ def decide_family(
         unjudged: how many further claims the family has.
     """
     rest = [1.0] * unjudged
-    both = [None if one is None else one.both for one in evidence]
-    directions = [1.0 if one is None else float(one.direction) for one in both] + rest
+    both = [None if weighed is None else weighed.both for weighed in evidence]
+    directions = [1.0 if p is None else float(p.direction) for p in both] + rest
     corrected = holm(directions)
-    equivalences = holm([1.0 if one is None else float(one.equivalence) for one in both] + rest)
-    zeros = holm([1.0 if one is None else float(one.zero) for one in both] + rest)
-    found: list[Decision | None] = []
-    for index, (claim, one, p) in enumerate(zip(claims, evidence, both, strict=True)):
-        if one is None or p is None:
-            found.append(None)
+    equivalences = holm([1.0 if p is None else float(p.equivalence) for p in both] + rest)
+    zeros = holm([1.0 if p is None else float(p.zero) for p in both] + rest)
+    decisions: list[Decision | None] = []
+    for index, (claim, weighed) in enumerate(zip(claims, evidence, strict=True)):
+        if weighed is None:
+            decisions.append(None)
             continue
-        found.append(
+        decisions.append(
             Decision(
-                _outcome(p, corrected[index], equivalences[index], claim.alpha),
+                _outcome(weighed.both, corrected[index], equivalences[index], claim.alpha),
                 corrected[index],
-                _with(directions, index, float(p.support)),
+                _with(directions, index, float(weighed.both.support)),
                 equivalences[index],
                 zeros[index],
-                _with(directions, index, one.least_p) <= claim.alpha,
+                _with(directions, index, weighed.least_p) <= claim.alpha,
             )
         )
-    return found
+    return decisions
 
 
 def _outcome(p: PValues, direction: float, equivalence: float, alpha: float) -> Outcome:
@@ -295,18 +299,6 @@ def _needed(effect: float, margin: float | None, sd: float, level: float, family
 def _with(p_values: Sequence[float], index: int, p: float) -> float:
     """Returns ``p`` corrected by Holm, in place of the family's p-value at ``index``."""
     return holm([*p_values[:index], p, *p_values[index + 1 :]])[index]
-
-
-MOST_LISTED = 6
-"""The most seeds that a note lists."""
-
-
-_AIMS = {
-    Outcome.SUPPORTED: "support it",
-    Outcome.REFUTED: "refute it",
-    Outcome.EQUIVALENT: "show that the effect is within the margin",
-}
-"""What more seeds would do if the true effect is the observed one."""
 
 
 def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> tuple[str, int | None]:
@@ -384,7 +376,7 @@ def _open(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> 
         how = "but smaller than" if smaller else "but uncertain against"
         numbers = f"{_p(decision.p_zero)} against zero, {against}{uncorrected}"
         if other_way:
-            return f"the effect is real and goes the other way, but not surely enough to refute the claim ({numbers})"
+            return f"the effect is real and goes the other way, but too uncertain to refute the claim ({numbers})"
         return f"the effect is real {how} the margin of {margin_text(claim)} ({numbers})"
     return f"too uncertain (p = {against}{uncorrected})" if uncorrected else "too uncertain"
 

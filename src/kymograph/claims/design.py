@@ -1,8 +1,7 @@
 """How registered claims are to be decided: over which seeds, at which looks, with which settings.
 
-[claims.design] When a claim is decided: once, over all registered seeds, or at several looks that the registration states.
-
-With several looks, alpha is spent in shares (Lan and DeMets, 1983). Each look's p-value is divided by the share of
+A claim is decided once, over all registered seeds, or at several looks that the registration states. With several
+looks, alpha is spent in shares (Lan and DeMets, 1983). Each look's p-value is divided by the share of
 alpha that the look may spend, and the smallest quotient so far counts. The shares sum to 1, so the probability that the
 quotient falls below alpha at any look is at most alpha, however the looks depend on each other. This holds for both
 tests, for small samples, and under Holm's correction.
@@ -24,6 +23,8 @@ from kymograph.runs.tuned import Tuned, rules_from_json
 from kymograph.statistics.p_values import LEAST_SEEDS, smallest_p
 
 MOST_LOOKS = 10
+LEVEL = 0.95
+"""The level of a verdict's interval."""
 
 
 class PlannedLook(NamedTuple):
@@ -101,9 +102,6 @@ class Design:
         return f"looks at {', '.join(map(str, self.sizes[:-1]))} and {self.sizes[-1]} seeds"
 
 
-LEVEL = 0.95
-
-
 @dataclass(frozen=True)
 class Staged:
     """The seeds that a verdict rests on, and the looks that they complete."""
@@ -172,7 +170,7 @@ class Terms:
         return self.tuned if self.settings else {**declared, **self.tuned}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the plan as stored in the log."""
+        """Returns the terms as stored in the log."""
         settings = {"settings": self.settings.to_json()} if self.settings else {}
         return {
             "seeds": list(self.seeds),
@@ -186,7 +184,7 @@ class Terms:
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Terms:
-        """Returns the plan of a registration; raises ValueError if it cannot be read."""
+        """Returns the terms of a registration; raises ValueError if it cannot be read."""
         seeds, fields = content.get("seeds"), content.get("fields", {})
         if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds) or not seeds:
             raise ValueError("a registration states no seeds")

@@ -1,22 +1,26 @@
-"""Which numbers a claim compares: one per run, from its summary or a reduced series, within known bounds."""
+"""Which numbers a claim compares: one per side and seed, from a run's summary or a reduced series."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.verdict import Point
+from kymograph.claims.claim import Check, Claim, Measure, Side, side_text, with_labels
+from kymograph.claims.evidence import CannotDecide, Run, StudyEvidence, paired_runs, runs_by_seed
+from kymograph.claims.verdict import Checked, Point
 from kymograph.errors import KymographError, did_you_mean
+from kymograph.rounding import number_text
 from kymograph.runs.declaration import bounds_of
-from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
 from kymograph.statistics.p_values import LEAST_SEEDS, max_t
 
+Range = tuple[float, float]
+EVERYTHING: Range = (-math.inf, math.inf)
 _REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
     "mean": np.mean,
     "median": np.median,
@@ -25,35 +29,119 @@ _REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
     "max": np.max,
     "std": np.std,
 }
+_INSIDE = (None, "last", "first", "mean", "median", "95th percentile", "min", "max")
+"""Reductions of a series whose result lies among its values."""
+_LARGEST = sys.float_info.max / 2**20  # so that neither differences nor sums over a million seeds overflow
+_ROUNDING = 1e-12
+"""The relative difference of two numbers that float64 may give the same computation in another order."""
 
 
-class Run(Protocol):
-    """What the judge needs from a run, stored or imported."""
+def compared_points(claim: Claim, evidence: StudyEvidence) -> tuple[list[Point], list[int]]:
+    """Returns every seed's numbers, and the seeds left out as declared; raises `CannotDecide` with the reason."""
+    sides, declaration = paired_runs(claim, evidence), evidence.declaration
+    points, dropped = [], []
+    for seed in sorted(sides[0]):
+        runs = [side[seed] for side in sides]
+        numbers = [measure(run, side.measure) for run, side in zip(runs, claim.sides, strict=True)]
+        gone = [side for value, run, side in zip(numbers, runs, claim.sides, strict=True) if _diverged(value, run)]
+        if gone:
+            if claim.diverged == "drop":
+                dropped.append(seed)
+                continue
+            raise CannotDecide(f"{side_text(gone[0], declaration)} is not finite at seed {seed}: it diverged")
+        for value, side in zip(numbers, claim.sides, strict=True):
+            if math.isnan(value):
+                raise CannotDecide(f"{side_text(side, declaration)} is missing at seed {seed}")
+        if not isinstance(claim.right, Side):
+            numbers.append(float(claim.right))
+        if claim.scale == "log ratio" and min(numbers) <= 0:
+            index = next(index for index, value in enumerate(numbers) if value <= 0)
+            within = index < len(claim.sides)
+            name = side_text(claim.sides[index], declaration) if within else "the number compared with"
+            raise CannotDecide(f"{name} is {numbers[index]:g} at seed {seed}, and a ratio needs positive numbers")
+        if claim.scale != "log ratio" and (largest := max(map(abs, numbers))) > _LARGEST:
+            raise CannotDecide(f"a number at seed {seed} is as large as {largest:g}: its statistics would overflow")
+        points.append(_point(seed, numbers, claim))
+    return points, dropped
 
-    @property
-    def arm(self) -> str:
-        """The condition."""
-        ...
 
-    @property
-    def seed(self) -> int:
-        """The replication."""
-        ...
+def _diverged(value: float, run: Run) -> bool:
+    """Returns whether a number is infinite, or missing in a run whose summary says that it is not finite."""
+    return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
 
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The settings."""
-        ...
 
-    @property
-    def summary(self) -> Mapping[str, Any]:
-        """One number per key."""
-        ...
+def _point(seed: int, numbers: Sequence[float], claim: Claim) -> Point:
+    """Returns a seed's evidence from its two numbers, or from the four of an interaction."""
+    left, right = _differences(numbers, claim)
+    if len(numbers) == 2:
+        return Point(seed, numbers[0], numbers[1], left - right)
+    return Point(seed, natural(claim, left), natural(claim, right), left - right, tuple(numbers))
 
-    @property
-    def series(self) -> Mapping[str, RunSeries]:
-        """The trajectories."""
-        ...
+
+def on_scale(point: Point, claim: Claim) -> Range:
+    """Returns a seed's two compared numbers on the scale of the claim: logarithms for a ratio."""
+    return _differences(point.parts or (point.left, point.right), claim)
+
+
+def _differences(numbers: Sequence[float], claim: Claim) -> Range:
+    """Returns two numbers, or the differences of two pairs of numbers, on the scale of the claim."""
+    scaled = [math.log(number) for number in numbers] if claim.scale == "log ratio" else numbers
+    return (scaled[0], scaled[1]) if len(scaled) == 2 else (scaled[0] - scaled[1], scaled[2] - scaled[3])
+
+
+def natural(claim: Claim, value: float) -> float:
+    """Returns a log-ratio as a ratio, a difference unchanged."""
+    if claim.scale != "log ratio":
+        return value
+    return math.exp(value) if value < 709 else math.inf
+
+
+def checked(check: Check, evidence: StudyEvidence) -> Checked:
+    """Returns whether the check holds in every seed, and what was found."""
+    runs = runs_by_seed(check.quantity, evidence)
+    values = {seed: measure(run, check.quantity.measure) for seed, run in runs.items()}
+
+    def holds(value: float) -> bool:
+        if math.isnan(value):
+            return False
+        return check.least < value < check.most if check.strict else check.least <= value <= check.most
+
+    bad = [seed for seed, value in values.items() if not holds(value)]
+    numbers = np.array([values[seed] for seed in bad] if bad else list(values.values()))
+    present = numbers[~np.isnan(numbers)]
+    spread = number_text(present.min()) if len(present) else "missing"
+    if len(present) and (present != present[0]).any():
+        spread += f" to {number_text(present.max())}"
+    if 0 < len(present) < len(numbers):
+        spread += " or missing"
+    where = f" at {len(bad)} of {len(values)} seeds" if bad else ""
+    declaration = evidence.declaration
+    text = f"{side_text(check.quantity, declaration)} is {spread}{where}"
+    return Checked(with_labels(check.text, declaration), not bad, text)
+
+
+def pinned(points: Sequence[Point], scale: str) -> str:
+    """Returns why the numbers do not vary with the seed, as text; empty if they do.
+
+    Numbers that agree, but for rounding, in more than half of the seeds are not replications: they are at a ceiling or
+    a floor, the same thing was computed twice, or the seed has no effect.
+    """
+    groups: list[list[Point]] = []
+    for point in sorted(points, key=lambda point: point.value):
+        # A difference is as uncertain as the numbers it was taken of; the logarithm of a ratio is a pure number.
+        size = 1.0 if scale == "log ratio" else max(map(abs, point.parts or (point.left, point.right)))
+        if groups and point.value - groups[-1][-1].value <= _ROUNDING * size:
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    largest = max(groups, key=len, default=[])
+    count = len(largest)
+    if count <= max(1, len(points) / 2):
+        return ""
+    where = "every seed gives" if count == len(points) else f"{count} of {len(points)} seeds give"
+    pairs = {(f"{point.left:g}", f"{point.right:g}") for point in largest}
+    shown = "".join(f" ({left} against {right})" for left, right in pairs) if len(pairs) == 1 else ""
+    return f"{where} the same number{shown}: a ceiling, a floor or an identity"
 
 
 def measure(run: Run, what: Measure) -> float:
@@ -116,12 +204,6 @@ def _depth_slope(values: np.ndarray, what: Measure) -> float:
     return float(np.polyfit(np.arange(len(last)), np.log(last), 1)[0])
 
 
-Range = tuple[float, float]
-EVERYTHING: Range = (-math.inf, math.inf)
-_INSIDE = (None, "last", "first", "mean", "median", "95th percentile", "min", "max")
-"""Reductions of a series whose result lies among its values."""
-
-
 def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, Range] | None = None) -> Range:
     """Returns the smallest and the largest possible effect; infinite where there is no limit.
 
@@ -171,8 +253,7 @@ class DifferenceMap:
     def first(self, alpha: float = 0.05) -> int | None:
         """Returns the first step at which the arms differ at any site; None if they never do."""
         rows = self.p.reshape(len(self.steps), -1)
-        found = [step for step, row in zip(self.steps, rows, strict=True) if (row <= alpha).any()]
-        return found[0] if found else None
+        return next((step for step, row in zip(self.steps, rows, strict=True) if (row <= alpha).any()), None)
 
 
 def difference_map(store: Store, series: str, left: str, right: str, log: bool = False) -> DifferenceMap:
@@ -185,12 +266,12 @@ def difference_map(store: Store, series: str, left: str, right: str, log: bool =
         log: whether to compare logarithms, as is usual for norms and losses.
     """
     array = store.finished.select(arms=[left, right]).series(series)
-    one, other = (np.asarray(array.sel(arm=arm).values, dtype=np.float64) for arm in (left, right))
-    whole = [index for index in range(len(one)) if not (np.isnan(one[index]).all() or np.isnan(other[index]).all())]
+    first, second = (np.asarray(array.sel(arm=arm).values, dtype=np.float64) for arm in (left, right))
+    whole = [seed for seed in range(len(first)) if not (np.isnan(first[seed]).all() or np.isnan(second[seed]).all())]
     if len(whole) < LEAST_SEEDS:
         raise KymographError(f"{len(whole)} seeds have both arms, but a map needs at least {LEAST_SEEDS}")
     with np.errstate(divide="ignore", invalid="ignore"):
-        differences = (np.log(one) - np.log(other) if log else one - other)[whole]
+        differences = (np.log(first) - np.log(second) if log else first - second)[whole]
     differences[~np.isfinite(differences)] = np.nan
     table = differences.reshape(len(whole), -1)
     p = max_t(table).reshape(differences.shape[1:])

@@ -1,7 +1,5 @@
 """A user's claims, from a TOML or Python file, or those of a study.
 
-[claims.files] A user's claims, from a TOML or Python file.
-
 [[claim]]
 name = "clipping calms the loss"
 study = "clipping"
@@ -55,36 +53,34 @@ def read_claims(path: str | Path) -> list[Claim]:
     file = Path(path)
     if not is_file(file):
         raise KymographError(f"there is no claims file {file}")
-    if file.suffix == ".py":
-        return _python_claims(file)
+    claims = _python_claims(file) if file.suffix == ".py" else _toml_claims(file)
+    counts = Counter((claim.study, claim.setup, claim.name) for claim in claims)
+    for (_, _, name), count in counts.items():
+        if count > 1:
+            raise KymographError(f"{file} has two claims named {name!r}; give each its own name")
+    return claims
+
+
+def _toml_claims(file: Path) -> list[Claim]:
     tables = read_toml(file).get("claim")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise KymographError(f"{file} contains no [[claim]]")
-    return _with_distinct_names([_claim(table, file) for table in tables], file)
-
-
-def _with_distinct_names(claims: list[Claim], file: Path) -> list[Claim]:
-    """Returns the claims; raises if two claims of a study have the same name."""
-    counts = Counter((claim.study, claim.setup, claim.name) for claim in claims)
-    for name, count in counts.items():
-        if count > 1:
-            raise KymographError(f"{file} has two claims named {name[2]!r}; give each its own name")
-    return claims
+    return [_claim(table, file) for table in tables]
 
 
 def _python_claims(file: Path) -> list[Claim]:
     try:
-        found = runpy.run_path(str(file)).get("CLAIMS")
+        claims = runpy.run_path(str(file)).get("CLAIMS")
     except Exception as error:  # a user's file can fail in any way
         raise KymographError(f"{file} does not run: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
-    if not isinstance(found, Sequence) or not found or not all(isinstance(claim, Claim) for claim in found):
+    if not isinstance(claims, Sequence) or not claims or not all(isinstance(claim, Claim) for claim in claims):
         raise KymographError(f"{file} must set CLAIMS to a list of kymograph.Claim")
-    return _with_distinct_names(list(found), file)
+    return list(claims)
 
 
 def _claim(table: Mapping[str, Any], file: Path) -> Claim:
     label = f"{file}, claim {table.get('name', '?')!r}"
-    _known(table, _CLAIM, label)
+    _check_keys(table, _CLAIM, label)
     for name in ("name", "arm", "against", "direction", "margin"):
         if name not in table:
             raise KymographError(f"{label} lacks {name!r}")
@@ -92,7 +88,7 @@ def _claim(table: Mapping[str, Any], file: Path) -> Claim:
     checks = table.get("check", [])
     if not isinstance(checks, list):
         raise KymographError(f"{label}: write checks as [[claim.check]]")
-    own = table.get("equivalence_margin")
+    within = table.get("equivalence_margin")
     return Claim(
         name=str(table["name"]),
         study=str(table.get("study", OWN_STUDY)),
@@ -107,7 +103,7 @@ def _claim(table: Mapping[str, Any], file: Path) -> Claim:
         alpha=_number(table.get("alpha", 0.05), f"{label}: alpha"),
         checks=tuple(_check(check, left.arm, left.where, label) for check in checks),
         diverged=table.get("diverged", "invalid"),
-        equivalence_margin=None if own is None else _number(own, f"{label}: equivalence_margin"),
+        equivalence_margin=None if within is None else _number(within, f"{label}: equivalence_margin"),
         interaction=_interaction(table, label),
     )
 
@@ -143,12 +139,11 @@ def _interaction(table: Mapping[str, Any], label: str) -> tuple[Side, Side] | No
     inner, label = table["interaction"], f"{label}, interaction"
     if not isinstance(inner, dict):
         raise KymographError(f"{label}: write it as [claim.interaction]")
-    _known(inner, _PAIR, label)
+    _check_keys(inner, _PAIR, label)
     for name in ("arm", "against"):
         if not isinstance(inner.get(name), str):
             raise KymographError(f"{label} needs {name!r}, the name of an arm")
-    own_measure = bool(_MEASURE & set(inner))
-    inherited = {"where"} if own_measure else _PAIR
+    inherited = {"where"} if _MEASURE & set(inner) else _PAIR
     third, fourth = _pair({**{name: table[name] for name in inherited & set(table)}, **inner}, label)
     assert isinstance(fourth, Side)
     return third, fourth
@@ -157,7 +152,7 @@ def _interaction(table: Mapping[str, Any], label: str) -> tuple[Side, Side] | No
 def _check(table: Any, arm: str, where: Mapping[str, Any], label: str) -> Check:
     if not isinstance(table, dict):
         raise KymographError(f"{label}: write checks as [[claim.check]]")
-    _known(table, _CHECK, f"{label}, check")
+    _check_keys(table, _CHECK, f"{label}, check")
     quantity = Side(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
     least = _number(table.get("least", -math.inf), f"{label}, check: least")
     most = _number(table.get("most", math.inf), f"{label}, check: most")
@@ -176,10 +171,10 @@ def _measure(table: Mapping[str, Any], label: str) -> Measure:
     return Measure(str(table["series"]), str(table.get("reduce", "last")), None if site is None else str(site))
 
 
-def _known(table: Mapping[str, Any], known: set[str], label: str) -> None:
+def _check_keys(table: Mapping[str, Any], allowed: set[str], label: str) -> None:
     for name in table:
-        if name not in known:
-            raise KymographError(f"{label} has an unknown key {name!r}{did_you_mean(name, known)}")
+        if name not in allowed:
+            raise KymographError(f"{label} has an unknown key {name!r}{did_you_mean(name, allowed)}")
 
 
 def _number(value: Any, label: str) -> float:

@@ -31,12 +31,20 @@ def claims_on_grid(claims: Sequence[Claim], grid: Grid) -> list[Claim]:
     return [_at(claim, point) for claim in claims for point in grid_points(grid)]
 
 
-def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
-    def at_point(quantity: Side) -> Side:
-        return replace(quantity, where={**point, **quantity.where})
+def point_text(point: Mapping[str, Any]) -> str:
+    """Returns the values of settings as text.
 
-    words = ", ".join(f"{name} {value}" for name, value in point.items())
-    pair = claim.interaction
+    >>> point_text({"lr": 0.1, "depth": 2})
+    'lr 0.1, depth 2'
+    """
+    return ", ".join(f"{name} {value}" for name, value in point.items())
+
+
+def _at(claim: Claim, point: Mapping[str, Any]) -> Claim:
+    def at_point(side: Side) -> Side:
+        return replace(side, where={**point, **side.where})
+
+    words, pair = point_text(point), claim.interaction
     return replace(
         claim,
         name=f"{claim.name} ({words})",
@@ -59,7 +67,7 @@ class ClaimAcrossSettings:
 
     def point(self, verdict: Verdict) -> dict[str, Any]:
         """Returns the values of the varying settings at which a verdict was reached."""
-        return {name: _where(verdict.claim).get(name) for name in self.settings}
+        return {name: verdict.claim.left.where.get(name) for name in self.settings}
 
 
 def across_settings(verdicts: Iterable[Verdict]) -> list[ClaimAcrossSettings]:
@@ -70,32 +78,16 @@ def across_settings(verdicts: Iterable[Verdict]) -> list[ClaimAcrossSettings]:
     return [_together(group) for group in groups.values()]
 
 
-def point_text(point: Mapping[str, Any]) -> str:
-    """Returns the values of settings as text.
-
-    >>> point_text({"lr": 0.1, "depth": 2})
-    'lr 0.1, depth 2'
-    """
-    return ", ".join(f"{name} {value}" for name, value in point.items())
-
-
 def _together(verdicts: list[Verdict]) -> ClaimAcrossSettings:
     names = [verdict.claim.name for verdict in verdicts]
     if len(verdicts) == 1:
         return ClaimAcrossSettings(names[0], (), tuple(verdicts))
-    wheres = [_where(verdict.claim) for verdict in verdicts]
-    known = dict.fromkeys(name for where in wheres for name in where)
-    varying = tuple(name for name in known if len({repr(where.get(name)) for where in wheres}) > 1)
-    shared = "".join(letters[0] for letters in itertools.takewhile(_alike, zip(*names, strict=False)))
+    wheres = [verdict.claim.left.where for verdict in verdicts]
+    settings = dict.fromkeys(name for where in wheres for name in where)
+    varying = tuple(name for name in settings if len({repr(where.get(name)) for where in wheres}) > 1)
+    alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    shared = "".join(letters[0] for letters in alike)
     return ClaimAcrossSettings(shared.rpartition(" (")[0] or shared.strip(" ,(") or names[0], varying, tuple(verdicts))
-
-
-def _alike(letters: tuple[str, ...]) -> bool:
-    return len(set(letters)) == 1
-
-
-def _where(claim: Claim) -> Mapping[str, Any]:
-    return claim.left.where
 
 
 def _statement(claim: Claim) -> str:
@@ -104,8 +96,8 @@ def _statement(claim: Claim) -> str:
     def bare(side: Side | float) -> Any:
         if not isinstance(side, Side):
             return side
-        own = {name: value for name, value in side.where.items() if claim.left.where.get(name) != value}
-        return [side.arm, vars(side.measure), own]  # settings in which two sides differ belong to the claim
+        different = {name: value for name, value in side.where.items() if claim.left.where.get(name) != value}
+        return [side.arm, vars(side.measure), different]  # settings in which two sides differ belong to the claim
 
     content = {name: value for name, value in claim.content.items()
                if name not in ("name", "text", "origin", "left", "right", "interaction", "checks")}  # fmt: skip

@@ -10,11 +10,11 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from kymograph.claims import registration
 from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.evidence import StudyEvidence, has_planned_runs
 from kymograph.claims.family import decide_claims
 from kymograph.claims.files import read_claims
+from kymograph.claims.registration import POST_HOC
 from kymograph.claims.verdict import Verdicts
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.io.documents import read_csv
@@ -104,12 +104,12 @@ def judge_csv(
     arms = [read_csv_arm(first), read_csv_arm(second)]
     if arms[0][0].arm == arms[1][0].arm:
         raise KymographError(f"both directories are called {arms[0][0].arm!r}, which names the arms; rename one")
-    world = StudyEvidence([run for arm in arms for run in arm])
+    evidence = StudyEvidence([run for arm in arms for run in arm])
     asked_for = read_claims(claims) if claims is not None else _last_values(arms, words)
-    ready = [claim for claim in asked_for if has_planned_runs(claim, world)]
+    ready = [claim for claim in asked_for if has_planned_runs(claim, evidence)]
     if not ready:
         raise KymographError(f"no claim is about the arms {arms[0][0].arm} and {arms[1][0].arm}")
-    return Verdicts(tuple(decide_claims(ready, world, lambda claim: registration.POST_HOC)))
+    return Verdicts(tuple(decide_claims(ready, evidence, lambda claim: POST_HOC)))
 
 
 def directions_by_series(words: Sequence[str], series: Sequence[str]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def directions_by_series(words: Sequence[str], series: Sequence[str]) -> dict[st
     >>> directions_by_series(["loss=less", "accuracy=greater"], ["accuracy", "error", "loss"])
     {'loss': 'less', 'accuracy': 'greater'}
     """
-    found: dict[str, str] = {}
+    directions: dict[str, str] = {}
     for word in words:
         name, equals, direction = word.rpartition("=")
         if direction not in DIRECTIONS:
@@ -129,8 +129,8 @@ def directions_by_series(words: Sequence[str], series: Sequence[str]) -> dict[st
             raise KymographError(f"--direction {word} applies to every series; name one series with each direction")
         if equals and name not in series:
             raise KymographError(f"the two directories share no series {name!r}{did_you_mean(name, series)}")
-        found |= dict.fromkeys([name] if equals else series, direction)
-    return found
+        directions |= dict.fromkeys([name] if equals else series, direction)
+    return directions
 
 
 def _last_values(arms: Sequence[Sequence[ImportedRun]], words: Sequence[str]) -> list[Claim]:
@@ -139,12 +139,12 @@ def _last_values(arms: Sequence[Sequence[ImportedRun]], words: Sequence[str]) ->
     shared = sorted(names[0] & names[1])
     if not shared:
         raise KymographError("the two directories share no CSV file name; name the files after the series")
-    one, other = arms[0][0].arm, arms[1][0].arm
+    left, right = arms[0][0].arm, arms[1][0].arm
     return [
         Claim(
-            f"last {name}", "csv", "own", f"the last {name} is {direction} in {one} than in {other}",
+            f"last {name}", "csv", "own", f"the last {name} is {direction} in {left} than in {right}",
             "asked on the command line",
-            Side(one, Measure(name, "last")), Side(other, Measure(name, "last")),
+            Side(left, Measure(name, "last")), Side(right, Measure(name, "last")),
             cast(Literal["less", "greater"], direction), 0.0,
         )
         for name, direction in directions_by_series(words, shared).items()

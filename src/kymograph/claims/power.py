@@ -1,7 +1,5 @@
 """The power of claims by the number of seeds, before anything is run: simulated, with both tests.
 
-[lab.power] The power of claims by the number of seeds, before anything is run: simulated, with both tests.
-
 Paired differences are assumed to be normal. A claim is tested as if no other claim in its family could be decided: at
 alpha over the size of the family, the first step of Holm's correction. Claims that are decided along with others have
 more power than is printed here.
@@ -11,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,20 +58,12 @@ class PowerTable:
     """What the cells are, as the beginning of a sentence that each column's effect ends."""
     claims: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    rows: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """In percent; a single cell says why so few seeds cannot decide."""
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A table whose rows are still to be computed."""
-
-    family: str
-    question: str
-    claims: tuple[str, ...]
-    columns: tuple[str, ...]
-    row: Callable[[int], tuple[str, ...]]
-    """The cells for n seeds."""
+_Row = Callable[[int], tuple[str, ...]]
+"""Computes the cells of a table for n seeds."""
 
 
 def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float, family: int) -> OutcomeRates:
@@ -82,9 +72,9 @@ def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float
     ``effect`` and ``sd`` are those of the paired differences (or log-ratios); a positive effect favours the claim.
     """
     samples = normal_samples(n)
-    found = p_values(bounds, lambda against, alternative: samples.p((against - effect) / sd, alternative))
-    each = decided(found, found.direction, found.equivalence, alpha / family)
-    return OutcomeRates(float(each.supported.mean()), float(each.equivalent.mean()), float(each.refuted.mean()))
+    p = p_values(bounds, lambda against, alternative: samples.p((against - effect) / sd, alternative))
+    outcomes = decided(p, p.direction, p.equivalence, alpha / family)
+    return OutcomeRates(*(float(rate.mean()) for rate in (outcomes.supported, outcomes.equivalent, outcomes.refuted)))
 
 
 def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:
@@ -132,14 +122,9 @@ def power_tables(
             for (name, _, _), members in groups.items()
             for question in _standardised(members, sizes[name], effects or STANDARD_EFFECTS)
         ]
-    rows: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in questions]
-    for n in seeds:  # the outer loop, because all questions about n seeds share their simulated samples
-        for found, question in zip(rows, questions, strict=True):
-            found.append((n, question.row(n)))
-    return [
-        PowerTable(question.family, question.question, question.claims, question.columns, tuple(found))
-        for found, question in zip(rows, questions, strict=True)
-    ]
+    # Seeds are the outer loop, because all questions about n seeds share their simulated samples.
+    rows = [[(n, row(n)) for _, row in questions] for n in seeds]
+    return [replace(table, rows=tuple(cells)) for (table, _), *cells in zip(questions, *rows, strict=True)]
 
 
 def _check_most(n: int) -> None:
@@ -147,7 +132,7 @@ def _check_most(n: int) -> None:
         raise UsageError(f"power is simulated for at most {MOST_SEEDS:,} seeds, not {n:,}")
 
 
-def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]) -> Iterator[_Question]:
+def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]) -> Iterator[tuple[PowerTable, _Row]]:
     """Yields tables of power by effects in standard deviations: for a direction (or "equal"), then for equivalence.
 
     The claims share a family and an alpha, and either all or none of them are about equality.
@@ -158,7 +143,7 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
     alpha, columns = claims[0].alpha, tuple(f"{effect:g} sd" for effect in effects)
     where = _family_text(claims[0], family)
 
-    def power_of(outcome: str, bounds: Callable[[float], Bounds], moved: bool) -> Callable[[int], tuple[str, ...]]:
+    def power_of(outcome: str, bounds: Callable[[float], Bounds], moved: bool) -> _Row:
         def row(n: int) -> tuple[str, ...]:
             if not can_decide(n, family, alpha, "greater" if outcome == "equivalent" else "two-sided"):
                 return (_too_few(n, family, alpha),)
@@ -172,19 +157,19 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
     if claims[0].direction == "equal":
         asked = "chance of SUPPORTED, in percent, if there is no difference and the margin is"
         within = power_of("supported", lambda margin: Bounds(margin, margin, 0.0, equal=True), moved=False)
-        yield _Question(where, asked, _claim_lines(claims), columns, within)
+        yield PowerTable(where, asked, _claim_lines(claims), columns), within
         return
     asked = "chance of SUPPORTED, in percent, if the effect is beyond the margin by"
     beyond = power_of("supported", lambda _: Bounds(0.0, -math.inf, 0.0), moved=True)
-    yield _Question(where, asked, _claim_lines(claims), columns, beyond)
+    yield PowerTable(where, asked, _claim_lines(claims), columns), beyond
     bounded = [claim for claim in claims if bounds_of(claim).equivalence > 0]
     if bounded:
         asked = "chance of EQUIVALENT, in percent, if there is no effect and the equivalence margin is"
         within = power_of("equivalent", lambda margin: Bounds(math.inf, -math.inf, margin), moved=False)
-        yield _Question(where, asked, _claim_lines(bounded), columns, within)
+        yield PowerTable(where, asked, _claim_lines(bounded), columns), within
 
 
-def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> _Question:
+def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> tuple[PowerTable, _Row]:
     """Returns a table of how often each outcome occurs, by true effects in the measure's own units."""
     bounds, ratio, sign = bounds_of(claim), claim.scale == "log ratio", direction_sign(claim)
     if ratio and any(effect <= 0 for effect in effects):
@@ -206,7 +191,7 @@ def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) ->
     asked = "chance of SUPPORTED/EQUIVALENT/REFUTED, in percent, if the effect is"
     natural = [math.exp(sign * value) if ratio else sign * value for value in oriented]
     columns = tuple(f"×{number_text(value)}" if ratio else estimate_text(value, signed=True) for value in natural)
-    return _Question(f"{_family_text(claim, family)}, sd {sd:g}", asked, _claim_lines([claim]), columns, row)
+    return PowerTable(f"{_family_text(claim, family)}, sd {sd:g}", asked, _claim_lines([claim]), columns), row
 
 
 def sequential_power(design: Design, effect: float, alpha: float) -> tuple[float, float]:

@@ -1,17 +1,5 @@
 """Registrations: claims frozen in the log before runs exist, and whether a run came after them.
 
-[claims.registration] The registration status of a claim, and the registrations of directories that predate the log.
-
-Those directories have a ``claims.json`` with every claim's content and hash. Where there is a log, it holds the claims,
-and the file is neither read nor written.
-
-[claims.log_problems] Problems of a log: entries that were edited or truncated, and entries whose content cannot be read.
-
-An entry added by hand can have a valid hash. Readers skip an entry whose content does not have the types of its kind;
-it is reported here, so that no entry is skipped silently.
-
-[claims.logged] Registrations in the log: which claims, how they are to be decided, and whether a run came after them.
-
 A registration is an entry of the log. A claim is registered for a run if the registration is among the ancestors of
 every sweep that planned the run, and of the log's heads that the run stored when it started. Clocks and copies of the
 files do not matter.
@@ -24,22 +12,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.decision import can_decide
 from kymograph.claims.design import Design, Terms
-from kymograph.claims.evidence import differing, quantities
+from kymograph.claims.evidence import differing
 from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.tuning import CHOICE, check_tuning_seeds, choices_of
 from kymograph.errors import KymographError, did_you_mean
-from kymograph.io.writing import make_directory, read_json
+from kymograph.io.writing import make_directory
 from kymograph.runs import log
 from kymograph.runs.declaration import ArmSettings
 from kymograph.runs.history import ABANDONED, REPLACED, SWEEP, History, check_content, code_free_key
 from kymograph.runs.log import SHORT, Entry, Log
-from kymograph.runs.spec import RunSpec, canonical_json
+from kymograph.runs.spec import canonical_json
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.tuned import tuning_study
 from kymograph.statistics.p_values import LEAST_SEEDS, smallest_p
@@ -48,66 +36,12 @@ from kymograph.studies.loading import registered_study
 from kymograph.studies.study import Study
 from kymograph.wording import counted
 
-FILE = "claims.json"
-REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"
-
-
-def key(claim: Claim) -> str:
-    """Returns the name under which a claim is registered."""
-    return f"{claim.study}/{claim.setup}/{claim.name}"
-
-
-def read(root: Path) -> dict[str, dict[str, Any]]:
-    """Returns the claims registered in a directory, by key; empty if there is no registration."""
-    if not (root / FILE).exists():
-        return {}
-    remedy = "restore the file that came with the runs"
-    claims = read_json(root / FILE, remedy=remedy).get("claims")
-    whole = isinstance(claims, dict) and all(
-        isinstance(entry, dict) and isinstance(entry.get("hash"), str) and isinstance(entry.get("runs_then"), int)
-        for entry in claims.values()
-    )
-    if not whole:
-        raise KymographError(f"{root / FILE} is not a registration of claims; {remedy}")
-    return claims  # type: ignore[return-value]
-
-
-def changed_fields(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the fields in which two versions of a claim differ."""
-    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-
-
-def log_problems(history: Log) -> list[str]:
-    """Returns one sentence per problem of a log."""
-    found = list(history.problems)
-    for entry in history.entries.values():
-        check = _CHECKS.get(entry.kind)
-        if check is None:
-            found.append(f"the log entry {entry.hash[:SHORT]} is of a kind that this version does not know")
-            continue
-        try:
-            check(entry)
-        except ValueError as error:
-            found.append(f"the log entry {entry.hash[:SHORT]} is not a readable {entry.kind}: {error}")
-    return found
-
-
 REGISTRATION = "registration"
+"""The kind of a registration's log entry."""
+REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"
 NOT_LOGGED = f"not logged, {POST_HOC}"
-
-
-class LoggedRun(Protocol):
-    """A run that may have stored the heads of the log when it started."""
-
-    @property
-    def log_heads(self) -> tuple[str, ...] | None:
-        """The heads; None if the run predates the log."""
-        ...
-
-    @property
-    def spec(self) -> RunSpec:
-        """What was run."""
-        ...
+LEAST_REGISTERED = 10
+"""The smallest number of seeds in a registration: a pilot of three is an interim look, not a new design."""
 
 
 @dataclass(frozen=True)
@@ -127,16 +61,34 @@ class Registration:
         return self.digest[:SHORT]
 
 
+def key(claim: Claim) -> str:
+    """Returns the name under which a claim is registered."""
+    return f"{claim.study}/{claim.setup}/{claim.name}"
+
+
+def statement(content: Mapping[str, Any]) -> str:
+    """Returns what a claim tests as JSON, without its name, text and origin."""
+    return canonical_json({name: value for name, value in content.items() if name not in ("name", "text", "origin")})
+
+
+def version(claim: Claim) -> tuple[str, str]:
+    """Returns what identifies one version of a claim: its key, and what it tests."""
+    return key(claim), statement(claim.content)
+
+
+# Reading the log
+
+
 def registrations(history: Log, study: str) -> list[Registration]:
     """Returns the registrations of a study's claims, earlier ones first; raises if one cannot be read."""
-    found = []
+    read = []
     for entry in history.of_kind(REGISTRATION):
         if entry.content.get("study") == study:
             try:
-                found.append(_registration(entry))
+                read.append(_registration(entry))
             except ValueError as error:
                 raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None
-    return found
+    return read
 
 
 def _registration(entry: Entry) -> Registration:
@@ -149,87 +101,107 @@ def _registration(entry: Entry) -> Registration:
     return Registration(entry.hash, study, claims, Terms.from_json(entry.content))
 
 
-def check_registration(entry: Entry) -> None:
-    """Raises ValueError if an entry, or one of its claims, cannot be read."""
-    for claim in _registration(entry).claims.values():
-        Claim.of(claim)
+def registered_contents(history: Log, study: str) -> dict[str, Mapping[str, Any]]:
+    """Returns the content of each registered claim of a study, by key, as it was last registered."""
+    return {name: content for entry in registrations(history, study) for name, content in entry.claims.items()}
 
 
-def registered_contents(history: Log, root: Path | None, study: str) -> dict[str, Mapping[str, Any]]:
-    """Returns the content of each registered claim of a study, by key, as it was last registered.
+def dropped_claims(claims: Iterable[Claim], contents: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
+    """Returns the registered claims that are not among ``claims``; ``contents`` are the registered ones, by key.
 
-    For a directory that predates the log, it comes from the file stored next to the runs.
+    A study whose code is not available makes no claims, so all of its registered ones are returned.
     """
-    if history.entries or root is None:
-        return {name: content for one in registrations(history, study) for name, content in one.claims.items()}
-    contents = {name: entry.get("claim") or {} for name, entry in read(root).items()}
-    return {name: content for name, content in contents.items() if content.get("study") == study}
+    made = {key(claim) for claim in claims}
+    dropped = []
+    for name, content in contents.items():
+        if name not in made:
+            with contextlib.suppress(ValueError):
+                dropped.append(Claim.of(content))
+    return dropped
 
 
-def log_registration(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
-    """Logs claims that are new or changed; returns the study's newest registration."""
-    known = registrations(Log.read(root), study)
-    registered = {name: content for one in known for name, content in one.claims.items()}
-    fresh = {key(claim): claim.content for claim in claims if registered.get(key(claim)) != claim.content}
-    if known and not fresh:
-        return known[-1]
-    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
-    return Registration(entry.hash, study, fresh, terms)
+def family(registered: Iterable[Registration]) -> set[tuple[str, str]]:
+    """Returns the `version` of every finding ever registered about a study; all of them share the level."""
+    return {
+        (name, statement(content))
+        for entry in registered
+        for name, content in entry.claims.items()
+        if content.get("kind") is None
+    }
 
 
-def binding(known: Sequence[Registration], study: str, history: Log) -> Registration | None:
+def log_problems(history: Log) -> list[str]:
+    """Returns one sentence per problem of a log: entries that were edited or truncated, or cannot be read.
+
+    An entry added by hand can have a valid hash. Readers skip an entry whose content does not have the types of its
+    kind; it is reported here, so that no entry is skipped silently.
+    """
+    problems = list(history.problems)
+    for entry in history.entries.values():
+        check = _CHECKS.get(entry.kind)
+        if check is None:
+            problems.append(f"the log entry {entry.hash[:SHORT]} is of a kind that this version does not know")
+            continue
+        try:
+            check(entry)
+        except ValueError as error:
+            problems.append(f"the log entry {entry.hash[:SHORT]} is not a readable {entry.kind}: {error}")
+    return problems
+
+
+def _check_registration(entry: Entry) -> None:
+    for content in _registration(entry).claims.values():
+        Claim.of(content)
+
+
+_CHECKS: Mapping[str, Callable[[Entry], object]] = {
+    SWEEP: check_content,
+    ABANDONED: check_content,
+    REPLACED: check_content,
+    REGISTRATION: _check_registration,
+    CHOICE: choices_of,
+}
+"""By kind of entry, what raises ValueError if an entry cannot be read."""
+
+
+# Which registration counts
+
+
+def binding(registered: Sequence[Registration], study: str, history: Log) -> Registration | None:
     """Returns the registration that fixes how a study's claims are decided: the first that came before all its sweeps.
 
     The sweeps include those that tune its arms. A registration added to the log afterwards, at any position, has no
     effect.
     """
+    pasts = [history.up_to([sweep.hash]) for sweep in _sweeps(history, study)]
+    return next((entry for entry in registered if all(entry.digest in past for past in pasts)), None)
+
+
+def _sweeps(history: Log, study: str) -> list[Entry]:
     names = (study, tuning_study(study))
-    sweeps = [entry.hash for entry in history.of_kind(SWEEP) if entry.content.get("study") in names]
-    pasts = [history.up_to([sweep]) for sweep in sweeps]
-    return next((one for one in known if all(one.digest in past for past in pasts)), None)
+    return [entry for entry in history.of_kind(SWEEP) if entry.content.get("study") in names]
 
 
-def conflicts(known: Sequence[Registration], study: str, history: Log) -> list[str]:
+def binding_terms(history: Log, study: str) -> Terms | None:
+    """Returns the terms of the registration that binds the study's claims; None if there is none."""
+    first = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
+    return None if first is None else first.terms
+
+
+def conflicts(registered: Sequence[Registration], study: str, history: Log) -> list[str]:
     """Returns a sentence for each registration that came before all sweeps and contradicts the binding one."""
-    first = binding(known, study, history)
+    first = binding(registered, study, history)
     if first is None:
         return []
-    others = [one for one in known if one.terms.to_json() != first.terms.to_json()]
-    rivals = [one for one in others if binding([one], study, history) is not None]
-    return [f"the registrations {first.short_digest} and {one.short_digest} state different designs" for one in rivals]
-
-
-def dropped_claims(claims: Iterable[Claim], registered: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
-    """Returns the registered claims that are not among ``claims``; ``registered`` holds their contents, by key.
-
-    A study whose code is not available makes no claims, so all of its registered ones are returned.
-    """
-    made = {key(claim) for claim in claims}
-    found = []
-    for name, content in registered.items():
-        if name not in made:
-            with contextlib.suppress(ValueError):
-                found.append(Claim.of(content))
-    return found
-
-
-def statement(content: Mapping[str, Any]) -> str:
-    """Returns what a claim tests as JSON, without its name, text and origin."""
-    return canonical_json({name: value for name, value in content.items() if name not in ("name", "text", "origin")})
-
-
-def family(known: Iterable[Registration]) -> set[tuple[str, str]]:
-    """Returns every finding ever registered about a study, each version once; all of them share the level."""
-    return {
-        (name, statement(content))
-        for one in known
-        for name, content in one.claims.items()
-        if content.get("kind") is None
-    }
+    others = [entry for entry in registered if entry.terms.to_json() != first.terms.to_json()]
+    rivals = [entry for entry in others if binding([entry], study, history) is not None]
+    return [
+        f"the registrations {first.short_digest} and {rival.short_digest} state different designs" for rival in rivals
+    ]
 
 
 def registration_status(
-    claim: Claim, runs: Sequence[LoggedRun], known: Sequence[Registration], history: History
+    claim: Claim, runs: Sequence[StoredRun], registered: Sequence[Registration], history: History
 ) -> str:
     """Returns a claim's registration status at the time when its runs were first planned.
 
@@ -243,15 +215,19 @@ def registration_status(
         (sweep,) for run in runs for sweep in history.sweeps.get(code_free_key(run.spec), ())
     }
     pasts = [history.log.up_to(heads) for heads in starts]
-    name = key(claim)
-    before = [one for one in known if name in one.claims and all(one.digest in past for past in pasts)]
-    now = _without_origin(claim.content)
-    if any(_without_origin(one.claims[name]) == now for one in before):
+    name, now = key(claim), _without_origin(claim.content)
+    before = [
+        _without_origin(entry.claims[name])
+        for entry in registered
+        if name in entry.claims and all(entry.digest in past for past in pasts)
+    ]
+    if now in before:
         return REGISTERED
-    if before:
-        names = changed_fields(_without_origin(before[0].claims[name]), now)
-        return f"{CHANGED} ({', '.join(names)})" if names else CHANGED
-    return POST_HOC
+    if not before:
+        return POST_HOC
+    first = before[0]
+    changed = sorted(field for field in {*first, *now} if first.get(field) != now.get(field))
+    return f"{CHANGED} ({', '.join(changed)})" if changed else CHANGED
 
 
 def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,8 +235,19 @@ def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name != "origin"}
 
 
-LEAST_REGISTERED = 10
-"""The smallest number of seeds in a registration: a pilot of three is an interim look, not a new design."""
+def runs_before(root: str | Path, registration: Registration) -> int:
+    """Returns how many runs of its study were planned before a registration; its claims are post hoc for these."""
+    history = History(Log.read(Path(root)))
+    sweeps = {sweep for sweeps in history.sweeps.values() for sweep in sweeps}
+    earlier = {sweep for sweep in sweeps if registration.digest not in history.log.up_to([sweep])}
+    return sum(
+        registration.study in (spec.study, OWN_STUDY)
+        and not earlier.isdisjoint(history.sweeps.get(code_free_key(spec), ()))
+        for spec in history.planned.values()
+    )
+
+
+# Registering
 
 
 def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tuple[int, ...]:
@@ -277,21 +264,14 @@ def register_study(
     root: Path, study: Study, seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
 ) -> None:
     """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
-    claims = claims_on_grid(study.claims(), grid or {})
+    claims, history = claims_on_grid(study.claims(), grid or {}), Log.read(root)
     # Claims changed after the first sweep are judged and marked; registering them now would prove nothing.
-    history = Log.read(root)
-    names = (study.name, tuning_study(study.name))
-    begun = any(entry.content.get("study") in names for entry in history.of_kind(SWEEP))
-    late = begun and bool(registrations(history, study.name))
+    late = _sweeps(history, study.name) and registrations(history, study.name)
     if claims and not late:
         chosen, rules = registered_seeds(seeds), study.tuning()
         check_tuning_seeds(study.name, rules, chosen)
-        _register(
-            root,
-            study.name,
-            claims,
-            Terms(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules),
-        )
+        terms = Terms(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules)
+        _register(root, study.name, claims, terms)
 
 
 def register_claims(
@@ -323,42 +303,112 @@ def register_claims(
         raise KymographError(f"{len(seeds)} seeds are more than the {looks[-1]} of the last look")
     chosen = registered_seeds(seeds, looks[-1] if looks else LEAST_REGISTERED)
     design = Design(tuple(looks) or (len(chosen),))
-    named = {study.name: study for study in studies}
+    code = {study.name: study for study in studies}
     by_study: dict[str, list[Claim]] = {}
     for claim in claims:
         by_study.setdefault(claim.study, []).append(claim)
-    plans = {}
-    for name, own_claims in by_study.items():
-        study = named.get(name) or registered_study(name)
+    history, terms_of = Log.read(directory), {}
+    for name, claims_of_study in by_study.items():  # all are checked before the first is registered
+        study = code.get(name) or registered_study(name)
         rules = {} if study is None else study.tuning()
         check_tuning_seeds(name, rules, chosen)
         settings_of_arms = ArmSettings() if study is None else study.arm_settings(fields)
-        plans[name] = Terms(chosen, design, fields, settings_of_arms, tuned=rules)
-        _check_unchanged(directory, name, plans[name], bool(seeds), bool(looks), settings is not None)
-        _check_family(name, own_claims, plans[name], Log.read(directory))
-    return [_register(directory, name, own_claims, plans[name]) for name, own_claims in by_study.items()]
+        terms = terms_of[name] = Terms(chosen, design, fields, settings_of_arms, tuned=rules)
+        before = _registered_terms(history, name) or terms
+        for what, differs in (
+            ("seeds", bool(seeds) and terms.seeds != before.seeds),
+            ("looks", bool(looks) and terms.design != before.design),
+            ("settings", settings is not None and dict(terms.fields) != dict(before.fields)),
+        ):
+            if differs:
+                raise KymographError(
+                    f"claims about {name} are registered in {directory} with other {what}, which cannot be changed; "
+                    "register in another directory"
+                )
+        _check_family(name, claims_of_study, terms, history)
+    return [_register(directory, name, claims_of_study, terms_of[name]) for name, claims_of_study in by_study.items()]
 
 
-def binding_terms(history: Log, study: str) -> Terms | None:
-    """Returns the terms of the registration that binds the study's claims; None if there is none."""
-    one = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
-    return None if one is None else one.terms
+def _register(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
+    """Logs claims that are new or changed, on the terms of an earlier registration if there is one.
+
+    Returns the study's newest registration.
+    """
+    history = Log.read(root)
+    terms = _registered_terms(history, study) or terms
+    _check_family(study, claims, terms, history)
+    earlier, contents = registrations(history, study), registered_contents(history, study)
+    fresh = {key(claim): claim.content for claim in claims if contents.get(key(claim)) != claim.content}
+    if earlier and not fresh:
+        return earlier[-1]
+    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
+    return Registration(entry.hash, study, fresh, terms)
 
 
-def registered_terms(history: Log, study: str) -> Terms | None:
+def _registered_terms(history: Log, study: str) -> Terms | None:
     """Returns the terms of the binding registration or, if all came after runs, of the first; None if there is none."""
-    known = registrations(history, study)
-    return binding_terms(history, study) or (known[0].terms if known else None)
+    registered = registrations(history, study)
+    return binding_terms(history, study) or (registered[0].terms if registered else None)
 
 
-def runs_before(root: str | Path, one: Registration) -> int:
-    """Returns how many runs of its study were planned before a registration; its claims are post hoc for these."""
-    history = History(Log.read(Path(root)))
-    late = {sweep for sweeps in history.sweeps.values() for sweep in sweeps}
-    late = {sweep for sweep in late if one.digest not in history.log.up_to([sweep])}
-    return sum(
-        one.study in (spec.study, OWN_STUDY) and not late.isdisjoint(history.sweeps.get(code_free_key(spec), ()))
-        for spec in history.planned.values()
+def _check_family(study: str, claims: Sequence[Claim], terms: Terms, history: Log) -> None:
+    """Raises if the registered seeds cannot decide all the claims of a study at once."""
+    findings = {version(claim) for claim in claims if claim.kind is None}
+    count = len(family(registrations(history, study)) | findings)
+    strictest = min(claim.alpha for claim in claims)
+    for look in terms.design.looks if terms.design.sequential else ():
+        smallest, level = smallest_p(look.seeds), strictest * look.share
+        if smallest * count > level:
+            raise KymographError(
+                f"the look at {look.seeds} seeds can decide nothing: the exact test reaches no p below {smallest:.2g}, "
+                f"and the look may spend {level:.2g} on {counted(count, 'claim')}; leave it out"
+            )
+    smallest = terms.design.smallest_p
+    if smallest * count > strictest:
+        raise KymographError(
+            f"{terms.design} cannot decide {_all_claims(count, study)} together: the exact test reaches no p below "
+            f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
+        )
+
+
+def _all_claims(count: int, study: str) -> str:
+    return f"the claim of {study}" if count == 1 else f"the {count:,} claims of {study}"
+
+
+# What the user is told before and after a sweep
+
+
+def planning_note(study: Study, arms: Collection[str], seeds: int, grid: Grid | None = None) -> str | None:
+    """Returns why this many seeds cannot decide the study's claims about these arms; None if they can."""
+    claims = claims_on_grid(study.claims(), grid or {})
+    ready = [claim for claim in claims if {side.arm for side in claim.every_side} <= set(arms)]
+    if not ready:
+        return None
+    if seeds < LEAST_SEEDS:
+        few = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
+        return f"{few} too few for a verdict: claims need at least {LEAST_SEEDS}"
+    families = [claim.family for claim in ready if claim.kind is None]
+    largest = max(families, key=families.count, default="")
+    if largest and not can_decide(seeds, families.count(largest), ready[0].alpha):
+        return (
+            f"{seeds} seeds cannot decide {_all_claims(families.count(largest), largest)}: "
+            f"the exact test reaches no p below {smallest_p(seeds):.2g}"
+        )
+    return None
+
+
+def changed_claims(root: Path, study: Study, grid: Grid | None = None) -> str | None:
+    """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
+    contents = registered_contents(Log.read(root), study.name)
+    registered = {(name, statement(content)) for name, content in contents.items()}
+    new = [claim.name for claim in claims_on_grid(study.claims(), grid or {}) if version(claim) not in registered]
+    if not registered or not new:
+        return None
+    others = f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else ""
+    return (
+        f"{new[0]!r}{others} {'differ' if others else 'differs'} from the claims that {study.name} registered in "
+        f"{root}, which remain binding; `kymograph judge` with --study and the study's file judges both versions, the "
+        "new one as post hoc; to register it, use another --out"
     )
 
 
@@ -373,133 +423,33 @@ def unregistered_settings(root: Path, study: Study, arms: Collection[str], field
     asked_for = {
         (name, repr(value))
         for claim in claims_on_grid(study.claims(), terms.grid)
-        for one in quantities(claim)
-        for name, value in one.where.items()
+        for side in claim.every_side
+        for name, value in side.where.items()
     }
     registered, now = terms.settings_given(study.arm_settings({})), study.arm_settings(fields)
-    found: dict[str, str] = {}
+    departures: dict[str, str] = {}
     for arm in arms:
         expected, settings = registered.of(arm), now.of(arm)
         for name in differing(settings, expected):
             if (name, repr(settings.get(name))) not in asked_for:
-                found[name] = f"{name} {settings.get(name)} (registered: {expected.get(name, 'its default')})"
-    return ", ".join(found.values())
-
-
-def _register(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
-    history = Log.read(root)
-    chosen = registered_terms(history, study) or terms
-    _check_family(study, claims, chosen, history)
-    return log_registration(root, study, claims, chosen)
-
-
-def _check_unchanged(root: Path, study: str, terms: Terms, seeds: bool, looks: bool, settings: bool) -> None:
-    """Raises if the stated seeds, looks or settings differ from an earlier registration."""
-    before = registered_terms(Log.read(root), study)
-    if before is None:
-        return
-    stated = [
-        ("seeds", seeds and terms.seeds != before.seeds),
-        ("looks", looks and terms.design != before.design),
-        ("settings", settings and dict(terms.fields) != dict(before.fields)),
-    ]
-    for what, differs in stated:
-        if differs:
-            raise KymographError(
-                f"claims about {study} are registered in {root} with other {what}, which cannot be changed; "
-                "register in another directory"
-            )
-
-
-def _check_family(study: str, claims: Sequence[Claim], terms: Terms, history: Log) -> None:
-    """Raises if the registered seeds cannot decide all the claims of a study at once."""
-    known = family(registrations(history, study))
-    findings = {(key(claim), statement(claim.content)) for claim in claims if claim.kind is None}
-    count = len(known | findings)
-    strictest = min(claim.alpha for claim in claims)
-    for look in terms.design.looks if terms.design.sequential else ():
-        smallest, level = smallest_p(look.seeds), strictest * look.share
-        if smallest * count > level:
-            raise KymographError(
-                f"the look at {look.seeds} seeds can decide nothing: the exact test reaches no p below {smallest:.2g}, "
-                f"and the look may spend {level:.2g} on {counted(count, 'claim')}; leave it out"
-            )
-    smallest = terms.design.smallest_p
-    if smallest * count > strictest:
-        raise KymographError(
-            f"{terms.design} cannot decide {all_claims(count, study)} together: the exact test reaches no p below "
-            f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
-        )
-
-
-def all_claims(count: int, study: str) -> str:
-    """Returns "the claim of STUDY" or "the N claims of STUDY"."""
-    return f"the claim of {study}" if count == 1 else f"the {count:,} claims of {study}"
-
-
-def planning_note(study: Study, arms: Collection[str], seeds: int, grid: Grid | None = None) -> str | None:
-    """Returns why this many seeds cannot decide the study's claims about these arms; None if they can."""
-    claims = claims_on_grid(study.claims(), grid or {})
-    ready = [claim for claim in claims if {quantity.arm for quantity in quantities(claim)} <= set(arms)]
-    if not ready:
-        return None
-    if seeds < LEAST_SEEDS:
-        few = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
-        return f"{few} too few for a verdict: claims need at least {LEAST_SEEDS}"
-    families = [claim.family for claim in ready if claim.kind is None]
-    largest = max(families, key=families.count, default="")
-    if largest and not can_decide(seeds, families.count(largest), ready[0].alpha):
-        return (
-            f"{seeds} seeds cannot decide {all_claims(families.count(largest), largest)}: "
-            f"the exact test reaches no p below {smallest_p(seeds):.2g}"
-        )
-    return None
-
-
-def changed_claims(root: Path, study: Study, grid: Grid | None = None) -> str | None:
-    """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
-    known = registrations(Log.read(root), study.name)
-    registered = {name: statement(content) for one in known for name, content in one.claims.items()}
-    if not registered:
-        return None
-    new = [
-        claim.name
-        for claim in claims_on_grid(study.claims(), grid or {})
-        if registered.get(key(claim)) != statement(claim.content)
-    ]
-    if not new:
-        return None
-    named = f"{new[0]!r}" + (f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else "")
-    return (
-        f"{named} {'are' if len(new) > 1 else 'is'} not what {study.name} has registered in {root}, which stays "
-        "binding: `kymograph judge` with --study and the study's file judges both versions, the new one as post hoc; "
-        "use another --out to register it"
-    )
+                departures[name] = f"{name} {settings.get(name)} (registered: {expected.get(name, 'its default')})"
+    return ", ".join(departures.values())
 
 
 def numbers_that_no_run_has(claims: Iterable[Claim], runs: Collection[StoredRun]) -> list[str]:
     """Returns a sentence for every number that a claim is about but no run of its arm has."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for claim in claims:
-        for quantity in quantities(claim):
-            name, arm_runs = quantity.measure.name, [run for run in runs if run.arm == quantity.arm]
-            stored = [run.series if quantity.measure.reduce is not None else run.summary for run in arm_runs]
-            if not stored or any(name in one for one in stored):
+        for side in claim.every_side:
+            name, from_series = side.measure.name, side.measure.reduce is not None
+            stored = [run.series if from_series else run.summary for run in runs if run.arm == side.arm]
+            if not stored or any(name in numbers for numbers in stored):
                 continue
-            what = "logged the series" if quantity.measure.reduce is not None else "returned"
-            others = sorted({other for one in stored for other in one})
-            found.setdefault(
+            what = "logged the series" if from_series else "returned"
+            others = sorted({other for numbers in stored for other in numbers})
+            sentences.setdefault(
                 name,
-                f"no run of {quantity.arm} {what} {name!r}, which the claim {claim.name!r} is about"
+                f"no run of {side.arm} {what} {name!r}, which the claim {claim.name!r} is about"
                 + did_you_mean(name, others),
             )
-    return list(found.values())
-
-
-_CHECKS: Mapping[str, Callable[[Entry], object]] = {
-    SWEEP: check_content,
-    ABANDONED: check_content,
-    REPLACED: check_content,
-    REGISTRATION: check_registration,
-    CHOICE: choices_of,
-}
+    return list(sentences.values())

@@ -1,6 +1,4 @@
-"""Choosing the value of a tuned setting from its tuning runs, and whether the stored ones confirm the choice.
-
-[claims.tuning] Choosing the value of a tuned setting from its tuning runs, and logging the choice.
+"""Choosing the value of a tuned setting from its tuning runs, logging the choice, and checking a logged choice.
 
 The best value is the one with the lowest (or highest) mean over all tuning seeds; of equal ones, the one declared
 first. A value with a failed or diverged run cannot be chosen: a mean over the seeds that survived would reward it for
@@ -100,11 +98,12 @@ def choose(arm: str, tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str,
         index = value_index(tuned, spec.settings)
         if index is not None:
             scores[index].append(_score(ended[spec.id], tuned.by))
-    means = tuple(math.fsum(one) / len(one) if all(map(math.isfinite, one)) else None for one in scores)
-    known = [(mean, index) for index, mean in enumerate(means) if mean is not None]
+    means = tuple(
+        math.fsum(at_value) / len(at_value) if all(map(math.isfinite, at_value)) else None for at_value in scores
+    )
     sign = 1 if tuned.best == LOWEST else -1
-    best = min(known, key=lambda pair: (sign * pair[0], pair[1]), default=None)
-    value = None if best is None else plain(tuned.grid[best[1]])
+    candidates = [(sign * mean, index) for index, mean in enumerate(means) if mean is not None]
+    value = plain(tuned.grid[min(candidates)[1]]) if candidates else None
     return Choice(arm, tuned, value, means, tuple(sorted(spec.id for spec in specs)))
 
 
@@ -124,21 +123,25 @@ def _score(run: StoredRun, by: str) -> float:
 
 def log_choices(root: Path, study: str, choices: Sequence[Choice]) -> list[Choice]:
     """Logs the new choices; returns all of them with the hashes of their log entries."""
-    known = {(one.arm, one.runs, repr(one.value)): one for one in logged_choices(Log.read(root), study)}
-    fresh = [one for one in choices if (one.arm, one.runs, repr(one.value)) not in known]
+
+    def key(choice: Choice) -> tuple[str, tuple[str, ...], str]:
+        return choice.arm, choice.runs, repr(choice.value)
+
+    logged = {key(choice): choice for choice in logged_choices(Log.read(root), study)}
+    fresh = [choice for choice in choices if key(choice) not in logged]
     digest = ""
     if fresh:
-        digest = log.append(root, CHOICE, {"study": study, "choices": [one.to_json() for one in fresh]}).hash
-    return [known.get((one.arm, one.runs, repr(one.value))) or replace(one, digest=digest) for one in choices]
+        digest = log.append(root, CHOICE, {"study": study, "choices": [choice.to_json() for choice in fresh]}).hash
+    return [logged.get(key(choice)) or replace(choice, digest=digest) for choice in choices]
 
 
 def logged_choices(history: Log, study: str) -> list[Choice]:
     """Returns a study's choices in the log, earlier ones first; entries that cannot be read are skipped."""
-    found: list[Choice] = []
+    choices: list[Choice] = []
     for entry in history.of_kind(CHOICE):
         with contextlib.suppress(ValueError):  # reported as a problem of the log; the arm then has no choice
-            found += choices_of(entry) if entry.content.get("study") == study else ()
-    return found
+            choices += choices_of(entry) if entry.content.get("study") == study else ()
+    return choices
 
 
 def choices_of(entry: Entry) -> list[Choice]:
@@ -148,9 +151,9 @@ def choices_of(entry: Entry) -> list[Choice]:
         raise ValueError("it lists no choices for a study")
     try:
         return [
-            Choice(str(one["arm"]), Tuned.from_json(one["tuned"]), one["value"], tuple(one["means"]),
-                   tuple(map(str, one["runs"])), entry.hash)
-            for one in choices
+            Choice(str(choice["arm"]), Tuned.from_json(choice["tuned"]), choice["value"], tuple(choice["means"]),
+                   tuple(map(str, choice["runs"])), entry.hash)
+            for choice in choices
         ]  # fmt: skip
     except (KeyError, TypeError):
         raise ValueError("a choice lacks its arm, its rule, its value, its means or its runs") from None
@@ -203,7 +206,7 @@ def tuned_arm(arm: str, tuned: Tuned, expected: Mapping[str, Any], records: Tuni
         return TunedArm(arm, tuned, value, problem, True, runs)
 
     ids = tuple(sorted(spec.id for spec in specs))
-    logged = [one for one in records.choices if one.arm == arm and one.runs == ids]
+    logged = [choice for choice in records.choices if choice.arm == arm and choice.runs == ids]
     value = logged[-1].value if logged else None
     damaged = [records.damaged[spec.id] for spec in specs if spec.id in records.damaged]
     if damaged:
@@ -218,11 +221,16 @@ def tuned_arm(arm: str, tuned: Tuned, expected: Mapping[str, Any], records: Tuni
         return wrong(f"{arm} cannot be tuned: {error}", value)
     if not logged:
         return wrong(f"the log does not say which {tuned.setting} was chosen for {arm}")
-    other = [one for one in logged if one.value != choice.value or one.tuned.to_json() != tuned.to_json()]
-    if other:
-        said = f"{tuned.setting} {other[0].value} was chosen for {arm}"
-        return wrong(f"{said}, and its tuning runs say {choice.value}", other[0].value)
-    return TunedArm(arm, tuned, choice.value, _caveat(choice), False, runs, logged[0].digest)
+    for earlier in logged:
+        if earlier.value != choice.value or earlier.tuned.to_json() != tuned.to_json():
+            said = f"{tuned.setting} {earlier.value} was chosen for {arm}"
+            return wrong(f"{said}, and its tuning runs say {choice.value}", earlier.value)
+    caveat = ""
+    if not choice.usable:
+        caveat = f"no {tuned.setting} could be chosen for {arm}: every value has a tuning run that failed or diverged"
+    elif edge := tuned.edge(choice.value):
+        caveat = f"the best {tuned.setting} of {arm}, {choice.value}, is the {edge} of its grid; extend the grid"
+    return TunedArm(arm, tuned, choice.value, caveat, False, runs, logged[0].digest)
 
 
 def _belongs(run: RunSpec, tuned: Tuned, expected: Mapping[str, Any]) -> bool:
@@ -231,16 +239,6 @@ def _belongs(run: RunSpec, tuned: Tuned, expected: Mapping[str, Any]) -> bool:
     if index is None or run.seed not in tuned.tuning_seeds:
         return False
     return not expected or not differing(run.settings, {**expected, tuned.setting: run.settings[tuned.setting]})
-
-
-def _caveat(choice: Choice) -> str:
-    """Returns why a choice cannot be used, as text; empty if it can."""
-    arm, tuned = choice.arm, choice.tuned
-    if not choice.usable:
-        return f"no {tuned.setting} could be chosen for {arm}: every value has a tuning run that failed or diverged"
-    if edge := tuned.edge(choice.value):
-        return f"the best {tuned.setting} of {arm}, {choice.value}, is the {edge} of its grid; extend the grid"
-    return ""
 
 
 def tuning_records(root: Path | None, history: History, declaration: Declaration) -> TuningRecords:
@@ -290,30 +288,32 @@ def tuned_arms(
     for run in finished:
         by_arm.setdefault(run.arm, []).append(run)
     touched = {run.arm for run in records.planned} | set(by_arm)
-    found = {}
+    arms = {}
     for arm, rule in rules.items():
         if arm in touched:
-            own: Mapping[str, Any] = settings.of(arm) or (dict(by_arm[arm][0].config) if arm in by_arm else {})
-            found[arm] = _after_choice(tuned_arm(arm, rule, own, records), by_arm.get(arm, ()), history)
-    return found
+            evaluated = by_arm.get(arm, ())
+            expected = settings.of(arm) or (dict(evaluated[0].config) if evaluated else {})
+            arms[arm] = _after_choice(tuned_arm(arm, rule, expected, records), evaluated, history)
+    return arms
 
 
 def with_chosen(settings: ArmSettings, tuned: Mapping[str, TunedArm]) -> ArmSettings:
     """Returns every arm's registered settings with the values that were chosen by the registered rules."""
-    chosen = {arm: {one.tuned.setting: one.value} for arm, one in tuned.items() if one.value is not None}
+    chosen = {name: {arm.tuned.setting: arm.value} for name, arm in tuned.items() if arm.value is not None}
     if not settings or not chosen:
         return settings
     return ArmSettings.pack({arm: settings.of(arm) | chosen.get(arm, {}) for arm in settings.arms})
 
 
-def _after_choice(one: TunedArm, runs: Sequence[StoredRun], history: History) -> TunedArm:
+def _after_choice(tuned: TunedArm, runs: Sequence[StoredRun], history: History) -> TunedArm:
     """Returns the arm, with a problem if some of its runs at the chosen value started before it was chosen."""
-    if one.problem or not one.digest:
-        return one
-    heads = [run.log_heads or () for run in runs if run.config.get(one.tuned.setting) == one.value]
-    before = {start for start in set(heads) if one.digest not in history.log.up_to(start)}
+    setting = tuned.tuned.setting
+    if tuned.problem or not tuned.digest:
+        return tuned
+    heads = [run.log_heads or () for run in runs if run.config.get(setting) == tuned.value]
+    before = {start for start in set(heads) if tuned.digest not in history.log.up_to(start)}
     early = sum(start in before for start in heads)
     if not early:
-        return one
-    problem = f"{early} runs of {one.arm} started before its {one.tuned.setting} was chosen"
-    return replace(one, problem=problem, fails_verification=True)
+        return tuned
+    problem = f"{early} runs of {tuned.arm} started before its {setting} was chosen"
+    return replace(tuned, problem=problem, fails_verification=True)

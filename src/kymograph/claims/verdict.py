@@ -12,13 +12,12 @@ import numpy as np
 from kymograph.claims.claim import Claim
 from kymograph.io.writing import plain
 from kymograph.rounding import estimate_text
-from kymograph.runs.store import import_pandas, import_xarray
-from kymograph.runs.tables import as_number
+from kymograph.runs.tables import as_number, import_pandas, import_xarray
 from kymograph.wording import counted, html_table, markdown_table
 
 
 class Outcome(enum.StrEnum):
-    """The five possible outcomes of a claim; there is nothing softer."""
+    """The five possible outcomes of a claim."""
 
     SUPPORTED = "SUPPORTED"
     REFUTED = "REFUTED"
@@ -112,7 +111,7 @@ class Verdict:
     registered: Mapping[str, Any] = field(default_factory=dict)
     """The registration that the claim rests on, e.g. its digest; empty if there is none."""
     setup: str = ""
-    """The claim's set-up; ``transfer`` or ``altered`` for a script's claim with other data or settings."""
+    """The claim's label; another one if it is about reference settings that its runs do not have."""
     interval_level: float = 0.95
     """The level of the interval at this look."""
     equivalence_level: float | None = None
@@ -124,7 +123,9 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         header, (row,) = Verdicts((self,)).table()
-        checks = [("check", f"{one.text}: {'passed' if one.passed else 'failed'}, {one.found}") for one in self.checks]
+        checks = [
+            ("check", f"{check.text}: {'passed' if check.passed else 'failed'}, {check.found}") for check in self.checks
+        ]
         return html_table(("", ""), [("claimed", self.claim.text), *zip(header, row, strict=True), *checks])
 
     @property
@@ -254,17 +255,19 @@ class Verdicts(Sequence[Verdict]):
 
 def setup_text(verdict: Verdict) -> str:
     """Returns study, set-up and the settings that a reader must know."""
-    settings = [f"{name} {value}" for name, value in verdict.settings.items()]
-    kind = [verdict.claim.kind] if verdict.claim.kind is not None else []
-    return ", ".join([verdict.claim.study, *kind, verdict.setup, *settings])
+    return ", ".join([verdict.claim.study, *_setup_and_settings(verdict)])
 
 
 def settings_text(verdict: Verdict) -> str:
     """Returns set-up and settings like `setup_text`, without the study and the settings in the claim's name."""
     stated = verdict.claim.name.rpartition(" (")[2].removesuffix(")").split(", ")
-    settings = [f"{name} {value}" for name, value in verdict.settings.items()]
+    return ", ".join(_setup_and_settings(verdict, stated))
+
+
+def _setup_and_settings(verdict: Verdict, stated: Sequence[str] = ()) -> list[str]:
     kind = [verdict.claim.kind] if verdict.claim.kind is not None else []
-    return ", ".join([*kind, verdict.setup, *(text for text in settings if text not in stated)])
+    settings = [f"{name} {value}" for name, value in verdict.settings.items()]
+    return [*kind, verdict.setup, *(text for text in settings if text not in stated)]
 
 
 def p_text(p: float | None) -> str:
@@ -285,8 +288,8 @@ def decisive_p(verdict: Verdict) -> str:
 
 def why_text(verdict: Verdict) -> str:
     """Returns the reason, the notes, and the registration status unless it is ``registered``."""
-    words = [verdict.reason, *verdict.notes]
-    return "; ".join([*words, *([] if verdict.registration == "registered" else [verdict.registration])])
+    status = [] if verdict.registration == "registered" else [verdict.registration]
+    return "; ".join([verdict.reason, *verdict.notes, *status])
 
 
 def effect_text(verdict: Verdict, *, typeset: bool = False) -> str:
@@ -353,10 +356,10 @@ def verdict_dataset(verdicts: Sequence[Verdict]) -> Any:
                 values[row, column[point.seed]] = getattr(point, name)
     ends = [verdict.interval or (np.nan, np.nan) for verdict in verdicts]
     each = {
-        "effect": [_number(verdict.effect) for verdict in verdicts],
+        "effect": [np.nan if verdict.effect is None else verdict.effect for verdict in verdicts],
         "low": [low for low, _ in ends],
         "high": [high for _, high in ends],
-        "p": [_number(verdict.p) for verdict in verdicts],
+        "p": [np.nan if verdict.p is None else verdict.p for verdict in verdicts],
         "verdict": [str(verdict.outcome) for verdict in verdicts],
     }
     variables = {name: (("claim", "seed"), values) for name, values in numbers.items()}
@@ -365,7 +368,3 @@ def verdict_dataset(verdicts: Sequence[Verdict]) -> Any:
     return xarray.Dataset(
         {**variables, **{name: ("claim", values) for name, values in each.items()}}, coords={**names, "study": study}
     )
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
