@@ -1,13 +1,9 @@
-"""Reading the state of a directory of runs again and again, cheaply: only what has changed.
-
-[live.reading] Reading the state of a directory of runs.
+"""Reading the state of a directory of runs again and again: only what has changed, and seldom enough to be cheap.
 
 `read_state` is a pure function of the directory and the clock. It never writes; a damaged file becomes a sentence in
 the state, so that a view still shows everything else. A file's content is cached until the file is replaced.
 
-[live.watcher] A directory watched over time: read again only when something in it has changed, and seldom enough to be cheap.
-
-A watcher knows the sweep only through its files. Records come and go by rename, which changes the date of their
+A `Watcher` knows the sweep only through its files. Records come and go by rename, which changes the date of their
 directory: while no date changes and no process is running, ten thousand runs need not be read. A file that is edited in
 place shows at the next full reading.
 """
@@ -57,23 +53,13 @@ Stamp = tuple[int, int, int]
 _MOST_RECORDS = 1 << 16
 
 
-def record_stamps(directory: Path) -> tuple[Stamp | None, ...]:
-    """Returns the stamps of a record's files, that of its status first; None for a missing file."""
-    return tuple(stamp_or_none(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT))
-
-
-def stamp(path: str | Path) -> Stamp:
-    """Returns a file's modification time, size and inode, which change when it is replaced or edited."""
-    facts = os.stat(path)
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
-
-
-def stamp_or_none(path: str) -> Stamp | None:
-    """Returns the stamp of a file; None if it is missing."""
+def stamp(path: str | Path) -> Stamp | None:
+    """Returns a file's modification time, size and inode, which change when it is replaced or edited; None: no file."""
     try:
-        return stamp(path)
+        status = os.stat(path)
     except OSError:
         return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 _records: dict[Path, tuple[tuple[Stamp | None, ...], StoredRun | KymographError]] = {}
@@ -83,22 +69,18 @@ def checked_record(
     directory: Path, stamps: tuple[Stamp | None, ...], planned: RunSpec | None
 ) -> StoredRun | KymographError:
     """Returns the run of an intact record, or why it cannot be read; a record is read once until it is replaced."""
-    known = _records.get(directory)
-    if known is None or known[0] != stamps:
+    stamps_when_read, record = _records.get(directory, ((), None))
+    if record is None or stamps_when_read != stamps:
         if len(_records) > _MOST_RECORDS:
             _records.clear()
-        known = _records[directory] = stamps, _read_record(directory, planned)
-    return known[1]
-
-
-def _read_record(directory: Path, planned: RunSpec | None) -> StoredRun | KymographError:
-    try:
-        run = StoredRun(directory, planned)
-        run.check_sizes()
-        run.check(keep=False)
-    except KymographError as error:
-        return KymographError(str(error))  # without a traceback, which would keep the content alive
-    return run
+        try:
+            record = StoredRun(directory, planned)
+            record.check_sizes()
+            record.check(keep=False)
+        except KymographError as error:
+            record = KymographError(str(error))  # without a traceback, which would keep the content alive
+        _records[directory] = stamps, record
+    return record
 
 
 def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
@@ -106,24 +88,23 @@ def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
     directory = (root if is_output(root) else real_path(root).parent) / LOG
     try:
         segments = [entry.path for entry in entries(directory) if entry.name.endswith(".jsonl")]
-        return _read_log(root, tuple((path, stamp(Path(path))) for path in segments))
+        return _read_log(root, tuple((path, stamp(path)) for path in segments))
     except OSError:
         return {}  # no log, or a segment that is being replaced
 
 
 @functools.lru_cache(maxsize=8)
-def _read_log(root: Path, segments: tuple[tuple[str, Stamp], ...]) -> Mapping[str, Mapping[str, RunSpec]]:
-    found: dict[str, dict[str, RunSpec]] = {}
+def _read_log(root: Path, segments: tuple[tuple[str, Stamp | None], ...]) -> Mapping[str, Mapping[str, RunSpec]]:
+    runs: dict[str, dict[str, RunSpec]] = {}
     for run in History(log_of(root)).planned.values():
         study, name = run.directory.split("/")
-        found.setdefault(study, {})[name] = run
-    return found
+        runs.setdefault(study, {})[name] = run
+    return runs
 
 
 @functools.lru_cache(maxsize=64)
-def stored_declaration(directory: Path, stamp: Stamp) -> Declaration | None:
-    """Returns what the study in ``directory`` declares."""
-    return read_declaration(directory)
+def _read_declaration(directory: Path, stamp: Stamp | None) -> Declaration | None:
+    return None if stamp is None else read_declaration(directory)
 
 
 @dataclass(frozen=True)
@@ -160,69 +141,57 @@ def check_directory(directory: str | Path) -> None:
         )
 
 
-def reread_state(directory: str | Path, now: float) -> LiveState:
-    """Returns the state of a directory that existed before; empty if the directory is gone, as it may come back."""
-    try:
-        return read_state(directory, now)
-    except KymographError:
-        return LiveState(str(directory), ())
-
-
 def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> StudyState:
-    notes: list[str] = []
     beats = read_beats(directory, now)
-    found = [
+    working = [beat for beat in beats if beat.alive]
+    every = [
         run
         for name in dict.fromkeys([*planned, *(path.name for path in _directories(directory))])
         if (run := _read_run(directory / name, planned.get(name), beats)) is not None
     ]
-    name = next((run.spec.study for run in found if run.spec is not None), directory.name)
-    declaration = _declaration_of(directory, name, notes)
-    code = current_code((run.spec for run in found if run.spec is not None), {name: declaration})
-    runs = [run for run in found if run.spec is None or code[run.spec.study].made(run.spec)]
+    name = next((run.spec.study for run in every if run.spec is not None), directory.name)
+    notes: list[str] = []
+    stored = None
+    try:
+        stored = _read_declaration(directory, stamp(directory / DECLARATION))
+    except KymographError as error:
+        notes.append(str(error))
+    declaration = declaration_of(name, {} if stored is None else {name: stored})
+    code = current_code((run.spec for run in every if run.spec is not None), {name: declaration})
+    runs = [run for run in every if run.spec is None or code[run.spec.study].made(run.spec)]
     position = {arm.name: index for index, arm in enumerate(declaration.arms)}
     groups = by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
     styles = arm_styles(declaration, dict.fromkeys(run.arm for run in runs))
     lost = [run for run in runs if run.condition in ("failed", "damaged")]
+    running, missing = ({run.id for run in runs if run.condition == state} for state in ("running", "missing"))
+    shown = [beat for beat in beats if beat.alive or missing & set(beat.runs)]  # at work, or ended before its runs did
+    done = [len(running & set(beat.runs)) * min(beat.done / beat.steps, 1.0) for beat in working if beat.steps]
     return StudyState(
         name=name,
         order=declaration.order,
         counts=counts,
-        eta=_eta(groups, counts, [beat for beat in beats if beat.alive], now),
-        processes=tuple(_process(beat, {run.id: run for run in found}) for beat in _unfinished(beats, runs)),
+        eta=_eta(groups, counts, working, now),
+        processes=tuple(_process(beat, {run.id: run for run in every}) for beat in shown),
         lost=tuple(LostRunState(run.arm, run.seed, run.condition, run.reason) for run in lost),
         arms=tuple(_arm(declaration, label, members, styles) for label, members in groups.items()),
-        superseded=len(found) - len(runs),
+        superseded=len(every) - len(runs),
         notes=tuple(notes),
-        progress=_progress(counts, [beat for beat in beats if beat.alive], runs),
+        progress=counts.finished + counts.failed + sum(done),
     )
-
-
-def _progress(counts: RunCounts, beats: Sequence[Beat], runs: Sequence[RunState]) -> float:
-    """Returns how many runs are done, where a running one counts by the share of its steps."""
-    running = {run.id for run in runs if run.condition == "running"}
-    shares = [len(running & set(beat.runs)) * min(beat.done / beat.steps, 1.0) for beat in beats if beat.steps]
-    return counts.finished + counts.failed + sum(shares)
-
-
-def _declaration_of(directory: Path, name: str, notes: list[str]) -> Declaration:
-    """Returns what the study in ``directory`` declares; if its file is damaged, a note says so."""
-    try:
-        stored = stored_declaration(directory, stamp(directory / DECLARATION))
-    except OSError:
-        stored = None  # a directory from before there were declarations
-    except KymographError as error:
-        stored = None
-        notes.append(str(error))
-    return declaration_of(name, {} if stored is None else {name: stored})
 
 
 def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
     """Returns the state of one run; None for a directory that is not a run."""
-    stamps = record_stamps(directory)
+    stamps = tuple(stamp(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT))
+    condition: Condition
     if stamps[0] is None:
-        return None if planned is None else _without_record(directory.name, planned, beats)
+        if planned is None:
+            return None
+        run_id = directory.name.rsplit("-", 1)[-1]
+        alive = [beat.alive for beat in beats if run_id in beat.runs]
+        condition = "running" if any(alive) else "missing" if alive else "waiting"
+        return RunState(run_id, planned.arm, planned.seed, condition, planned)
     written = stamps[0][0] / 1e9
     stored = checked_record(directory, stamps, planned)
     if isinstance(stored, KymographError):
@@ -230,7 +199,7 @@ def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -
         arm, seed = (damaged.arm, damaged.seed) if planned is None else (planned.arm, planned.seed)
         state = RunState(damaged.id, arm, seed, "damaged", planned, None, written, damaged.reason)
     else:
-        condition: Condition = "finished" if stored.status == "finished" else "failed"
+        condition = "finished" if stored.status == "finished" else "failed"
         state = RunState(
             stored.id, stored.arm, stored.seed, condition, stored.spec, stored, written, stored.reason or ""
         )
@@ -239,13 +208,6 @@ def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -
     if state.condition == "finished" or not retried:
         return state
     return RunState(state.id, state.arm, state.seed, "running", state.spec)
-
-
-def _without_record(name: str, planned: RunSpec, beats: Sequence[Beat]) -> RunState:
-    run_id = name.rsplit("-", 1)[-1]
-    run_beats = [beat for beat in beats if run_id in beat.runs]
-    condition: Condition = "running" if any(beat.alive for beat in run_beats) else "missing" if run_beats else "waiting"
-    return RunState(run_id, planned.arm, planned.seed, condition, planned)
 
 
 def _count(runs: Sequence[RunState]) -> RunCounts:
@@ -265,12 +227,6 @@ def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], styles: 
         style.label + name.removeprefix(runs[0].arm),
         style.colour,
     )
-
-
-def _unfinished(beats: Sequence[Beat], runs: Sequence[RunState]) -> list[Beat]:
-    """Returns the heartbeats of running processes, and of those that ended with runs missing."""
-    missing = {run.id for run in runs if run.condition == "missing"}
-    return [beat for beat in beats if beat.alive or missing & set(beat.runs)]
 
 
 def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:
@@ -340,7 +296,10 @@ class Watcher:
         times = tuple(_modification_times(Path(self._directory)))
         if self._state is None or self._is_due(self._state, times):
             started = time.process_time()
-            self._state = reread_state(self._directory, now)
+            try:
+                self._state = read_state(self._directory, now)
+            except KymographError:  # the directory is gone, and may come back
+                self._state = LiveState(self._directory, ())
             self._cost, self._read_at, self._modification_times = time.process_time() - started, time.monotonic(), times
         return self._state
 
@@ -364,23 +323,17 @@ def _modification_times(root: Path) -> Iterator[tuple[str, int]]:
     if any(os.path.exists(f"{root}/{name}") for name in (DECLARATION, RUNNING)):
         return  # a study's own directory, which contains runs
     for path in (entry.path for entry in directories if not entry.name.startswith(".")):
-        yield from _modification_time(path)
-        yield from _modification_time(f"{path}/{DECLARATION}")
+        for changing in (path, f"{path}/{DECLARATION}"):
+            with contextlib.suppress(OSError):
+                yield changing, os.stat(changing).st_mtime_ns
         yield from _modification_times_in(Path(path) / RUNNING)
 
 
 def _modification_times_in(directory: Path) -> Iterator[tuple[str, int]]:
     """Yields the dates of a directory and of each file in it."""
-    yield from _modification_time(str(directory))
     with contextlib.suppress(OSError):
+        yield str(directory), os.stat(directory).st_mtime_ns
         for entry in entries(directory):
             with contextlib.suppress(OSError):
                 if entry.is_file():
                     yield entry.path, entry.stat().st_mtime_ns
-
-
-def _modification_time(path: str) -> Iterator[tuple[str, int]]:
-    try:
-        yield path, os.stat(path).st_mtime_ns
-    except OSError:
-        return

@@ -52,20 +52,18 @@ class TracedSeries:
 
 def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) -> tuple[Headline, ...]:
     """Returns the headline numbers over the ``summaries`` of an arm's finished runs, in the order of their seeds."""
-    known: dict[str, None] = {}
-    for summary in summaries:
-        known |= dict.fromkeys(key for key, value in summary.items() if key not in known and _may_be_number(value))
-    labels = {key: label for key, label in declaration.headlines.items() if key in known}
-    found = []
-    for key, label in (labels or {key: key for key in list(known)[:SHOWN]}).items():
+    numeric = dict.fromkeys(key for summary in summaries for key, value in summary.items() if _may_be_number(value))
+    labels = {key: label for key, label in declaration.headlines.items() if key in numeric}
+    shown = []
+    for key, label in (labels or {key: key for key in list(numeric)[:SHOWN]}).items():
         values = [summary.get(key) for summary in summaries]
         number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
         ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
         if key in declaration.p_values:  # their mean has no meaning
-            found.append(Headline(key, f"{label}, median", number.median if number.n else None, number.values))
+            shown.append(Headline(key, f"{label}, median", number.median if number.n else None, number.values))
         else:
-            found.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
-    return tuple(found)
+            shown.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
+    return tuple(shown)
 
 
 def _may_be_number(value: Any) -> bool:
@@ -77,7 +75,7 @@ def _may_be_number(value: Any) -> bool:
 
 def traced_names(declaration: Declaration) -> tuple[str, ...]:
     """Returns which series may be traced, first choice first: those to show, headline numbers, the loss."""
-    return tuple(dict.fromkeys([*(one.series for one in declaration.series), *declaration.headlines, "loss"]))
+    return tuple(dict.fromkeys([*(display.series for display in declaration.series), *declaration.headlines, "loss"]))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -87,7 +85,7 @@ def trace_series(run: StoredRun, wanted: tuple[str, ...]) -> TracedSeries | None
     Only a series with one value per step can be traced.
     """
     try:
-        series = {name: one for name, one in run.series.items() if one.sites is None and len(one.step) > 1}
+        series = {name: curve for name, curve in run.series.items() if curve.sites is None and len(curve.step) > 1}
     except KymographError:
         return None  # it was damaged after it had been read
     finally:
