@@ -1,13 +1,9 @@
 """Statistics over seeds, in plain numpy and scipy: each formula exists once in the whole tree.
 
-``samples``       one number per seed: the check that all are finite, and their moments
-``intervals``     Student's t, Welch's, Wilson's, Clopper and Pearson's, the bootstrap's (BCa), the normal one
-``t_tests``       Student's test and two one-sided tests (TOST) of equivalence
-``variances``     intervals and tests of standard deviations, and which of several is the largest
-``sign_flips``    the exact test over seeds, and its map version
-``many_samples``  both tests on thousands of samples at once, for simulations
-``effects``       Hedges' g, interquartile mean, superiority, AUC, what pairing gained
-``power``         power of both tests, and the seeds needed for it
-``multiplicity``  Holm's correction
-``monte_carlo``   p-values from draws of a null
+``intervals``  samples of one number per seed, their moments; Student's interval, Welch's, Wilson's, Clopper and
+               Pearson's, the bootstrap's (BCa), the normal one
+``p_values``   Student's test, the exact sign-flip test and its map version, draws of a null, Holm's correction
+``effects``    Hedges' g, interquartile mean, superiority, AUC, what pairing gained
+``variances``  intervals and tests of standard deviations, and which of several is the largest
+``power``      power of both tests, the seeds needed for it, and both tests on thousands of samples at once
 """

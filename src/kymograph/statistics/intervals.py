@@ -1,6 +1,4 @@
-"""Samples of one number per seed, their moments, and confidence intervals: Student's, Welch's, Wilson's, the bootstrap's.
-
-[statistics.samples] Samples: one number per seed, and their mean and standard deviation.
+"""Samples of one number per seed, their moments, and confidence intervals.
 
 A sample is the vector of differences left - right (or of log ratios) with one entry per seed: whatever varies within a
 seed was reduced to one number before. Values that are not finite raise a ``ValueError``, because a seed without a
@@ -20,6 +18,10 @@ from kymograph.shapes import Float, Int, Shaped
 
 Sample: TypeAlias = Shaped[np.ndarray, " seeds"] | Sequence[float]
 """One number per seed."""
+LEAST_FOR_BOOTSTRAP = 10
+"""With fewer seeds, a bootstrap interval of a mean covers it well below the nominal level."""
+ROUNDED_NORMAL_QUANTILE = 1.96
+"""The normal 97.5 % point to three digits, as textbooks print it."""
 
 
 def finite(values: Sample) -> Float[np.ndarray, " seeds"]:
@@ -65,12 +67,6 @@ def moments(values: Sample) -> tuple[float, float, int]:
     square = math.fsum(np.ldexp(deviations, -finer) ** 2) / (n - 1)
     with np.errstate(over="ignore"):  # the deviation of the largest numbers is infinite
         return float(np.ldexp(mean, exponent)), float(np.ldexp(math.sqrt(square), exponent + finer)), n
-
-
-LEAST_FOR_BOOTSTRAP = 10
-"""With fewer seeds, a bootstrap interval of a mean covers it well below the nominal level."""
-ROUNDED_NORMAL_QUANTILE = 1.96
-"""The normal 97.5 % point to three digits, as textbooks print it."""
 
 
 def t_quantile(degrees: float | Int[np.ndarray, "*shape"], level: float = 0.95) -> Float[np.ndarray, "*shape"]:

@@ -1,10 +1,8 @@
 """P-values over seeds: Student's t, the exact sign-flip test, draws of a null, and Holm's correction.
 
-[statistics.sign_flips] The sign-flip test: exact over seeds, without assuming a shape for the differences.
-
-If the two arms do not differ, each seed's difference could as well have had the opposite sign. The statistic is the
-sum of the differences. Its null distribution is that over all 2^n patterns of signs, so n seeds cannot give a two-sided
-p-value below 2/2^n.
+The sign-flip test is exact over seeds and assumes no shape for the differences. If the two arms do not differ, each
+seed's difference could as well have had the opposite sign. The statistic is the sum of the differences. Its null
+distribution is that over all 2^n patterns of signs, so n seeds cannot give a two-sided p-value below 2/2^n.
 """
 
 from __future__ import annotations
@@ -21,6 +19,21 @@ from kymograph.statistics.intervals import Sample, finite, moments, vector_of
 
 Alternative = Literal["greater", "less", "two-sided"]
 ALTERNATIVES: tuple[Alternative, ...] = ("greater", "less", "two-sided")
+Draws: TypeAlias = Shaped[np.ndarray, " draws"] | Sequence[float]
+"""The values of a null, one per draw."""
+LEAST_SEEDS = 6
+"""Below this no exact two-sided test can reach 5 %: 2/2^5 is 0.0625."""
+EXACT_UP_TO = 20
+"""The largest number of seeds whose patterns are all counted."""
+TIE = 1e-12
+"""Sums closer than this, relative to the sum of sizes, are ties: the same numbers added in another order.
+
+So are means, relative to the largest size.
+"""
+_ENTRIES = 2**20
+"""How many numbers a block of patterns may hold."""
+_WORTHWHILE = 2**24
+"""Maps of up to this many numbers (patterns times columns) are enumerated even where drawing would be cheaper."""
 
 
 def check_alternative(alternative: str) -> None:
@@ -51,10 +64,6 @@ def t_test(values: Sample, against: float = 0.0, alternative: Alternative = "two
         return 0.0 if toward > 0 else 1.0
     tail = float(stdtr(n - 1, -toward / sd * math.sqrt(n)))
     return min(1.0, 2 * tail) if alternative == "two-sided" else tail
-
-
-Draws: TypeAlias = Shaped[np.ndarray, " draws"] | Sequence[float]
-"""The values of a null, one per draw."""
 
 
 def monte_carlo_p(observed: float, null: Draws, alternative: Literal["greater", "less"] = "greater") -> float:
@@ -92,21 +101,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, p * (len(known) - rank)))
         adjusted[index] = running
     return adjusted
-
-
-LEAST_SEEDS = 6
-"""Below this no exact two-sided test can reach 5 %: 2/2^5 is 0.0625."""
-EXACT_UP_TO = 20
-"""The largest number of seeds whose patterns are all counted."""
-TIE = 1e-12
-"""Sums closer than this, relative to the sum of sizes, are ties: the same numbers added in another order.
-
-So are means, relative to the largest size.
-"""
-_ENTRIES = 2**20
-"""How many numbers a block of patterns may hold."""
-_WORTHWHILE = 2**24
-"""Maps of up to this many numbers (patterns times columns) are enumerated even where drawing would be cheaper."""
 
 
 def smallest_p(n: int, alternative: Alternative = "two-sided") -> float:

@@ -1,14 +1,10 @@
-"""Power of both tests, and the seeds needed for it; both tests on many samples at once.
-
-[statistics.many_samples] Both tests on many samples at once, and Holm's correction in many families, for simulations.
+"""Power of both tests, and the seeds needed for it; both tests on many samples at once, for simulations.
 
 Flipping the signs of a subset of seeds leaves the sum at least as large if and only if the subset's sum is not
 positive. So the one-sided sign-flip p-value that the mean exceeds ``against`` is the share of subsets whose mean does
 not exceed it (Hartigan, 1969), the empty subset included. Up to 12 seeds, all subsets are in one table, from which the
 p-value against any number is read. Up to 20 seeds, the limit of the exact test, every subset is the union of a subset
 of the first half of the seeds and one of the second. Above that, subsets are drawn.
-
-[statistics.power] Power of both tests, and the seeds needed for it.
 
 Formulas give the power of the t test. That of both tests together is lower, especially with few seeds: up to 12 seeds
 it is simulated on normal differences, and above that the sign-flip test costs at most one more seed.
@@ -28,10 +24,14 @@ from kymograph.statistics import p_values
 from kymograph.statistics.intervals import t_quantile
 from kymograph.statistics.p_values import LEAST_SEEDS, drawn_p
 
-EXACT_UP_TO = 12
+TABLE_UP_TO = 12
 """The largest number of seeds whose subsets are all in one table; up to it, simulations cost next to nothing."""
 SUBSETS = 8_191
 """How many subsets are drawn for more than 20 seeds."""
+MOST_SEEDS = 1000
+"""If more seeds than this are needed, the answer is None."""
+WORLDS = 2000
+_STRATA = 2000
 
 
 class ManySamples:
@@ -70,7 +70,7 @@ class ManySamples:
 
     def sign_flip_p(self, against: float, alternative: Literal["greater", "less"]) -> Float[np.ndarray, " samples"]:
         """Returns one-sided sign-flip p-values, (samples,): exact up to 20 seeds, from drawn subsets above."""
-        if EXACT_UP_TO < self.n <= p_values.EXACT_UP_TO:
+        if TABLE_UP_TO < self.n <= p_values.EXACT_UP_TO:
             return self._counted_p(against, alternative)
         means, slack = self._subset_means
         reached = means <= against + slack if alternative == "greater" else means >= against - slack
@@ -80,7 +80,7 @@ class ManySamples:
     @functools.cached_property
     def _subset_means(self) -> tuple[np.ndarray, np.ndarray]:
         """The means of every sample's subsets, (samples, subsets), and the tolerance for ties, (samples, 1)."""
-        if self.n > EXACT_UP_TO:
+        if self.n > TABLE_UP_TO:
             subsets = _drawn_subsets(self.n)
             sums, sizes = self._values @ subsets.T, subsets.sum(axis=1)
         else:
@@ -144,19 +144,14 @@ def holm_many(p_values: Shaped[np.ndarray, "families claims"]) -> Float[np.ndarr
     return adjusted
 
 
-MOST_SEEDS = 1000
-"""If more seeds than this are needed, the answer is None."""
-WORLDS = 2000
-_STRATA = 2000
-
-
 def seeds_to_show_effect(effect: float, alpha: float, power: float = 0.8) -> int | None:
     """Returns the fewest seeds with which both tests, two-sided at ``alpha``, find a mean of ``effect`` sds.
 
     >>> seeds_to_show_effect(1.0, 0.05)
     11
     """
-    size = _bounded(abs(effect))
+    # Beyond 10, six seeds have a power of 1 to rounding, and larger effects only strain the numerical series.
+    size = min(abs(effect), 10.0)
     return _confirmed(
         fewest_seeds(lambda seeds: t_power(size, seeds, alpha), power),
         lambda seeds: float((normal_samples(seeds).p(-size, "greater") <= alpha / 2).mean()),
@@ -249,15 +244,7 @@ def _confirmed(start: int | None, simulated: Callable[[int], float], power: floa
     """Returns the fewest seeds from the t test's ``start`` on with which both tests reach the power."""
     if start is None:
         return None
-    for seeds in range(start, EXACT_UP_TO + 1):
+    for seeds in range(start, TABLE_UP_TO + 1):
         if simulated(seeds) >= power:
             return seeds
-    return max(start, EXACT_UP_TO) + 1
-
-
-def _bounded(effect: float) -> float:
-    """Returns an effect in standard deviations, at most 10.
-
-    Beyond that, six seeds have a power of 1 to rounding, and larger effects only strain the numerical series.
-    """
-    return min(effect, 10.0)
+    return max(start, TABLE_UP_TO) + 1
