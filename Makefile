@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Containers often set it; every test process would then compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all check bench docs gallery notebooks fuzz chaos lock sbom clean
+.PHONY: demo test test-all check bench bench-engines bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
@@ -24,8 +24,13 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	$(MAKE) test docs
 
+# Fails if a row is over its limit. ROWS="watching clipping-32" times and prints those alone; without, the page is written.
 bench: .venv/installed
-	$(BIN)/kymograph bench --markdown docs/bench.md
+	$(BIN)/python -m benchmarks $(or $(ROWS),--markdown docs/bench.md)
+
+# What an engine costs per sweep and per stack; a step of every rule; commands in a directory of ten thousand runs.
+bench-engines bench-rules bench-scale: bench-%: .venv/installed
+	$(BIN)/python -m benchmarks $*
 
 # Hostile input and kills, as docs/security.md promises; KYMOGRAPH_FUZZ_SEED=N tries other inputs.
 fuzz: .venv/installed-test

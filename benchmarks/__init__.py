@@ -1,1 +1,1 @@
-"""Honest baselines, and our own code measured against them."""
+"""How fast this package is, beside the research scripts' way of working and beside hooks written by hand."""

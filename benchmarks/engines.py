@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.declaration import Arm
 from kymograph.runs.provenance import hardware, versions
 from kymograph.runs.record import RunResult, RunSeries
@@ -95,13 +95,13 @@ def bench_engines() -> int:
 def measure(engine: str, stacks: int, engine_options: dict[str, Any] | None = None) -> EngineCost:
     """Returns the cost of an engine from sweeps of one stack and of ``stacks``, with torch already imported."""
     with tempfile.TemporaryDirectory() as directory:
-        sweep(f"{__name__}:NoWork", [0], SweepOptions(Path(directory) / "first", "serial", 1, "cpu", None, True))
+        run_sweep(f"{__name__}:NoWork", [0], ComputeOptions(Path(directory) / "first", "serial", 1, "cpu", None, True))
         seconds = []
         for number, count in enumerate((1, 1, stacks)):
             out = Path(directory) / str(number)
-            options = SweepOptions(out, engine, 1, "cpu", None, True, engine_options or {})
+            options = ComputeOptions(out, engine, 1, "cpu", None, True, engine_options or {})
             started = time.perf_counter()
-            done = sweep(f"{__name__}:NoWork", range(count), options)
+            done = run_sweep(f"{__name__}:NoWork", range(count), options)
             seconds.append(time.perf_counter() - started)
             assert len(done.store.finished) == count
     return EngineCost(engine, stacks, min(seconds[:2]), seconds[2])

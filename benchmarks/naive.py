@@ -1,6 +1,6 @@
 """The scripts' way of working, written plainly: one network and one batch at a time, `.item()` at each step.
 
-These are the baselines of `kymograph bench`, and the second implementation that tests compare numbers with.
+These are the baselines of `make bench`, and the second implementation that tests compare numbers with.
 """
 
 from __future__ import annotations
@@ -36,17 +36,8 @@ def clipping_run(seed: int, n_rare: int, epochs: int, clip: bool, n_samples: int
     targets[random.Random(seed).sample(range(n_samples), n_rare)] = 1
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     criterion = nn.CrossEntropyLoss()
-    out: dict[str, list[float]] = {
-        key: []
-        for key in (
-            "loss",
-            "grad_norm",
-            "weight_norm",
-            "weight_norm_change",
-            "effective_dim",
-            "rare_accuracy",
-        )
-    }
+    names = ("loss", "grad_norm", "weight_norm", "weight_norm_change", "effective_dim", "rare_accuracy")
+    out: dict[str, list[float]] = {name: [] for name in names}
     previous: float | None = None
     for step in range(epochs * n_samples):
         i = step % n_samples

@@ -70,33 +70,34 @@ class Measured:
 
 def make_runs(root: Path, shape: Shape) -> None:
     """Writes the log, the declaration and the record of every run of ``shape`` below ``root``."""
-    from kymograph.experiments.running import declare_sweep, sweep
-    from kymograph.experiments.stages import SweepOptions
+    from kymograph.experiments.running import run_sweep
+    from kymograph.experiments.stages import ComputeOptions, declare_stage
     from kymograph.runs.provenance import provenance
+    from kymograph.runs.store import Store
     from kymograph.studies.loading import load_study
 
     study = load_study("depth")
     seeds = fixed_seeds(shape.seeds)
     with tempfile.TemporaryDirectory() as trained:
-        sweep("depth", seeds[:1], SweepOptions(trained, "serial", quiet=True, device="cpu"), fields=shape.fields(0))
-        from kymograph.runs.store import Store
-
+        options = ComputeOptions(trained, "serial", quiet=True, device="cpu")
+        run_sweep("depth", seeds[:1], options, fields=shape.fields(0))
         patterns = {run.arm: RunResult(run.series, run.summary) for run in Store.open(trained)}
     for setting in range(shape.settings):
         specs = study.specs(seeds, None, shape.fields(setting))
-        declare_sweep(root, study, specs, shape.fields(setting), {})
-        facts = {**provenance("cpu", 1), "log": list(Log.read(root).heads)}
+        declare_stage(root, study, specs, seeds, shape.fields(setting), {})
+        origin = {**provenance("cpu", 1), "log": list(Log.read(root).heads)}
         for spec in specs:
-            write_record(root, spec, _varied(patterns[spec.arm], spec), facts, 0.01)
+            write_record(root, spec, _varied(patterns[spec.arm], spec), origin, 0.01)
+
+
+def _noisy(values: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    return (values * draw.normal(1, 0.05, values.shape)).astype(values.dtype)
 
 
 def _varied(pattern: RunResult, spec: RunSpec) -> RunResult:
     """Returns the pattern with every number changed by a few percent, at random, seeded by the run."""
     draw = np.random.default_rng([spec.seed, int(spec.id, 16)])
-    series = {
-        name: replace(one, value=(one.value * draw.normal(1, 0.05, one.value.shape)).astype(one.value.dtype))
-        for name, one in pattern.series.items()
-    }
+    series = {name: replace(numbers, value=_noisy(numbers.value, draw)) for name, numbers in pattern.series.items()}
     summary = {
         key: value * draw.normal(1, 0.05) if isinstance(value, float) else value
         for key, value in pattern.summary.items()
@@ -146,24 +147,24 @@ def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> f
 
 def bench_scale(shapes: Sequence[Shape] = SHAPES) -> int:
     """Measures every command in every shape and prints a table; returns 1 if a limit is exceeded."""
-    found: list[Measured] = []
+    costs: list[Measured] = []
     for shape in shapes:
         with tempfile.TemporaryDirectory() as directory:
             print(f"{shape.name}: writing {shape.runs:,} runs", file=sys.stderr, flush=True)
             make_runs(Path(directory) / "runs", shape)
-            for one in measure(Path(directory) / "runs", shape):
-                print(f"{one.shape}: {one.command} {one.cost:.2f} {one.unit}", file=sys.stderr, flush=True)
-                found.append(one)
-    print(render(found))
-    return 0 if all(one.kept for one in found) else 1
+            for row in measure(Path(directory) / "runs", shape):
+                print(f"{row.shape}: {row.command} {row.cost:.2f} {row.unit}", file=sys.stderr, flush=True)
+                costs.append(row)
+    print(render(costs))
+    return 0 if all(row.kept for row in costs) else 1
 
 
-def render(found: Sequence[Measured]) -> str:
+def render(costs: Sequence[Measured]) -> str:
     """Returns the costs as a Markdown table, and a line that names the processor."""
     lines = ["| runs | command | cost | limit | |", "|---|---|---|---|---|"]
     lines += [
-        f"| {one.shape} | {one.command} | {one.cost:.3g} {one.unit} | {one.limit:g} {one.unit} "
-        f"| {'kept' if one.kept else 'NOT KEPT'} |"
-        for one in found
+        f"| {row.shape} | {row.command} | {row.cost:.3g} {row.unit} | {row.limit:g} {row.unit} "
+        f"| {'kept' if row.kept else 'NOT KEPT'} |"
+        for row in costs
     ]
     return "\n".join([*lines, "", f"{hardware()['processor']}; CPU seconds of whole commands, start-up counted."])

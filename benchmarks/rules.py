@@ -6,8 +6,7 @@ import contextlib
 import io
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +58,9 @@ def measure(rounds: int = ROUNDS) -> dict[str, list[float]]:
     """Returns, for each way of taking a step, its time over that of plain autograd in every round."""
     draw = streams.generator(0, "bench", "rules")
     x, y = torch.randn(BATCH, 3, 32, 32, generator=draw), torch.randint(0, 10, (BATCH,), generator=draw)
-    with _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
         ways: dict[str, Step] = {"plain autograd": _plain(x, y)}
         ways |= {name: _ours(name, x, y) for name in RULES.names()}
         ways |= {f"BioTorch {mode}": step for mode in BIOTORCH if (step := _biotorch(mode, x, y)) is not None}
@@ -72,6 +73,8 @@ def measure(rounds: int = ROUNDS) -> dict[str, list[float]]:
                     step()
                 if number >= 0:
                     seconds[name].append(time.thread_time() - started)
+    finally:
+        torch.set_num_threads(threads)
     plain = seconds.pop("plain autograd")
     return {name: [a / b for a, b in zip(values, plain, strict=True)] for name, values in seconds.items()}
 
@@ -119,7 +122,7 @@ def _biotorch(mode: str, x: Tensor, y: Tensor) -> Step | None:
 
 
 def _step(net: nn.Module, fill: Callable[[], object]) -> Step:
-    trained = [own for own in net.parameters() if own.requires_grad]
+    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01)
 
     def step() -> None:
@@ -128,13 +131,3 @@ def _step(net: nn.Module, fill: Callable[[], object]) -> Step:
         optimizer.step()
 
     return step
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

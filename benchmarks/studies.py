@@ -1,4 +1,4 @@
-"""One epoch of CIFAR-10's size, the script's way and ours, and the time of its matrix products alone."""
+"""The studies' rows: each piece of work the script's way and ours, and the time of its matrix products alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,16 +17,125 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks import naive
+from benchmarks.compare import Comparison
 from kymograph.errors import KymographError
+from kymograph_studies.analysis.calibration import calibrate
 from kymograph_studies.data.images import MEAN, STD, Batches, ImageTask
+from kymograph_studies.models.blocks import BlockNetwork, initialise
 from kymograph_studies.models.feedforward import ResidualMLP
 from kymograph_studies.models.flat import FlatNetwork
-from kymograph_studies.script_randomness import script_generator
+from kymograph_studies.rules.feedback import draw_feedback
 from kymograph_studies.snapshot import SnapshotConfig
 from kymograph_studies.training.image_training import draw_network, make_optimizer, make_rule
 from kymograph_studies.training.loop import ClipParts, Update, train
 
 IMAGES, BATCH, WIDTH, DEPTH, CLASSES = 50_000, 128, 256, 4, 10
+CALIBRATION_IMAGES, SCRIPT_DRAWS, FEW_DRAWS, OUR_DRAWS = 2048, 5, 19, 999
+MOST_MEMORY = 1.5
+"""GB that a process may use at its peak while it trains an epoch of images."""
+
+
+def comparisons() -> dict[str, Comparison]:
+    """Returns every row by name, with its limits."""
+    seed, epoch = "s per seed", "s per epoch"
+    arms = ("--arms", "plain", "residual")
+    loaded = [sys.executable, "-c", "from benchmarks import naive; naive.depth_seed(42)"]
+    return {
+        "clipping-32": Comparison(
+            "`clipping`, whole study, 32 seeds; start-up counted for ours only",
+            seed,
+            lambda: _timed(lambda: naive.clipping_seed(42)),
+            lambda: _command("clipping", 32),
+            faster=100,
+        ),
+        "clipping-1": Comparison(
+            "`clipping`, whole study, 1 seed; start-up counted for ours only",
+            seed,
+            lambda: _timed(lambda: naive.clipping_seed(42)),
+            lambda: _command("clipping", 1),
+            faster=5,
+        ),
+        "depth-10": Comparison(
+            "`depth`, both script arms, 10 seeds; whole commands, the script's being one process per seed",
+            seed,
+            lambda: _timed(lambda: subprocess.run(loaded, check=True)),
+            lambda: _command("depth", 10, *arms),
+            faster=10,
+        ),
+        "depth-10-warm": Comparison(
+            "the same against a script that is loaded and warm; start-up counted for ours only",
+            seed,
+            _script_depth,
+            lambda: _command("depth", 10, *arms),
+        ),
+        "snapshot-data": Comparison(
+            "`snapshot`, batches of CIFAR-10's size, no training", epoch, script_pipeline, our_pipeline, most=0.6
+        ),
+        "snapshot-bp": _epoch("bp", faster=4, most_products=1.5),
+        "snapshot-dfa": _epoch("dfa", faster=5, most_products=1.3),
+        "snapshot-bp-sweep": _epoch_in_a_sweep("bp"),
+        "snapshot-dfa-sweep": _epoch_in_a_sweep("dfa"),
+        "calibration": Comparison(
+            "`calibration`, one fresh-B draw on 2,048 images; the script recomputes the gradients, ours are stored",
+            "s per draw",
+            script_draw,
+            our_draw,
+            faster=100,
+        ),
+        "calibration-999": Comparison(
+            "the same, 999 draws as a whole: gradients and their float64 recheck counted; the script's time is 999 "
+            "times one draw",
+            "s",
+            lambda: 999 * script_draw(),
+            calibration,
+            most=3.0,
+        ),
+    }
+
+
+def _epoch(rule: str, faster: float, most_products: float) -> Comparison:
+    return Comparison(
+        f"`snapshot`, {rule.upper()}",
+        "s per epoch",
+        lambda: script_epoch(rule),
+        lambda: our_epoch(rule),
+        faster=faster,
+        products=lambda: products(rule),
+        most_products=most_products,
+    )
+
+
+def _epoch_in_a_sweep(rule: str) -> Comparison:
+    return Comparison(
+        f"{rule.upper()} in a sweep: a run on every core, each on one thread; "
+        "the script trains one run after the other",
+        "s per epoch",
+        lambda: script_epoch(rule),
+        lambda: sweep_epoch(rule),
+    )
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _command(study: str, seeds: int, *options: str) -> float:
+    """Returns the seconds per seed of a whole command on the CPU, in a fresh process and a fresh directory."""
+    with tempfile.TemporaryDirectory() as directory:
+        words = [study, "--n-seeds", str(seeds), "--out", directory, "--quiet", *options]
+        command = [sys.executable, "-m", "kymograph", "run", *words, "--device", "cpu"]  # where the scripts train
+        return _timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) / seeds
+
+
+def _script_depth() -> float:
+    naive.depth_seed(42, steps=5)
+    return _timed(lambda: naive.depth_seed(42))
+
+
+# An epoch of images of CIFAR-10's size.
 
 
 @functools.cache
@@ -204,7 +314,7 @@ def our_epoch(rule: str) -> float:
     """Returns the seconds of an epoch our way."""
     config = SnapshotConfig(data="cifar10", epochs=1, rule=rule, rms=rule == "dfa", clip=rule == "dfa")
     batches = _batches()
-    draw = script_generator(0)
+    draw = torch.Generator().manual_seed(0)
     net = draw_network(config, images(), draw)
     flat = FlatNetwork(net)
     update = Update(make_optimizer(config, flat), [ClipParts(flat.block_spans, 1.0)] if config.clip else [])
@@ -215,7 +325,7 @@ def our_epoch(rule: str) -> float:
 def sweep_epoch(rule: str) -> float:
     """Returns the seconds per epoch in a sweep, with a run on every core, each on one thread; start-up not counted."""
     code = (
-        "from benchmarks import epochs as s; s._batches(); print(flush=True); input(); "
+        "from benchmarks import studies as s; s._batches(); print(flush=True); input(); "
         f"s.our_epoch({rule!r}); print(flush=True)"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -274,7 +384,7 @@ def products(rule: str) -> float:
 
 def peak_memory(rule: str) -> float:
     """Returns the peak memory, in GB, of a fresh process that trains an epoch our way."""
-    code = f"from benchmarks import epochs as s; s.our_epoch({rule!r}); print(s.peak())"
+    code = f"from benchmarks import studies as s; s.our_epoch({rule!r}); print(s.peak())"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return float(done.stdout)
 
@@ -285,7 +395,50 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
-def _timed(work: Any) -> float:
+# A draw of the fresh-B null, on a network of the published size.
+
+
+@functools.cache
+def network() -> tuple[BlockNetwork, Tensor, Tensor]:
+    """Returns a network, images and labels; the time does not depend on their values."""
+    draw = torch.Generator().manual_seed(0)
+    net = ResidualMLP(3, 32, CLASSES, DEPTH, WIDTH)
+    initialise(net, draw)
+    return (
+        net,
+        torch.randn(CALIBRATION_IMAGES, 3072, generator=draw),
+        torch.randint(0, CLASSES, (CALIBRATION_IMAGES,), generator=draw),
+    )
+
+
+def script_draw() -> float:
+    """Returns the seconds of a draw the script's way: the gradients again, then a cosine per layer."""
+    net, x, y = network()
     started = time.perf_counter()
-    work()
+    for number in range(SCRIPT_DRAWS):
+        feedback = draw_feedback(torch.Generator().manual_seed(number), [WIDTH] * DEPTH, CLASSES)
+        _, points = net.walk(net.embed(x).detach().requires_grad_())
+        logits = net.readout(points[-1])
+        gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y), points)
+        with torch.no_grad():
+            error = logits.softmax(-1)
+            error[torch.arange(len(y)), y] -= 1
+            for point, gradient in enumerate(gradients):
+                credit = error @ feedback[min(point, DEPTH - 1)].T
+                product = (credit * gradient).sum(-1)
+                (product / (credit.norm(dim=-1) * gradient.norm(dim=-1)).clamp(min=1e-30)).mean().item()
+    return (time.perf_counter() - started) / SCRIPT_DRAWS
+
+
+def our_draw() -> float:
+    """Returns the seconds of one more draw our way: the time that draws 20 to 999 add to a calibration, per draw."""
+    return (calibration(OUR_DRAWS) - calibration(FEW_DRAWS)) / (OUR_DRAWS - FEW_DRAWS)
+
+
+def calibration(draws: int = OUR_DRAWS) -> float:
+    """Returns the seconds of a whole calibration against fresh matrices, gradients and float64 recheck included."""
+    net, x, y = network()
+    feedback = draw_feedback(torch.Generator().manual_seed(0), [WIDTH] * DEPTH, CLASSES)
+    started = time.perf_counter()
+    calibrate(net, feedback, x, y, draws, nulls=("fresh",))
     return time.perf_counter() - started
