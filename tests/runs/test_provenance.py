@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from kymograph.runs.provenance import accelerator, provenance
+from kymograph.runs.provenance import accelerator, provenance, source_files
 from tests.devices.pretended import pretended_device
 
 ALWAYS = {"versions", "hardware", "code", "device", "threads", "byteorder"}
@@ -69,3 +69,9 @@ def test_torch_is_not_loaded_for_it() -> None:
     code = "import sys; from kymograph.runs.provenance import *; provenance('cuda', 1); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_hash_of_the_code_covers_the_studies_that_are_shipped_with_the_tool() -> None:
+    """A state on disk must not be resumed by other code of a study, and a worker must not have other code."""
+    assert {"kymograph/runs/provenance.py", "kymograph_studies/depth/training.py"} <= source_files().keys()
+    assert not any(name.startswith("tests") for name in source_files())

@@ -23,7 +23,7 @@ from kymograph.io.files import MAX_DOCUMENT, MAX_SETTINGS, MAX_TABLE, AnyPath, r
 MAX_DEPTH = 40
 """The deepest nesting of lists and objects."""
 MAX_CONTAINERS = 2_000_000
-"""The most brackets and braces of a JSON file: a plan of a hundred thousand runs has a quarter of that. Two bytes of
+"""The most brackets and braces of a JSON file: a log of a hundred thousand runs has a quarter of that. Two bytes of
 text become a list of a hundred bytes."""
 MAX_KEYS = 4_000_000
 """The most colons of a JSON file: a manifest of ten thousand runs has a fiftieth of that."""
@@ -32,6 +32,7 @@ MAX_TABLES = 200_000
 MAX_DIGITS = 300
 """The most digits of an integer: more would not fit a float."""
 _LARGEST = 10**MAX_DIGITS
+_TOO_MANY_DIGITS = f"it has an integer of more than {MAX_DIGITS} digits"
 # Matched as Python's parser reads them; where a string has no end, the parser stops as well.
 _STRINGS_AND_COMMENTS = re.compile(
     r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3,5}|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'''
@@ -61,13 +62,13 @@ def parse_json(content: bytes, *, finite: bool = True) -> Any:
         raise ValueError("it is nested too deeply") from None
     # Most files have too few brackets to nest deeply, and no suspicious number or string: they need no check.
     if brackets > MAX_DEPTH or _SUSPICIOUS.search(content):
-        check_value(value, finite=finite)
+        _check_value(value, finite=finite)
     return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parses TOML; raises ValueError with the reason if it is invalid or unsafe."""
-    _check_keys(text)
+    _check_toml_keys(text)
     try:
         value = tomllib.loads(text)
     except RecursionError:
@@ -75,22 +76,22 @@ def parse_toml(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         raise
     except ValueError:  # from int()
-        raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits") from None
-    check_value(value, finite=False)
+        raise ValueError(_TOO_MANY_DIGITS) from None
+    _check_value(value, finite=False)
     return value
 
 
-def _check_keys(text: str) -> None:
+def _check_toml_keys(text: str) -> None:
     """Raises ValueError if keys have so many parts that Python's parser, which copies every prefix, takes gigabytes."""
     if sum(map(text.count, ".[{")) <= MAX_DEPTH:
         return
     plain = _STRINGS_AND_COMMENTS.sub("q", text)  # what is left of a quoted part of a key
     tables = plain.count("[") + plain.count("{")
-    for found in _DOTTED.finditer(plain):
-        dots = found[0].count(".")
+    for dotted in _DOTTED.finditer(plain):
+        dots = dotted[0].count(".")
         if dots >= MAX_DEPTH:
             raise ValueError("it is nested too deeply")
-        if dots > 1 or found[1]:  # not a number
+        if dots > 1 or dotted[1]:  # not a number
             tables += dots
     if tables > MAX_TABLES:
         raise ValueError("it has too many tables")
@@ -120,16 +121,16 @@ def read_csv(path: AnyPath, columns: Sequence[str], limit: int = MAX_TABLE) -> I
     """Yields the named columns of every row of a CSV file; raises a KymographError naming the file if it is invalid."""
     try:
         reader = csv.DictReader(io.StringIO(read_text(path, limit), newline=""))
-        lacking = [name for name in columns if name not in (reader.fieldnames or ())]
-        if lacking:
-            raise KymographError(f"{path} has no column {lacking[0]!r}; it needs {', '.join(columns)}")
+        for name in columns:
+            if name not in (reader.fieldnames or ()):
+                raise KymographError(f"{path} has no column {name!r}; it needs {', '.join(columns)}")
         for row in reader:
             yield {name: row[name] for name in columns}
     except csv.Error:
         raise KymographError(f"{path} is not a CSV file") from None
 
 
-def check_value(value: Any, *, finite: bool = True) -> None:
+def _check_value(value: Any, *, finite: bool) -> None:
     """Raises ValueError if a parsed JSON or TOML value is nested too deeply or contains an unsafe value.
 
     ``finite``: whether to reject infinities, which JSON has no name for but ``1e999`` parses to.
@@ -137,32 +138,27 @@ def check_value(value: Any, *, finite: bool = True) -> None:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         deeper: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                for name in one:
+        for item in level:
+            if isinstance(item, dict):
+                for name in item:
                     _check_text(name)
-                deeper += one.values()
-            elif isinstance(one, list):
-                deeper += one
-            else:
-                _check_scalar(one, finite)
+                deeper += item.values()
+            elif isinstance(item, list):
+                deeper += item
+            elif isinstance(item, str):
+                _check_text(item)
+            elif isinstance(item, int):
+                if not -_LARGEST < item < _LARGEST:
+                    raise ValueError(_TOO_MANY_DIGITS)
+            elif isinstance(item, float):
+                if finite and not math.isfinite(item):
+                    raise ValueError("it has a number that is too large")
+            elif isinstance(item, datetime.date | datetime.time):
+                raise ValueError(f"{item} is a date or a time; write it as a string, in quotes")
         if not deeper:
             return
         level = deeper
     raise ValueError("it is nested too deeply")
-
-
-def _check_scalar(value: Any, finite: bool) -> None:
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, int):
-        if not -_LARGEST < value < _LARGEST:
-            raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits")
-    elif isinstance(value, float):
-        if finite and not math.isfinite(value):
-            raise ValueError("it has a number that is too large")
-    elif isinstance(value, datetime.date | datetime.time):
-        raise ValueError(f"{value} is a date or a time; write it as a string, in quotes")
 
 
 def _check_text(text: str) -> None:
@@ -173,11 +169,11 @@ def _check_text(text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"it has the key {twice[:40]!r} twice")
-    return found
+    return value
 
 
 def _constant(name: str) -> Any:
@@ -186,7 +182,7 @@ def _constant(name: str) -> Any:
 
 def _integer(text: str) -> int:
     if len(text) > MAX_DIGITS:
-        raise ValueError(f"it has an integer of more than {MAX_DIGITS} digits")
+        raise ValueError(_TOO_MANY_DIGITS)
     return int(text)
 
 

@@ -1,11 +1,7 @@
 """Opens untrusted files without ever blocking, within limits; refuses writes that would leave the user's directory.
 
-[foreign.files] Opens untrusted files: regular files only, up to a size limit, and without ever blocking.
-
 Reading a pipe, a device or a socket could block; a sparse file of a terabyte takes no space but would fill the memory;
 a link inside a directory of runs can lead anywhere. All of these are rejected before a byte is read.
-
-[foreign.writes] Refuses writes that would replace something other than a file, or leave the directory that the user named.
 
 Files are written under a temporary name and renamed. A rename replaces whatever is there, and for the superuser that
 includes ``/dev/null``. It follows every link in its path: a link inside a directory that came from somebody else could
@@ -37,6 +33,8 @@ MAX_TABLE = 256 * 2**20
 MAX_TENSORS = 2**30
 """The most bytes of a tensor file."""
 _CHUNK = 2**24
+_DEVICES = Path("/dev")
+"""Where every name is a device or a link to one; directories in it, such as /dev/shm, are like any other."""
 # Do not block on a pipe, and do not acquire a controlling terminal.
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 _KINDS = {
@@ -66,6 +64,34 @@ def kind_of(mode: int) -> str | None:
     return next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "not a regular file")
 
 
+@contextlib.contextmanager
+def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
+    """Opens a file; yields its descriptor and its size."""
+    try:
+        # Plain system calls: a directory of ten thousand runs has forty thousand files.
+        handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            raise KymographError(f"{path} is a symbolic link, which is not followed") from None
+        if error.errno == errno.ENXIO:
+            raise KymographError(f"{path} is a socket or a device, not a file; it was not read") from None
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:  # a null byte
+        raise KymographError(f"{str(path)!r} is not a valid file name") from None
+    try:
+        status = os.fstat(handle)
+        size, kind = status.st_size, kind_of(status.st_mode)
+        if kind is not None:
+            raise KymographError(f"{path} is {kind}, not a file; it was not read")
+        if size > limit:
+            raise KymographError(f"{path} has {size:,} bytes, more than the limit of {limit:,}; it was not read")
+        yield handle, size
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    finally:
+        os.close(handle)
+
+
 def read_bytes(
     path: AnyPath,
     limit: int,
@@ -83,14 +109,15 @@ def read_bytes(
         recorded: its ``bytes`` and ``sha256`` when it was written, which must both match.
         remedy: the advice for a file that does not match them.
     """
+    advice = f"; {remedy}" if remedy else ""
     with _opened(path, limit, follow) as (handle, size):
         if recorded is not None and size != recorded.get("bytes"):
-            raise KymographError(f"{path} is cut off or edited{_then(remedy)}")
+            raise KymographError(f"{path} is cut off or edited{advice}")
         content = os.read(handle, size)
         while len(content) < size and (more := os.read(handle, min(size - len(content), _CHUNK))):
             content += more
     if recorded is not None and hashlib.sha256(content).hexdigest() != recorded.get("sha256"):
-        raise KymographError(f"{path} was cut off or edited after the run{_then(remedy)}")
+        raise KymographError(f"{path} was cut off or edited after the run{advice}")
     return content
 
 
@@ -131,8 +158,8 @@ def is_directory(path: AnyPath) -> bool:
 
 def entries(directory: AnyPath) -> list[os.DirEntry[str]]:
     """Returns the entries of a directory, sorted by name; raises OSError if it cannot be read."""
-    with os.scandir(directory) as found:  # closed at once, even if the caller fails on an entry
-        return sorted(found, key=lambda entry: entry.name)
+    with os.scandir(directory) as listing:  # closed at once, even if the caller fails on an entry
+        return sorted(listing, key=lambda entry: entry.name)
 
 
 def matching(root: Path, *patterns: str) -> list[Path]:
@@ -151,38 +178,37 @@ def is_directory_entry(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
-    """Opens a file; yields its descriptor and its size."""
+def check_replaceable(path: Path) -> None:
+    """Raises unless ``path`` is free, a regular file, or a link to one or to nothing."""
+    if real_path(path.parent) == _DEVICES:
+        raise KymographError(f"cannot write {path}: {path.parent} is for devices; choose another path")
     try:
-        # Plain system calls: a directory of ten thousand runs has forty thousand files.
-        handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
-    except OSError as error:
-        if error.errno == errno.ELOOP and not follow:
-            raise KymographError(f"{path} is a symbolic link, which is not followed") from None
-        if error.errno == errno.ENXIO:
-            raise KymographError(f"{path} is a socket or a device, not a file; it was not read") from None
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+        kind = kind_of(os.stat(path).st_mode)
+    except OSError:
+        return  # free, or an error that writing will meet again
     except ValueError:  # a null byte
         raise KymographError(f"{str(path)!r} is not a valid file name") from None
-    try:
-        found = os.fstat(handle)
-        kind = kind_of(found.st_mode)
-        if kind is not None:
-            raise KymographError(f"{path} is {kind}, not a file; it was not read")
-        if found.st_size > limit:
+    if kind is not None:
+        raise KymographError(f"cannot write {path}: it is {kind}, not a file; choose another path")
+
+
+def is_inside(path: str | os.PathLike[str], root: Path) -> bool:
+    """Returns whether ``path``, with its links followed, lies below ``root``, which may itself be a link."""
+    return real_path(path).is_relative_to(real_path(root))
+
+
+def check_inside(path: Path, root: Path) -> None:
+    """Raises if a link on the way from ``root`` down to ``path`` leads outside of ``root``."""
+    if is_inside(path, root):
+        return
+    entry = root
+    for part in path.relative_to(root).parts:
+        entry = entry / part
+        if not is_inside(entry, root):
             raise KymographError(
-                f"{path} has {found.st_size:,} bytes, more than the limit of {limit:,}; it was not read"
+                f"{entry} is a link that leads outside of {root}, which is not followed; remove it, or name "
+                "the directory that it leads to"
             )
-        yield handle, found.st_size
-    except OSError as error:
-        raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    finally:
-        os.close(handle)
-
-
-def _then(remedy: str) -> str:
-    return f"; {remedy}" if remedy else ""
 
 
 _END, _END_SIZE = b"PK\x05\x06", 22
@@ -220,40 +246,3 @@ def _listing_size(end: bytes, at: int) -> int:
         raise ValueError("not a zip archive that kymograph can read")
     size64 = int.from_bytes(end[extension + 40 : extension + 48], "little")
     return size64 if size == 2**32 - 1 else max(size, size64)
-
-
-_DEVICES = Path("/dev")
-"""Where every name is a device or a link to one; directories in it, such as /dev/shm, are like any other."""
-
-
-def check_replaceable(path: Path) -> None:
-    """Raises unless ``path`` is free, a regular file, or a link to one or to nothing."""
-    if real_path(path.parent) == _DEVICES:
-        raise KymographError(f"cannot write {path}: {path.parent} is for devices; choose another path")
-    try:
-        kind = kind_of(os.stat(path).st_mode)
-    except OSError:
-        return  # free, or an error that writing will meet again
-    except ValueError:  # a null byte
-        raise KymographError(f"{str(path)!r} is not a valid file name") from None
-    if kind is not None:
-        raise KymographError(f"cannot write {path}: it is {kind}, not a file; choose another path")
-
-
-def is_inside(path: str | os.PathLike[str], root: Path) -> bool:
-    """Returns whether ``path``, with its links followed, lies below ``root``, which may itself be a link."""
-    return real_path(path).is_relative_to(real_path(root))
-
-
-def check_inside(path: Path, root: Path) -> None:
-    """Raises if a link on the way from ``root`` down to ``path`` leads outside of ``root``."""
-    if is_inside(path, root):
-        return
-    entry = root
-    for part in path.relative_to(root).parts:
-        entry = entry / part
-        if not is_inside(entry, root):
-            raise KymographError(
-                f"{entry} is a link that leads outside of {root}, which is not followed; remove it, or name "
-                "the directory that it leads to"
-            )

@@ -48,7 +48,8 @@ def read_pickle(content: bytes, makers: Mapping[tuple[str, str], Make], persiste
             if count > MAX_OPERATIONS:
                 raise ValueError("it has too many operations")
             if operation.name == "STOP":
-                return machine.result()
+                (value,) = machine.stack
+                return value
             machine.step(operation.name, argument)
     except (IndexError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"it is damaged ({type(error).__name__})") from None
@@ -62,11 +63,6 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.makers, self.persistent = makers, persistent
-
-    def result(self) -> Any:
-        """Returns the one value left on the stack."""
-        (value,) = self.stack
-        return value
 
     def step(self, name: str, argument: Any) -> None:
         """Carries out one operation."""
@@ -107,7 +103,9 @@ class _Machine:
             stack.append(PickledName(_of(module, str), _of(attribute, str)))
         elif name == "REDUCE":
             arguments, called = _of(stack.pop(), tuple), _of(stack.pop(), PickledName)
-            stack.append(self._maker(called)(*arguments))
+            if called.key not in self.makers:
+                raise ValueError(f"{'.'.join(called.key)[:80]} is not allowed")
+            stack.append(self.makers[called.key](*arguments))
         elif name == "BUILD":
             state = stack.pop()
             _of(stack[-1], Buildable).build(state)
@@ -115,12 +113,6 @@ class _Machine:
             stack.append(self.persistent(*_of(stack.pop(), tuple)))
         else:
             raise ValueError(f"the operation {name} is not allowed")
-
-    def _maker(self, called: PickledName) -> Make:
-        try:
-            return self.makers[called.key]
-        except KeyError:
-            raise ValueError(f"{'.'.join(called.key)[:80]} is not allowed") from None
 
     def _to_mark(self) -> list[Any]:
         items: list[Any] = []

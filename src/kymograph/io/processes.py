@@ -54,27 +54,43 @@ class Process:
     @staticmethod
     def of_mark(text: str) -> Process | None:
         """Returns the process with the mark ``text``; None if it is not a mark."""
-        found = _MARK.fullmatch(text)
-        return None if found is None else Process(found[1], found[2], int(found[3]), found[4])
+        match = _MARK.fullmatch(text)
+        return None if match is None else Process(match[1], match[2], int(match[3]), match[4])
 
     def is_alive(self, silent: float, patience: float = SILENCE) -> bool:
         """Returns whether the process is running; one that cannot be queried is, until it is ``silent`` too long."""
         if (self.host, self.table) != (_host(), _table()):
             return silent < patience
-        return in_table(self.pid) and (self.born == _UNKNOWN or start_time(self.pid) == self.born)
+        if self.pid < 1:
+            return False  # 0 and below would address process groups
+        try:
+            os.kill(self.pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
+        except OSError:
+            pass  # it exists and belongs to another user
+        return self.born == _UNKNOWN or start_time(self.pid) == self.born
 
 
-def in_table(pid: int) -> bool:
-    """Returns whether this host's process table lists a process ``pid``."""
-    if pid < 1:
-        return False  # 0 and below would address process groups
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        pass  # it exists and belongs to another user
-    return True
+@functools.cache
+def _process(pid: int) -> Process:
+    return Process(_host(), _table(), pid, start_time(pid) or _UNKNOWN)  # cached by PID, as a fork is another process
+
+
+@functools.cache
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", platform.node())[:40] or "host"
+
+
+@functools.cache
+def _table() -> str:
+    """Returns a hash that distinguishes this process table from that of another boot, host or container."""
+    parts = [platform.node()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+    with contextlib.suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
 def start_time(pid: int) -> str | None:
@@ -105,9 +121,9 @@ def clock_offset(directory: Path) -> float:
 
     If ``directory`` is not writable, the clocks are assumed to agree.
     """
-    known = _offsets.get(directory)
-    if known is not None and abs(time.monotonic() - known[0]) < _CLOCK_KEEPS:
-        return known[1]
+    cached = _offsets.get(directory)
+    if cached is not None and abs(time.monotonic() - cached[0]) < _CLOCK_KEEPS:
+        return cached[1]
     offset = 0.0
     with contextlib.suppress(OSError):
         before = time.time()
@@ -142,8 +158,13 @@ def remove_abandoned_files(directory: Path, root: Path | None = None) -> None:
     with contextlib.suppress(OSError):
         for entry in [entry for entry in entries(directory) if entry.name.startswith(".")]:
             path = Path(entry.path)
+            process = owner(path)
+            if process is None:
+                continue
             with contextlib.suppress(OSError):
-                if not is_abandoned(path) or user not in (None, entry.stat(follow_symlinks=False).st_uid):
+                if process.is_alive(silence(path), ABANDONED):
+                    continue
+                if user not in (None, entry.stat(follow_symlinks=False).st_uid):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(path, ignore_errors=True)
@@ -170,32 +191,3 @@ def temporary_directory(kind: str) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(
         prefix=f".kymograph-{kind}.", suffix=f".{Process.this().mark}", ignore_cleanup_errors=True
     )
-
-
-def is_abandoned(path: Path) -> bool:
-    """Returns whether ``path`` is half-written by a process that will not finish it."""
-    process = owner(path)
-    if process is not None:
-        return not process.is_alive(silence(path), ABANDONED)
-    # Names that predate marks end in a bare PID, of an unknown host.
-    return bool(re.fullmatch(r"\..*\.(new|old)\.[0-9]+", path.name)) and silence(path) > ABANDONED
-
-
-@functools.cache
-def _process(pid: int) -> Process:
-    return Process(_host(), _table(), pid, start_time(pid) or _UNKNOWN)  # cached by PID, as a fork is another process
-
-
-@functools.cache
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "-", platform.node())[:40] or "host"
-
-
-@functools.cache
-def _table() -> str:
-    """Returns a hash that distinguishes this process table from that of another boot, host or container."""
-    parts = [platform.node()]
-    for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text(), lambda: os.readlink("/proc/self/ns/pid")):
-        with contextlib.suppress(OSError):
-            parts.append(read().strip())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]

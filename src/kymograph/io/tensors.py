@@ -53,20 +53,20 @@ def _checked(header: bytes, size: int) -> TensorHeader:
     value = parse_json(header)
     if not isinstance(value, dict):
         raise ValueError("its header is not an object")
-    metadata = value.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+    texts = value.pop("__metadata__", {})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise ValueError("its metadata are not strings")
     start = 8 + len(header)
-    entries = {name: _entry(one, start) for name, one in value.items()}
+    entries = {name: _entry(described, start) for name, described in value.items()}
     end = start
-    for entry in sorted(entries.values(), key=lambda one: (one.first, one.last)):
+    for entry in sorted(entries.values(), key=lambda entry: (entry.first, entry.last)):
         if entry.first != end:
             raise ValueError("its tensors overlap, or leave a gap")
         end = entry.last
     if end != size:
         raise ValueError("it is cut off, or continues after its last tensor")
-    facts = parse_json(metadata["kymograph"].encode(), finite=False) if "kymograph" in metadata else None
-    return TensorHeader(entries, facts)
+    metadata = parse_json(texts["kymograph"].encode(), finite=False) if "kymograph" in texts else None
+    return TensorHeader(entries, metadata)
 
 
 def _entry(value: Any, start: int) -> TensorEntry:

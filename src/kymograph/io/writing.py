@@ -1,4 +1,4 @@
-"""Files on disk: written atomically, verified by checksum when read, changed by one process at a time."""
+"""Our own files: written atomically, checked when read, and changed by one process at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,6 @@ FOREIGN_LOCK_KEEPS = 2.0
 _numbers = itertools.count()
 
 
-@overload
-def plain(value: Mapping[Any, Any]) -> dict[str, Any]: ...
-@overload
-def plain(value: Any) -> Any: ...
 def plain(value: Any) -> Any:
     """Returns ``value`` in strict JSON types: NaN becomes null (missing), infinities become strings."""
     if isinstance(value, Mapping):

@@ -21,6 +21,7 @@ from kymograph.runs.log import Log
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store, in_order, read_declarations
 from kymograph.runs.stored import StoredRun
+from kymograph.runs.thin import stored_run
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Archive:
         located = find_runs(path)
         for directory in located.directories:
             try:
-                runs.append(StoredRun(directory))
+                runs.append(stored_run(directory))
             except KymographError as error:
                 errors[directory] = error
         runs, copies = without_copies(runs, errors)

@@ -232,7 +232,7 @@ class Declaration:
         for name in ("part_sources", "p_values", "tuned"):  # few studies have any
             if not content[name]:
                 del content[name]
-        return plain(content)
+        return {name: plain(value) for name, value in content.items()}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Declaration:

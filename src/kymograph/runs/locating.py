@@ -16,6 +16,8 @@ from kymograph.runs.spec import slug
 from kymograph.runs.stored import StoredRun
 from kymograph.wording import counted
 
+_ID = re.compile("[0-9a-f]{16}")
+
 
 @dataclass(frozen=True)
 class LocatedRuns:
@@ -34,7 +36,7 @@ def find_runs(root: Path) -> LocatedRuns:
     """
     if not is_directory(root):
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
-    found: list[tuple[str, ...]] = [()] if has_ended(str(root)) else []
+    ended: list[tuple[str, ...]] = [()] if has_ended(str(root)) else []
     unreadable: list[str] = []
     try:
         names = _visible_directories(root, "", unreadable)
@@ -43,13 +45,13 @@ def find_runs(root: Path) -> LocatedRuns:
     for name in names:
         try:
             if has_ended(f"{root}/{name}"):
-                found.append((name,))
+                ended.append((name,))
                 continue
             runs = _visible_directories(root, f"/{name}", unreadable)
-            found += [(name, run) for run in runs if has_ended(f"{root}/{name}/{run}")]
+            ended += [(name, run) for run in runs if has_ended(f"{root}/{name}/{run}")]
         except OSError as error:
             unreadable.append(f"cannot read {name}: {error.strerror}")
-    return LocatedRuns([root.joinpath(*parts) for parts in sorted(found)], unreadable)
+    return LocatedRuns([root.joinpath(*parts) for parts in sorted(ended)], unreadable)
 
 
 def has_ended(directory: str) -> bool:
@@ -63,7 +65,7 @@ def has_ended(directory: str) -> bool:
 
 def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list[str]:
     """Returns the names of the visible subdirectories; a hidden one is a record being written, or left by a kill."""
-    found = []
+    names = []
     for entry in entries(f"{root}{inside}"):
         if entry.name.startswith(".") or not is_directory_entry(entry):
             continue
@@ -71,11 +73,8 @@ def _visible_directories(root: Path, inside: str, unreadable: list[str]) -> list
             link = f"{inside}/{entry.name}".lstrip("/")
             unreadable.append(f"{link} is a symbolic link that leads outside {root} and is not followed")
         else:
-            found.append(entry.name)
-    return found
-
-
-_ID = re.compile("[0-9a-f]{16}")
+            names.append(entry.name)
+    return names
 
 
 def without_copies(runs: Sequence[StoredRun], damaged: Iterable[Path]) -> tuple[list[StoredRun], set[Path]]:

@@ -38,12 +38,11 @@ from kymograph.wording import counted
 DIRECTORY = "log"
 SHORT = 16
 """How many hex digits of a hash users are shown."""
-
-
 MOST_WRONG = 100
 """How many wrong lines of a segment are read before the rest is given up."""
 FEW = 5
 """How many problems of one kind are reported one by one."""
+_appending = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -97,31 +96,31 @@ class Log:
 
     def up_to(self, heads: Iterable[str]) -> set[str]:
         """Returns ``heads`` and all their ancestors, as far as they are in this log."""
-        found: set[str] = set()
+        reached: set[str] = set()
         waiting = [head for head in heads if head in self.entries]
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in reached:
+                reached.add(name)
                 waiting += [parent for parent in self.entries[name].parents if parent in self.entries]
-        return found
+        return reached
 
     @staticmethod
     def read(root: Path) -> Log:
         """Reads the log of the runs below ``root``, empty if there is none; problems are collected, not raised."""
-        found: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         problems: list[str] = []
         for path in matching(root, f"{DIRECTORY}/*.jsonl"):
-            entries, wrong = _segment(path)
-            found |= {entry.hash: entry for entry in entries}
+            segment, wrong = _segment(path)
+            entries |= {entry.hash: entry for entry in segment}
             problems += wrong
         lost = []
-        for entry in found.values():
-            gone = [parent for parent in entry.parents if parent not in found]
+        for entry in entries.values():
+            gone = [parent for parent in entry.parents if parent not in entries]
             if gone:
                 lost.append(f"the log entry {entry.hash[:SHORT]} follows {gone[0][:SHORT]}, which is gone")
         problems += _first(lost, "entries that follow entries which are gone")
-        return Log(_sorted(found), tuple(problems))
+        return Log(_sorted(entries), tuple(problems))
 
 
 def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
@@ -142,9 +141,6 @@ def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
     return entry
 
 
-_appending = threading.Lock()
-
-
 @functools.cache
 def _process_mark(process: int) -> str:
     """Returns a random suffix for this process's segment, in case its mark is not unique."""
@@ -153,11 +149,11 @@ def _process_mark(process: int) -> str:
 
 def _segment(path: Path) -> tuple[list[Entry], list[str]]:
     """Returns the valid entries of one segment, and a sentence about each problem in it."""
+    name = f"{DIRECTORY}/{path.name}"
     try:
         content = _read(path)
     except KymographError as error:
-        return [], [f"{DIRECTORY}/{path.name} is not a segment of the log ({error})"]
-    name = f"{DIRECTORY}/{path.name}"
+        return [], [f"{name} is not a segment of the log ({error})"]
     entries, wrong, lines = [], [], io.BytesIO(content)  # not split: a list of 256 million empty lines takes gigabytes
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):  # a process was killed while it wrote, or the end was cut off
@@ -193,9 +189,10 @@ def _entry(line: bytes) -> Entry | None:
     try:
         value = parse_json(line)
         entry = Entry(value["kind"], value["content"], tuple(value["parents"]), value["time"], value["writer"])
-        known = value["schema"] == SCHEMA and isinstance(entry.content, dict)
-        texts = all(isinstance(text, str) for text in (entry.kind, entry.time, entry.writer, *entry.parents))
-        return entry if known and texts and entry.hash == value["hash"] else None
+        typed = isinstance(entry.content, dict) and all(
+            isinstance(text, str) for text in (entry.kind, entry.time, entry.writer, *entry.parents)
+        )
+        return entry if value["schema"] == SCHEMA and typed and entry.hash == value["hash"] else None
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -1,4 +1,4 @@
-"""Where numbers come from: versions, hardware and a hash of this package's own source."""
+"""Where numbers come from: versions, hardware and a hash of the source."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from typing import Any
 
 @functools.cache
 def code_hash() -> str:
-    """Returns a hash over every source file of this package, in a fixed order."""
-    package = Path(__file__).resolve().parent.parent
+    """Returns a hash over every source file of this package and of the studies shipped with it, in a fixed order."""
     total = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        total.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, path in source_files().items():
+        total.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()[:16]
+
+
+def source_files() -> dict[str, Path]:
+    """Returns every source file that `code_hash` covers, by its path in the packages."""
+    home = Path(__file__).resolve().parents[2]
+    return {path.relative_to(home).as_posix(): path for path in sorted(home.glob("kymograph*/**/*.py"))}
 
 
 @functools.cache
 def versions() -> dict[str, str]:
     """Returns the versions of Python and of the packages that affect numbers."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in ("kymograph", "torch", "numpy"):
         try:
-            found[name] = importlib.metadata.version(name)
+            numbers[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            numbers[name] = "not installed"
+    return numbers
 
 
 @functools.cache
@@ -82,13 +87,13 @@ def _allows_tf32(backend: Any) -> bool:
 
 def provenance(device: str, threads: int) -> dict[str, object]:
     """Returns everything about this process that may affect a number it computes."""
-    found: dict[str, object] = {
+    extra = accelerator(device)
+    return {
         "versions": versions(),
         "hardware": hardware(),
         "code": code_hash(),
         "device": device,
         "threads": threads,
         "byteorder": sys.byteorder,
+        **({"accelerator": extra} if extra else {}),
     }
-    extra = accelerator(device)
-    return {**found, "accelerator": extra} if extra else found

@@ -1,15 +1,12 @@
-"""One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``, written and read back.
-
-[runs.typed_record] Reads the files of a run into typed values; records are validated here and nowhere else.
-
-A record can be damaged, or forged with matching checksums. If its values do not have the types that the rest of the
-program relies on, a KymographError is raised, so that readers of a directory can name the run and leave it out.
-
-[runs.record] One run's directory: ``config.json``, ``arrays.safetensors``, ``summary.json`` and ``status.json``.
+"""One run's directory, written and read: ``config.json``, ``arrays.safetensors``, ``summary.json``, ``status.json``.
 
 The directory is written under a hidden name and renamed when complete, so that a kill leaves either a whole record or
 none, and two processes that compute the same run cannot mix their files. A run is finished only if ``status.json`` says
 so. That file holds the size and SHA-256 of every other file, so that a truncated or edited record is detected.
+
+A record can also be forged with matching checksums. It is validated here and nowhere else: values that do not have the
+types that the rest of the program relies on raise a KymographError, so that readers of a directory can name the run and
+leave it out.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +36,7 @@ CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.
 CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
 NEEDED = {"finished": (CONFIG, ARRAYS, SUMMARY), "failed": (CONFIG,)}
 """The files that a run must have, by status."""
-DTYPES: Mapping[str, np.dtype] = {
+DTYPES: Mapping[str, np.dtype[Any]] = {
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
     "I32": np.dtype(np.int32),
@@ -48,8 +45,16 @@ DTYPES: Mapping[str, np.dtype] = {
     "BOOL": np.dtype(np.bool_),
 }
 """The dtypes in which series are stored, by their names in the file."""
+PackedRecord = Mapping[str, bytes]
+"""The files of a run by name, ready to be written."""
 _FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
 _SHA256 = re.compile("[0-9a-f]{64}")
+_SCALARS = (str, int, float, bool, type(None))
+_PROVENANCE: Mapping[str, type] = {
+    "versions": dict, "hardware": dict, "notes": list, "log": list, "stack": dict, "threads": int, "device": str,
+    "code": str,
+}  # fmt: skip
+"""The fields of a provenance that are used, with their types; all others are only shown."""
 
 
 @dataclass(frozen=True)
@@ -71,38 +76,165 @@ class RunSeries:
 
 
 @dataclass(frozen=True)
+class RunResult:
+    """The result of a run: its series by name, and its summary with one number (or None: missing) per key.
+
+    >>> RunResult({"loss": RunSeries(step, loss)}, {"final_loss": loss[-1], "steps_to_half": None})
+    """
+
+    series: Mapping[str, RunSeries]
+    summary: Mapping[str, float | int | str | bool | None]
+    checkpoint: bytes | None = None
+    """The trained network as safetensors, if the study keeps it."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the run should know, e.g. where its random numbers came from."""
+
+
+def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
+    """Stores a finished run below ``root``, replacing any earlier record."""
+    store_record(root, spec, pack_record(spec, result, provenance), seconds)
+
+
+def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
+    """Returns the files of a finished run; raises if the result cannot be stored."""
+    contents = {
+        CONFIG: _config_bytes(spec, {**provenance, "notes": list(result.notes)} if result.notes else provenance),
+        ARRAYS: _pack(result.series),
+        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
+    }
+    if result.checkpoint is not None:
+        contents[CHECKPOINT] = result.checkpoint
+    for name, content in contents.items():
+        if len(content) > MAX_TENSORS:  # readers reject larger files
+            raise KymographError(
+                f"the {name} of a run would have {len(content):,} bytes, more than the limit of {MAX_TENSORS:,}; "
+                "log less often, or fewer quantities"
+            )
+    return contents
+
+
+def store_record(root: Path, spec: RunSpec, record: PackedRecord, seconds: float) -> None:
+    """Writes the files of a finished run below ``root``, replacing any earlier record."""
+    _write(root, spec, record, "finished", seconds=round(seconds, 3))
+
+
+def write_failure(
+    root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any], traceback: str | None = None
+) -> None:
+    """Records that a run failed, with reason and traceback, unless it is finished; the next sweep tries it again."""
+    if is_finished(root, spec):
+        return
+    contents = {CONFIG: _config_bytes(spec, provenance)}
+    if traceback is not None:
+        contents[TRACEBACK] = traceback.encode("utf-8", "replace")
+    _write(root, spec, contents, "failed", reason=plain(reason))
+
+
+def _config_bytes(spec: RunSpec, provenance: Mapping[str, Any]) -> bytes:
+    return _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(provenance)})
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _pack(series: Mapping[str, RunSeries]) -> bytes:
+    """Returns the series as safetensors bytes; series measured at the same steps share one array of steps."""
+    from safetensors.numpy import save
+
+    arrays: dict[str, np.ndarray] = {}
+    grids: dict[bytes, str] = {}
+    layout: dict[str, Any] = {}
+    for name, entry in series.items():
+        if entry.value.dtype not in DTYPES.values():
+            raise KymographError(f"the series {name!r} has values of type {entry.value.dtype}, which cannot be stored")
+        step = np.ascontiguousarray(entry.step, dtype=np.int32)
+        grid = grids.setdefault(step.tobytes(), str(len(grids)))
+        arrays[f"step/{grid}"] = step
+        arrays[f"value/{name}"] = np.ascontiguousarray(entry.value)
+        layout[name] = {"grid": grid, "sites": None if entry.sites is None else list(entry.sites)}
+    return save(arrays, metadata={"kymograph": json.dumps({"schema": SCHEMA, "series": layout}, sort_keys=True)})
+
+
+def _write(
+    root: Path,
+    spec: RunSpec,
+    contents: PackedRecord,
+    status: str,
+    reason: str | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Writes the files and the status under a hidden name, then renames the directory into place."""
+    directory = root / spec.directory
+    make_directory(directory.parent, root)
+    ending = {
+        "schema": SCHEMA,
+        "id": spec.id,
+        "status": status,
+        "reason": reason,
+        "seconds": seconds,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "files": {
+            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for name, content in contents.items()
+        },
+    }
+    fresh, old = (temporary_name(directory.parent, spec.id, kind) for kind in ("new", "old"))
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)  # an earlier attempt of this process that was interrupted
+        fresh.mkdir()
+        for name, content in {**contents, STATUS: _json_bytes(ending)}.items():
+            (fresh / name).write_bytes(content)
+        if directory.exists():
+            os.rename(directory, old)
+        os.rename(fresh, directory)
+    except OSError as error:
+        if is_finished(root, spec):
+            return  # another process stored the same run first
+        raise KymographError(f"cannot write {directory}: {error.strerror}; choose another directory") from None
+    finally:
+        for leftover in (fresh, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def is_finished(root: Path, spec: RunSpec) -> bool:
+    """Returns whether the run is stored completely; raises if its record is damaged or from a newer version."""
+    directory = f"{root}/{spec.directory}"
+    if not os.path.exists(f"{directory}/{STATUS}"):
+        return False
+    status = read_status(directory)
+    if status.status != "finished":
+        return False
+    check_sizes(directory, status)
+    return True
+
+
+@dataclass(frozen=True)
 class RunStatus:
     """How a run ended: ``finished``, or ``failed`` with the reason."""
 
     status: str
-    reason: str | None = None
-    seconds: float | None = None
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reason: str | None
+    seconds: float | None
+    files: Mapping[str, Mapping[str, Any]]
     """The size and SHA-256 of every other file of the run."""
-    written: str = ""
+    written: str
     """When it was stored, in UTC."""
-
-
-def recompute_advice(directory: AnyPath) -> str:
-    """Returns the advice for a damaged record."""
-    return f"delete {directory} to compute the run again"
 
 
 def read_status(directory: AnyPath) -> RunStatus:
     """Reads how the run in ``directory`` ended."""
-    path = f"{directory}/{STATUS}"
-    content = read_versioned_json(path)
-    status, files = content.get("status"), content.get("files")
-    reason, seconds = content.get("reason"), content.get("seconds")
+    content = read_versioned_json(f"{directory}/{STATUS}")
+    status, files, reason, seconds = (content.get(name) for name in ("status", "files", "reason", "seconds"))
     if not isinstance(status, str) or status not in NEEDED or not isinstance(files, dict):
-        raise KymographError(f"{path} is not a status file; {recompute_advice(directory)}")
+        raise _damaged(directory, STATUS, "is not a status file")
     if not files.keys() <= _FILES or not all(map(_is_checksum, files.values())):
-        raise KymographError(f"{path} names unknown files, or lacks checksums; {recompute_advice(directory)}")
+        raise _damaged(directory, STATUS, "names unknown files, or lacks checksums")
     missing = [name for name in NEEDED[status] if name not in files]
     if missing:
-        raise KymographError(f"{path} has no checksum of {missing[0]}; {recompute_advice(directory)}")
+        raise _damaged(directory, STATUS, f"has no checksum of {missing[0]}")
     if not isinstance(reason, str | None) or not (seconds is None or _is_amount(seconds)):
-        raise KymographError(f"{path} has a reason or a time of the wrong type; {recompute_advice(directory)}")
+        raise _damaged(directory, STATUS, "has a reason or a time of the wrong type")
     return RunStatus(status, reason, seconds, files, str(content.get("written", "")))
 
 
@@ -112,48 +244,41 @@ def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX
         raise KymographError(f"{directory} was stored without {name}")
     path = f"{directory}/{name}"
     if not os.path.lexists(path):
-        raise KymographError(f"{path} is missing from a {status.status} run; {recompute_advice(directory)}")
-    return read_bytes(path, limit, follow=False, recorded=status.files[name], remedy=recompute_advice(directory))
+        raise _damaged(directory, name, f"is missing from a {status.status} run")
+    return read_bytes(path, limit, follow=False, recorded=status.files[name], remedy=_recompute(directory))
 
 
 def check_sizes(directory: AnyPath, status: RunStatus) -> None:
     """Raises unless every file named in a run's status exists and has the stated size."""
-    for name, facts in status.files.items():
-        path = f"{directory}/{name}"
+    for name, recorded in status.files.items():
         try:
-            size = os.stat(path).st_size
+            size = os.stat(f"{directory}/{name}").st_size
         except OSError:
-            raise KymographError(
-                f"{path} is missing from a {status.status} run; {recompute_advice(directory)}"
-            ) from None
-        if size != facts["bytes"]:
-            raise KymographError(f"{path} is cut off or edited; {recompute_advice(directory)}")
+            raise _damaged(directory, name, f"is missing from a {status.status} run") from None
+        if size != recorded["bytes"]:
+            raise _damaged(directory, name, "is cut off or edited")
 
 
 def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     """Reads the summary of a finished run: one number, string or Boolean, or None for missing, per key."""
-    path = f"{directory}/{SUMMARY}"
-    found = read_versioned_json(path, status.files[SUMMARY]).get("summary")
-    if not isinstance(found, dict) or not all(isinstance(value, _SCALARS) for value in found.values()):
-        raise KymographError(f"{path} does not contain one number per key; {recompute_advice(directory)}")
-    return found
+    summary = read_versioned_json(f"{directory}/{SUMMARY}", status.files[SUMMARY]).get("summary")
+    if not isinstance(summary, dict) or not all(isinstance(value, _SCALARS) for value in summary.values()):
+        raise _damaged(directory, SUMMARY, "does not contain one number per key")
+    return summary
 
 
 def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
     """Reads a run's identity and provenance; the identity is checked where it becomes a `RunSpec`."""
-    path = f"{directory}/{CONFIG}"
-    content = read_versioned_json(path, status.files[CONFIG])
-    provenance = content.get("provenance", {})
+    content = read_versioned_json(f"{directory}/{CONFIG}", status.files[CONFIG])
+    provenance = content.get("provenance")
     if not isinstance(provenance, dict):
-        raise KymographError(f"{path} has a provenance that is not an object; {recompute_advice(directory)}")
+        raise _damaged(directory, CONFIG, "has a provenance that is not an object")
     for name, kind in _PROVENANCE.items():
         if not isinstance(provenance.get(name, kind()), kind):
-            raise KymographError(
-                f"{path} has a provenance whose {name} is not of type {kind.__name__}; {recompute_advice(directory)}"
-            )
+            raise _damaged(directory, CONFIG, f"has a provenance whose {name} is not of type {kind.__name__}")
     for name in ("notes", "log"):
         if not all(isinstance(text, str) for text in provenance.get(name, ())):
-            raise KymographError(f"{path} has a provenance whose {name} are not strings; {recompute_advice(directory)}")
+            raise _damaged(directory, CONFIG, f"has a provenance whose {name} are not strings")
     return content
 
 
@@ -161,10 +286,10 @@ def read_identity(directory: AnyPath, config: Mapping[str, Any]) -> RunSpec[Mapp
     """Returns the run that a configuration describes; raises unless it matches the stored id and directory."""
     try:
         spec = RunSpec.from_identity(config)
-        own = spec.id
+        run_id = spec.id
     except (KymographError, ValueError, TypeError) as error:
-        raise KymographError(f"{directory}/{CONFIG}: {error}; {recompute_advice(directory)}") from None
-    if config.get("id") != own or not str(directory).endswith(own):
+        raise KymographError(f"{directory}/{CONFIG}: {error}; {_recompute(directory)}") from None
+    if config.get("id") != run_id or not str(directory).endswith(run_id):
         raise KymographError(f"{directory} contains a configuration that does not match its id; it was edited")
     return spec
 
@@ -205,7 +330,7 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
         if not isinstance(header.metadata, dict) or type(header.metadata.get("schema")) is not int:
             raise ValueError("not an arrays file")
         check_schema(header.metadata["schema"], path)
-        series = header.metadata["series"]
+        series: Mapping[str, Any] = header.metadata["series"]
         for name, entry in series.items():
             step, value = header.tensors[f"step/{entry['grid']}"], header.tensors[f"value/{name}"]
             sites = entry["sites"]
@@ -216,157 +341,26 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
                 raise ValueError("a series that does not fit its labels")
         return header, series
     except (KeyError, ValueError, TypeError, AttributeError):
-        raise KymographError(f"{path} is cut off or damaged; {recompute_advice(os.path.dirname(path))}") from None
-
-
-_SCALARS = (str, int, float, bool, type(None))
-_PROVENANCE: Mapping[str, type] = {
-    "versions": dict, "hardware": dict, "notes": list, "log": list, "stack": dict, "threads": int, "device": str,
-    "code": str,
-}  # fmt: skip
-"""The fields of a provenance that are used, with their types; all others are only shown."""
+        raise KymographError(f"{path} is cut off or damaged; {_recompute(os.path.dirname(path))}") from None
 
 
 def _are_names(sites: Any) -> bool:
     return isinstance(sites, list) and all(isinstance(site, str) for site in sites) and len({*sites}) == len(sites)
 
 
-def _is_checksum(facts: Any) -> bool:
-    if not isinstance(facts, dict) or type(facts.get("bytes")) is not int:
+def _is_checksum(recorded: Any) -> bool:
+    if not isinstance(recorded, dict) or type(recorded.get("bytes")) is not int:
         return False
-    return isinstance(facts.get("sha256"), str) and _SHA256.fullmatch(facts["sha256"]) is not None
+    return isinstance(recorded.get("sha256"), str) and _SHA256.fullmatch(recorded["sha256"]) is not None
 
 
 def _is_amount(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """The result of a run: its series by name, and its summary with one number (or None: missing) per key.
-
-    >>> RunResult({"loss": RunSeries(step, loss)}, {"final_loss": loss[-1], "steps_to_half": None})
-    """
-
-    series: Mapping[str, RunSeries]
-    summary: Mapping[str, float | int | str | bool | None]
-    checkpoint: bytes | None = None
-    """The trained network as safetensors, if the study keeps it."""
-    notes: tuple[str, ...] = ()
-    """What a reader of the run should know, e.g. where its random numbers came from."""
+def _damaged(directory: AnyPath, name: str, problem: str) -> KymographError:
+    return KymographError(f"{directory}/{name} {problem}; {_recompute(directory)}")
 
 
-PackedRecord = Mapping[str, bytes]
-"""The files of a run by name, ready to be written."""
-
-
-def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
-    """Stores a finished run below ``root``, replacing any earlier record."""
-    store_record(root, spec, pack_record(spec, result, provenance), seconds)
-
-
-def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
-    """Returns the files of a finished run; raises if the result cannot be stored."""
-    facts = {**provenance, **({"notes": list(result.notes)} if result.notes else {})}
-    contents = {
-        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(facts)}),
-        ARRAYS: _pack(result.series),
-        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
-    }
-    if result.checkpoint is not None:
-        contents[CHECKPOINT] = result.checkpoint
-    for name, content in contents.items():
-        if len(content) > MAX_TENSORS:  # readers reject larger files
-            raise KymographError(
-                f"the {name} of a run would have {len(content):,} bytes, more than the limit of {MAX_TENSORS:,}; "
-                "log less often, or fewer quantities"
-            )
-    return contents
-
-
-def store_record(root: Path, spec: RunSpec, record: PackedRecord, seconds: float) -> None:
-    """Writes the files of a finished run below ``root``, replacing any earlier record."""
-    _write(root, spec, record, RunStatus("finished", seconds=round(seconds, 3)))
-
-
-def write_failure(
-    root: Path, spec: RunSpec, reason: str, provenance: Mapping[str, Any], traceback: str | None = None
-) -> None:
-    """Records that a run failed, with reason and traceback, unless it is finished; the next sweep tries it again."""
-    if is_finished(root, spec):
-        return
-    contents = {
-        CONFIG: _json_bytes({"schema": SCHEMA, "id": spec.id, **spec.identity, "provenance": plain(provenance)})
-    }
-    if traceback is not None:
-        contents[TRACEBACK] = traceback.encode("utf-8", "replace")
-    _write(root, spec, contents, RunStatus("failed", reason=plain(reason)))
-
-
-def is_finished(root: Path, spec: RunSpec) -> bool:
-    """Returns whether the run is stored completely; raises if its record is damaged or from a newer version."""
-    directory = f"{root}/{spec.directory}"
-    if not os.path.exists(f"{directory}/{STATUS}"):
-        return False
-    status = read_status(directory)
-    if status.status != "finished":
-        return False
-    check_sizes(directory, status)
-    return True
-
-
-def _pack(series: Mapping[str, RunSeries]) -> bytes:
-    """Returns the series as safetensors bytes; series measured at the same steps share one array of steps."""
-    from safetensors.numpy import save
-
-    arrays: dict[str, np.ndarray] = {}
-    grids: dict[bytes, str] = {}
-    layout: dict[str, Any] = {}
-    for name, entry in series.items():
-        if entry.value.dtype not in DTYPES.values():
-            raise KymographError(f"the series {name!r} has values of type {entry.value.dtype}, which cannot be stored")
-        step = np.ascontiguousarray(entry.step, dtype=np.int32)
-        grid = grids.setdefault(step.tobytes(), str(len(grids)))
-        arrays[f"step/{grid}"] = step
-        arrays[f"value/{name}"] = np.ascontiguousarray(entry.value)
-        layout[name] = {"grid": grid, "sites": None if entry.sites is None else list(entry.sites)}
-    return save(arrays, metadata={"kymograph": json.dumps({"schema": SCHEMA, "series": layout}, sort_keys=True)})
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
-def _write(root: Path, spec: RunSpec, contents: Mapping[str, bytes], status: RunStatus) -> None:
-    """Writes the files under a hidden name, then renames the directory into place."""
-    directory = root / spec.directory
-    make_directory(directory.parent, root)
-    files = {
-        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        for name, content in contents.items()
-    }
-    facts = {
-        "schema": SCHEMA,
-        "id": spec.id,
-        "status": status.status,
-        "reason": status.reason,
-        "seconds": status.seconds,
-        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "files": files,
-    }
-    fresh, old = (temporary_name(directory.parent, spec.id, kind) for kind in ("new", "old"))
-    try:
-        shutil.rmtree(fresh, ignore_errors=True)  # an earlier attempt of this process that was interrupted
-        fresh.mkdir()
-        for name, content in {**contents, STATUS: _json_bytes(facts)}.items():
-            (fresh / name).write_bytes(content)
-        if directory.exists():
-            os.rename(directory, old)
-        os.rename(fresh, directory)
-    except OSError as error:
-        if is_finished(root, spec):
-            return  # another process stored the same run first
-        raise KymographError(f"cannot write {directory}: {error.strerror}; choose another directory") from None
-    finally:
-        for leftover in (fresh, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+def _recompute(directory: AnyPath) -> str:
+    return f"delete {directory} to compute the run again"

@@ -1,6 +1,4 @@
-"""The resume state of an unfinished run: stored without pickling, and used only by the same run and code.
-
-[runs.resume] The resume state of an unfinished run: written atomically, and used only by the same run and code.
+"""The resume state of an unfinished run: written atomically, without pickling, and used only by the same run and code.
 
 A file ends with the SHA-256 of everything before it. A file that is damaged, or was written for another run or by other
 code, is ignored: the run starts over, which costs time but changes no number.
@@ -25,7 +23,42 @@ from kymograph.io.tensors import tensor_header
 from kymograph.io.writing import write_atomically
 from kymograph.runs.provenance import code_hash
 
+FILE = "state.safetensors"
+SCHEMA = 2
+_DIGEST = 64
 _SCALARS = (str, int, float, bool, type(None))
+
+
+def write_state(path: Path, state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Writes a nested state with the identity of its run, replacing any earlier state."""
+    tensors, shape = flatten(dict(state))
+    described = {"schema": SCHEMA, "facts": _with_code(identity), "shape": shape}
+    content = save(tensors, metadata={"kymograph": json.dumps(described, sort_keys=True, allow_nan=False)})
+    write_atomically(path, content + hashlib.sha256(content).hexdigest().encode())
+
+
+def read_state(path: Path, identity: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """Returns the state in a file that was written with the same ``identity``, or None and why it is not used."""
+    if not is_file(path):
+        return None, ""
+    try:
+        whole = read_bytes(path, MAX_TENSORS, follow=False)
+        content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+        if hashlib.sha256(content).hexdigest().encode() != digest:
+            return None, "its state on disk is damaged"
+        described = tensor_header(content).metadata
+        if described["schema"] != SCHEMA:
+            return None, "its state on disk has another format version"
+        if described["facts"] != json.loads(json.dumps(_with_code(identity))):
+            return None, "its state on disk belongs to other code or another run"
+        return unflatten(described["shape"], load(content)), ""
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
+        return None, "its state on disk cannot be read"
+
+
+def _with_code(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the identity with the hash of this package's code: other code might continue with other numbers."""
+    return {**identity, "package": code_hash()}
 
 
 def flatten(state: Any) -> tuple[dict[str, Tensor], Any]:
@@ -54,7 +87,7 @@ def unflatten(shape: Any, tensors: Mapping[str, Tensor]) -> Any:
     if kind == "big":
         return int(rest[0])
     if kind == "dict":
-        return {_key(key): unflatten(value, tensors) for key, value in rest[0]}
+        return {int(key) if kind == "int" else str(key): unflatten(value, tensors) for (kind, key), value in rest[0]}
     if kind in ("list", "tuple"):
         items = [unflatten(value, tensors) for value in rest[0]]
         return items if kind == "list" else tuple(items)
@@ -91,46 +124,3 @@ def _refusal(path: str, value: Any) -> KymographError:
         f"{path} is a {type(value).__name__}, which cannot be stored; a resumable state has tensors, numbers, "
         "strings, lists and dictionaries"
     )
-
-
-def _key(described: Any) -> str | int:
-    kind, text = described
-    return int(text) if kind == "int" else str(text)
-
-
-FILE = "state.safetensors"
-SCHEMA = 2
-_DIGEST = 64
-
-
-def write_state(path: Path, state: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Writes a nested state with facts that identify its run, replacing any earlier state."""
-    tensors, shape = flatten(dict(state))
-    known = {"schema": SCHEMA, "facts": _with_code(facts), "shape": shape}
-    header = json.dumps(known, sort_keys=True, allow_nan=False)
-    content = save(tensors, metadata={"kymograph": header})
-    write_atomically(path, content + hashlib.sha256(content).hexdigest().encode())
-
-
-def _with_code(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the facts with the hash of this package's code: other code might continue with other numbers."""
-    return {**facts, "package": code_hash()}
-
-
-def read_state(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """Returns the state in a file that was written with the same ``facts``, or None and why it is not used."""
-    if not is_file(path):
-        return None, ""
-    try:
-        whole = read_bytes(path, MAX_TENSORS, follow=False)
-        content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
-        if hashlib.sha256(content).hexdigest().encode() != digest:
-            return None, "its state on disk is damaged"
-        stored = tensor_header(content).metadata
-        if stored["schema"] != SCHEMA:
-            return None, "its state on disk has another format version"
-        if stored["facts"] != json.loads(json.dumps(_with_code(facts))):
-            return None, "its state on disk belongs to other code or another run"
-        return unflatten(stored["shape"], load(content)), ""
-    except (KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
-        return None, "its state on disk cannot be read"

@@ -45,11 +45,11 @@ def settings_of(config: Any) -> dict[str, Any]:
     A setting that was added later (metadata `ADDED_LATER`) is left out while it has its default value, so that
     earlier runs keep their ids.
     """
-    found = dataclasses.asdict(config)
+    settings = dataclasses.asdict(config)
     for field in dataclasses.fields(config):
-        if field.metadata.get("later") and found[field.name] == field.default:
-            del found[field.name]
-    return found
+        if field.metadata.get("later") and settings[field.name] == field.default:
+            del settings[field.name]
+    return settings
 
 
 def slug(text: str) -> str:
@@ -137,10 +137,10 @@ class RunSpec(Generic[Config]):
     def at_seeds(self, seeds: Iterable[int]) -> list[RunSpec[Config]]:
         """Returns this run at other seeds; what does not depend on the seed is computed once."""
         shared = {name: getattr(self, name) for name in ("_settings", "settings_text", "_around_seed")}
-        found = [RunSpec(self.study, self.arm, seed, self.config, self.version, self.source) for seed in seeds]
-        for spec in found:
+        specs = [RunSpec(self.study, self.arm, seed, self.config, self.version, self.source) for seed in seeds]
+        for spec in specs:
             spec.__dict__.update(shared)
-        return found
+        return specs
 
     @staticmethod
     def from_identity(identity: Mapping[str, Any]) -> RunSpec[Mapping[str, Any]]:

@@ -27,6 +27,7 @@ from kymograph.runs.locating import find_runs, has_ended, without_copies
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.stored import StoredRun
 from kymograph.runs.tables import import_pandas, import_xarray, series_frame, summary_frame
+from kymograph.runs.thin import stored_run
 from kymograph.wording import html_table
 
 
@@ -42,7 +43,7 @@ class LabelledArray:
     name: str
     values: np.ndarray  # (arm, seed, step[, site]), without the axes that `sel` has fixed
     axes: tuple[str, ...]
-    labels: Mapping[str, tuple]
+    labels: Mapping[str, tuple[Any, ...]]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,7 +115,7 @@ class Store:
         found = find_runs(path)
         if found.unreadable:
             raise KymographError(found.unreadable[0])
-        runs, _ = without_copies([StoredRun(directory) for directory in found.directories], ())
+        runs, _ = without_copies([stored_run(directory) for directory in found.directories], ())
         if not runs:
             raise KymographError(f"{path} contains no completed run; make some with `kymograph run STUDY --out {path}`")
         return Store(in_order(runs, read_declarations(path)), path)
@@ -123,7 +124,7 @@ class Store:
     def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:
         """Reads the runs named by ``specs`` below ``root``, in that order, leaving out those that never ended."""
         directories = (root / spec.directory for spec in specs)
-        return Store((StoredRun(path) for path in directories if has_ended(str(path))), root)
+        return Store((stored_run(path) for path in directories if has_ended(str(path))), root)
 
     def __len__(self) -> int:
         return len(self.runs)

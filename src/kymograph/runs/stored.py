@@ -40,7 +40,8 @@ class StoredRun:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Where and with what the run was computed."""
-        return self._config.get("provenance", {})
+        provenance: Mapping[str, Any] = self._config["provenance"]
+        return provenance
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ class StoredRun:
 
     @property
     def log_heads(self) -> tuple[str, ...] | None:
-        """The heads of the log when the run started; None for runs that predate the log."""
+        """The heads of the log when the run started; None if they were not stored."""
         heads = self.provenance.get("log")
         return None if heads is None else tuple(heads)
 
@@ -165,17 +166,13 @@ class StoredRun:
         return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
 
     def _repr_html_(self) -> str:
-        facts = {"study": self.study, "arm": self.arm, "seed": self.seed, "status": self.status}
-        if self.reason is not None:
-            facts["reason"] = self.reason
-        rows = [("run", key, str(value)) for key, value in facts.items()]
-        rows += [("setting", key, _short(value)) for key, value in self.config.items()]
-        rows += [("summary", key, _short(value)) for key, value in self.summary.items()]
+        def short(value: Any) -> str:
+            return f"{value:.6g}" if isinstance(value, float) else "missing" if value is None else str(value)
+
+        rows = [("run", name, str(getattr(self, name))) for name in ("study", "arm", "seed", "status")]
+        rows += [] if self.reason is None else [("run", "reason", self.reason)]
+        rows += [("setting", key, short(value)) for key, value in self.config.items()]
+        rows += [("summary", key, short(value)) for key, value in self.summary.items()]
         rows += [("note", "", note) for note in self.notes]
         trace = self.traceback
-        detail = "" if trace is None else f"<pre>{html.escape(trace)}</pre>"
-        return html_table(("", "", ""), rows) + detail
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "missing" if value is None else str(value)
+        return html_table(("", "", ""), rows) + ("" if trace is None else f"<pre>{html.escape(trace)}</pre>")

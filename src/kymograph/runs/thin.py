@@ -13,17 +13,15 @@ computed again can be compared with what was published. In their place are
 from __future__ import annotations
 
 import functools
-import json
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.io.files import MAX_TENSORS, is_file, read_bytes
-from kymograph.io.writing import SCHEMA, check_schema, make_directory, write_atomically
+from kymograph.io.writing import read_versioned_json
 from kymograph.runs import record
-from kymograph.runs.record import RunResult, RunSeries
+from kymograph.runs.record import RunSeries
 from kymograph.runs.stored import StoredRun
 
 ARRAYS, DOCUMENT = "thin.safetensors", "thin.json"
@@ -39,8 +37,7 @@ class ThinRun(StoredRun):
     @functools.cached_property
     def _document(self) -> Mapping[str, Any]:
         path = f"{self.directory}/{DOCUMENT}"
-        content = record.read_versioned_json(path)
-        check_schema(content.get("schema", SCHEMA), path)
+        content = read_versioned_json(path)
         names, reductions = content.get("left_out"), content.get("reductions")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise KymographError(f"{path} does not name the series that were left out; make the bundle again")
@@ -86,35 +83,9 @@ def stored_run(directory: Path) -> StoredRun:
     return ThinRun(directory) if is_file(directory / DOCUMENT) else StoredRun(directory)
 
 
-def write_thin(run: StoredRun, target: Path, reductions: Mapping[Reduction, float]) -> None:
-    """Writes a thin copy of a run to the directory ``target``; ``reductions`` are numbers of what is left out."""
-    make_directory(target)
-    for name in (record.CONFIG, record.SUMMARY, record.STATUS, record.TRACEBACK):
-        if is_file(run.directory / name):
-            write_atomically(target / name, read_bytes(run.directory / name, MAX_TENSORS))
-    if run.status != "finished":
-        return
-    kept, left_out = {}, [*(run.left_out if isinstance(run, ThinRun) else ())]
-    for name, series in run.series.items():
-        if len(series.step) > MOST_MEASUREMENTS:
-            left_out.append(name)
-        else:
-            kept[name] = series
-    packed = record.pack_record(run.spec, RunResult(kept, {}), {})
-    write_atomically(target / ARRAYS, packed[record.ARRAYS])
-    rows = [[*key, _spelled(value)] for key, value in reductions.items() if key[0] in left_out]
-    content = {"schema": SCHEMA, "left_out": sorted(left_out), "reductions": rows}
-    write_atomically(target / DOCUMENT, (json.dumps(content, indent=1) + "\n").encode())
-
-
 def left_out_of(runs: Iterable[StoredRun]) -> list[str]:
     """Returns the names of the series that were left out of any of these runs."""
     return sorted({name for run in runs if isinstance(run, ThinRun) for name in run.left_out})
-
-
-def _spelled(value: float) -> float | str:
-    """Returns the number as JSON can hold it; `float` reads both forms back exactly."""
-    return value if math.isfinite(value) else str(value)
 
 
 def _is_reduction(row: Any) -> bool:

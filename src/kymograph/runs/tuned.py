@@ -85,8 +85,8 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the rule as stored in declarations and registrations."""
-        return plain({"setting": self.setting, "grid": list(self.grid), "by": self.by, "best": self.best,
-                      "seeds": list(self.tuning_seeds)})  # fmt: skip
+        return {"setting": self.setting, "grid": plain(self.grid), "by": self.by, "best": self.best,
+                "seeds": list(self.tuning_seeds)}  # fmt: skip
 
     @staticmethod
     def from_json(content: Any) -> Tuned:
