@@ -17,8 +17,9 @@ from typing import Any
 
 from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Verdict, Verdicts, decisive_p, effect_text, settings_text
-from kymograph.experiments.running import choose_seeds, headline_table, sweep
-from kymograph.experiments.stages import SweepOptions, failure_text
+from kymograph.experiments.result_text import failure_text, headline_table
+from kymograph.experiments.running import choose_seeds, run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.io.files import check_inside
 from kymograph.io.writing import write_atomically
 from kymograph.pictures.figures import file_name
@@ -113,7 +114,7 @@ def default_stage(study: str, data: str) -> Stage:
 
 
 def reproduce(
-    options: SweepOptions,
+    options: ComputeOptions,
     n_seeds: int | None = None,
     *,
     data: str = "digits",
@@ -132,7 +133,7 @@ def reproduce(
     ids: set[str] = set()
     studies: dict[str, Study] = {}
     for stage in stages(data, quick, epochs) if study is None else [default_stage(study, data)]:
-        done = sweep(stage.study, seeds[: stage.most_seeds], options, arms=stage.arms, fields=stage.fields)
+        done = run_sweep(stage.study, seeds[: stage.most_seeds], options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
         submitted += done.submitted + (0 if done.tuning is None else done.tuning.submitted)
         if done.submitted:

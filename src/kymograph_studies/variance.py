@@ -22,8 +22,8 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.registration import registered_contents
 from kymograph.claims.verdict import p_text
 from kymograph.errors import KymographError, UsageError, did_you_mean
-from kymograph.experiments.running import Sweep, sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import SweepResult, run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.pictures.scales import spans_decades
 from kymograph.rounding import number_text
 from kymograph.runs.history import log_of
@@ -107,7 +107,7 @@ class ArmSpread:
 class SourceSweeps:
     """The sweeps in which one source at a time was varied, and the spread of every arm."""
 
-    sweeps: Mapping[str, Sweep]
+    sweeps: Mapping[str, SweepResult]
     """By source, `ALL` first."""
     arms: Sequence[ArmSpread]
 
@@ -120,7 +120,7 @@ class SourceSweeps:
 def vary_sources(
     reference: str,
     seeds: Sequence[int],
-    options: SweepOptions,
+    options: ComputeOptions,
     *,
     arms: Sequence[str] | None = None,
     sources: Sequence[str] = (),
@@ -155,7 +155,7 @@ def vary_sources(
         if not options.quiet:
             print(f"{study.name}: {SETTING} {source}, sweep {number} of {len(chosen)}", file=sys.stderr)
         varied = {} if source == ALL else {SETTING: source}
-        sweeps[source] = sweep(reference, seeds, options, arms=arms, fields={**fields, **varied})
+        sweeps[source] = run_sweep(reference, seeds, options, arms=arms, fields={**fields, **varied})
     runs = [run for done in sweeps.values() for run in done.store.finished]
     return SourceSweeps(sweeps, arm_spreads(runs, study.headlines, compared_as_ratios(study.claims())))
 

@@ -237,7 +237,7 @@ def reproduce_verb(words: list[str]) -> int:
     from kymograph_studies.reproduce import reproduce
 
     return reproduce(
-        options.compute.sweep_options(options.out, options),
+        options.compute.compute_options(options.out, options),
         options.n_seeds,
         data=options.data,
         quick=options.quick,
@@ -313,15 +313,15 @@ def variance_verb(words: list[str]) -> int:
     for name in ("seeds", "sources"):
         if name in given(VarianceOptions, words[1:]) and not getattr(options, name):
             raise UsageError(f"--{name} needs at least one {name.removesuffix('s')}")
+    from kymograph.experiments.result_text import failure_text
     from kymograph.experiments.running import choose_seeds
-    from kymograph.experiments.stages import failure_text
     from kymograph.runs.store import Store
     from kymograph_studies.variance import table, vary_sources
 
     done = vary_sources(
         words[0],
         choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
-        options.compute.sweep_options(options.out, options, options.quiet),
+        options.compute.compute_options(options.out, options, options.quiet),
         arms=options.arms or None,
         sources=options.sources,
         fields=fields,

@@ -52,7 +52,7 @@ def test_a_corrected_claim_is_said_to_be_post_hoc(study: Path, capsys: pytest.Ca
 def test_too_few_seeds_are_pointed_out_before_the_runs_and_for_the_grid(
     study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kymograph.experiments.running.compute_missing", lambda *_: [])
+    monkeypatch.setattr("kymograph.experiments.running.compute_stage", lambda *_: StageResult())
     run(study)
     assert "cannot decide" not in capsys.readouterr().err, "six seeds are enough for one claim"
     study.write_text(STUDY.replace("NAME", "m").replace("noted_study", "gridded_study"))

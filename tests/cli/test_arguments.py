@@ -210,10 +210,10 @@ def test_an_engine_brings_its_own_options(capsys: pytest.CaptureFixture) -> None
 
     partition = ("--partition", "gpu")
     options = with_options("--engine", "slurm", *partition, "--sbatch", "mem=4G", "account=x", "--detach")
-    made = options.compute.sweep_options("runs", options)
+    made = options.compute.compute_options("runs", options)
     assert made.engine == "slurm" and made.engine_options["partition"] == "gpu" and made.engine_options["detach"]
     assert made.engine_options["sbatch"] == ("mem=4G", "account=x")
-    assert with_options().compute.sweep_options("runs", with_options()).engine_options == {}
+    assert with_options().compute.compute_options("runs", with_options()).engine_options == {}
     with pytest.raises(KymographError, match="no option '--partition'"):
         with_options(*partition)
     with pytest.raises(SystemExit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kymograph.experiments.stages import failure_text
+from kymograph.experiments.result_text import failure_text
 from kymograph.runs.record import write_failure
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kymograph.experiments.running import headline_table
+from kymograph.experiments.result_text import headline_table
 from kymograph.runs.record import RunResult, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 import kymograph as ky
 from kymograph.errors import KymographError
-from kymograph.experiments.running import SweepChoice, read_settings
+from kymograph.experiments.running import SweepRequest, read_settings
 from kymograph.studies.loading import load_study
 from tests.studies.warmup_example import warmup_study
 
@@ -28,10 +28,10 @@ def written(directory: Path, text: str) -> Path:
 
 def test_a_file_says_which_runs(tmp_path: Path) -> None:
     found = read_settings(written(tmp_path, WHOLE), warmup_study)
-    assert found == SweepChoice({"lr": 1.0, "steps": 5}, {}, (1, 2), None, ("warmup",))
+    assert found == SweepRequest({"lr": 1.0, "steps": 5}, {}, (1, 2), None, ("warmup",))
     assert isinstance(found.fields["lr"], float)
     grid = read_settings(written(tmp_path, "n_seeds = 3\n[grid]\nlr = [0.1, 1]\n"), warmup_study)
-    assert grid == SweepChoice({}, {"lr": [0.1, 1.0]}, None, 3, ())
+    assert grid == SweepRequest({}, {"lr": [0.1, 1.0]}, None, 3, ())
 
 
 def test_python_runs_from_a_file_and_arguments_win(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_a_literal_setting_names_its_choices(tmp_path: Path) -> None:
 
 
 def test_whatever_is_given_besides_the_file_wins() -> None:
-    file = SweepChoice({"lr": 0.1, "steps": 5}, {"width": [1, 2]}, (1, 2), None, ("a",))
-    assert SweepChoice().over(file) == file
-    assert SweepChoice({"lr": 0.5}, n_seeds=3, arms=("b",)).over(file) == SweepChoice(
+    file = SweepRequest({"lr": 0.1, "steps": 5}, {"width": [1, 2]}, (1, 2), None, ("a",))
+    assert SweepRequest().over(file) == file
+    assert SweepRequest({"lr": 0.5}, n_seeds=3, arms=("b",)).over(file) == SweepRequest(
         {"lr": 0.5, "steps": 5}, {"width": [1, 2]}, None, 3, ("b",)
     )
-    varied = SweepChoice({"width": 4}, {"lr": [0.1, 0.2]}).over(file)
+    varied = SweepRequest({"width": 4}, {"lr": [0.1, 0.2]}).over(file)
     assert varied.fields == {"steps": 5, "width": 4} and varied.grid == {"lr": [0.1, 0.2]}

@@ -13,9 +13,9 @@ import kymograph as ky
 from kymograph.claims.registration import register_claims
 from kymograph.claims.tuning import CHOICE, logged_choices
 from kymograph.errors import KymographError
-from kymograph.experiments import stages as tune
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments import running, stages
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs import log
 from kymograph.runs.log import Log
 from kymograph.sharing.verify import verify
@@ -82,14 +82,18 @@ def test_it_goes_on_after_a_kill_at_any_point(tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tune, "choose_and_log", killed)
+        patch.setattr(stages, "log_choices", killed)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path)
     assert logged_choices(Log.read(tmp_path), "bowl") == []
-    done = sweep(REFERENCE, ky.fixed_seeds(10), SweepOptions(tmp_path, "serial", quiet=True), fields={"depth": 1.0})
+    done = run_sweep(
+        REFERENCE, ky.fixed_seeds(10), ComputeOptions(tmp_path, "serial", quiet=True), fields={"depth": 1.0}
+    )
     assert done.tuning is not None and (done.tuning.computed, done.tuning.found) == (0, 16) and done.computed == 20
     shutil.rmtree(next(iter(done.store)).directory)
-    again = sweep(REFERENCE, ky.fixed_seeds(10), SweepOptions(tmp_path, "serial", quiet=True), fields={"depth": 1.0})
+    again = run_sweep(
+        REFERENCE, ky.fixed_seeds(10), ComputeOptions(tmp_path, "serial", quiet=True), fields={"depth": 1.0}
+    )
     assert again.computed == 1 and len(Log.read(tmp_path).of_kind(CHOICE)) == 1
     assert wrong(tmp_path) == [] and verdicts(tmp_path)["fast"].outcome == "SUPPORTED"
 
@@ -113,13 +117,13 @@ def test_the_tuning_runs_of_all_arms_are_one_sweep_on_every_engine(tmp_path: Pat
 
 
 def test_another_value_than_the_tuning_runs_say_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = tune.choose
+    honest = stages.choose
 
     def dishonest(arm: str, *args: Any) -> Any:
         found = honest(arm, *args)
         return replace(found, value=0.01) if arm == "slow" else found
 
-    monkeypatch.setattr(tune, "choose", dishonest)
+    monkeypatch.setattr(stages, "choose", dishonest)
     run(tmp_path)
     found = verdicts(tmp_path)["fast"]
     assert found.outcome == "INVALID" and found.reason == "rate 0.01 was chosen for slow, and its tuning runs say 0.03"
@@ -166,20 +170,19 @@ def test_a_choice_that_is_logged_afterwards_does_not_replace_the_first(copy: Pat
 
 def test_runs_from_before_the_choice_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluating first and logging a choice that fits afterwards is not tuning on other seeds."""
-    from kymograph.experiments import running as lab_run
 
     def unlogged(*args: Any) -> Any:
-        return tune.Tuning(tuple(tune.choose(arm, RULE, *_runs(tmp_path, arm)) for arm in ("slow", "fast")))
+        choices = tuple(stages.choose(arm, RULE, *_runs(tmp_path, arm)) for arm in ("slow", "fast"))
+        return stages.TuningResult(choices=choices)
 
-    tuned_only = tune.tune
-    tuned_only(*_arguments(tmp_path), SweepOptions(tmp_path, "serial", quiet=True))  # type: ignore[call-arg]
+    stages.tune_arms(*_arguments(tmp_path), ComputeOptions(tmp_path, "serial", quiet=True))
     entries = Log.read(tmp_path).of_kind(CHOICE)
     assert len(entries) == 1
     # The same directory without the choice, evaluated, and with the choice put back at the end of the log.
     for path in (tmp_path / "log").iterdir():
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if f'"kind": "{CHOICE}"' not in line))
-    monkeypatch.setattr(lab_run, "tune", unlogged)
+    monkeypatch.setattr(running, "tune_arms", unlogged)
     run(tmp_path)
     log.append(tmp_path, CHOICE, entries[0].content)
     assert verdicts(tmp_path)["fast"].reason == "10 runs of fast started before its rate was chosen"
@@ -218,8 +221,8 @@ def test_setting_or_varying_what_is_tuned_is_refused(tmp_path: Path) -> None:
 def test_tuning_before_registering_is_post_hoc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks at tuning runs first, and then states the claim, has not predicted anything."""
     with monkeypatch.context() as patch:
-        patch.setattr(tune, "register_study", lambda *args: None)
-        tune.tune(*_arguments(tmp_path), SweepOptions(tmp_path, "serial", quiet=True))  # type: ignore[call-arg]
+        patch.setattr(stages, "register_study", lambda *args: None)
+        stages.tune_arms(*_arguments(tmp_path), ComputeOptions(tmp_path, "serial", quiet=True))  # type: ignore[call-arg]
     run(tmp_path)
     assert verdicts(tmp_path)["fast"].registration.startswith("post hoc")
 

@@ -110,9 +110,8 @@ def _stopped(*arguments: Any, **options: Any) -> Any:
 def without_work() -> Iterator[None]:
     """Stops before what takes long and no option decides: training, simulations, timings, the network."""
     stopped = (
-        "kymograph.experiments.stages.compute_missing",
-        "kymograph.experiments.running.compute_missing",
-        "kymograph.experiments.stages.compute_missing",
+        "kymograph.experiments.stages.compute_stage",
+        "kymograph.experiments.running.compute_stage",
         "kymograph.selftest.whole_path.selftest",
         "kymograph_studies.rule_proofs.rules_text",
         "kymograph.claims.power.power_tables",

@@ -11,8 +11,8 @@ from unittest import mock
 
 import torch
 
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.compute import Workplace
 from kymograph.sweep.heartbeat import Heartbeat
@@ -168,8 +168,8 @@ def build_networks(root: Path) -> None:
     net.pt   a network as the calibration script stores it
     """
     archive.make(root / "cifar", per_batch=16)
-    options = SweepOptions(root / "image", "serial", 1, "cpu", root / "cifar", True)
-    done = sweep("snapshot", (1,), options, arms=["resmlp/dfa"], fields=IMAGES)
+    options = ComputeOptions(root / "image", "serial", 1, "cpu", root / "cifar", True)
+    done = run_sweep("snapshot", (1,), options, arms=["resmlp/dfa"], fields=IMAGES)
     assert len(done.store.finished) == 1
     half = root / "half"
     study = done.study

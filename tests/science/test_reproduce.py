@@ -12,8 +12,8 @@ import pytest
 import kymograph
 from kymograph.claims.claim import Check, Measure, Side
 from kymograph.claims.evidence import fits
-from kymograph.experiments.running import headline_table
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.result_text import headline_table
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.store import Store
 from kymograph.studies.loading import load_study
 from kymograph.studies.study import Study
@@ -43,7 +43,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         small_specs(patch)
-        assert module.reproduce(SweepOptions(out, "serial"), 6, quick=True) == 0
+        assert module.reproduce(ComputeOptions(out, "serial"), 6, quick=True) == 0
     return out, printed.getvalue()
 
 
@@ -70,7 +70,7 @@ def test_the_second_time_nothing_is_computed_and_other_settings_do_not_disturb(
     before = json.loads((root / "verdicts.json").read_text())
     small_specs(monkeypatch)
     kymograph.run("snapshot", seeds=[42], arms=["resmlp/bp"], out=root, quiet=True, lr=0.5)
-    assert module.reproduce(SweepOptions(root, "serial"), 6, quick=True) == 0
+    assert module.reproduce(ComputeOptions(root, "serial"), 6, quick=True) == 0
     again = capsys.readouterr().out
     assert "were up to date" in again
     assert all(line.split(": ")[1].startswith("0 runs") for line in again.splitlines() if "runs computed" in line)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import kymograph
-from kymograph.experiments.running import Sweep, sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import SweepResult, run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.engines.base import choose_engine
@@ -33,10 +33,10 @@ class Rig:
     retries: int | None = None
     """How often it gives a stack to another worker; None: it does not."""
 
-    def run(self, study: Path, seeds: Sequence[int], out: Path, **more: Any) -> Sweep:
+    def run(self, study: Path, seeds: Sequence[int], out: Path, **more: Any) -> SweepResult:
         """Runs the study in this process."""
-        options = SweepOptions(out, self.engine, 2, "cpu", more.pop("data_dir", None), True, self.options)
-        return sweep(str(study), seeds, options, **more)
+        options = ComputeOptions(out, self.engine, 2, "cpu", more.pop("data_dir", None), True, self.options)
+        return run_sweep(str(study), seeds, options, **more)
 
     def start(self, study: Path, seeds: Sequence[int], out: Path, *more: str) -> subprocess.Popen:
         """Runs the study by the command line, in a process of its own."""

@@ -10,8 +10,8 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.store import Store
 from kymograph.studies.loading import load_with_reference
 from kymograph.sweep import compute as computing
@@ -27,8 +27,8 @@ LOCAL = ("serial", "processes")  # the contract of all engines is in test_contra
 every_engine = pytest.mark.parametrize("engine", LOCAL)
 
 
-def options(out: Path, engine: str) -> SweepOptions:
-    return SweepOptions(out, engine, 2, "cpu", quiet=True)
+def options(out: Path, engine: str) -> ComputeOptions:
+    return ComputeOptions(out, engine, 2, "cpu", quiet=True)
 
 
 @pytest.mark.slow
@@ -48,14 +48,14 @@ def test_every_engine_gives_the_same_bytes(tmp_path: Path, study: str, fields: d
 @pytest.mark.slow
 @every_engine
 def test_a_failing_run_is_recorded_with_its_traceback_and_the_others_go_on(tmp_path: Path, engine: str) -> None:
-    done = sweep(FAILING, (1, 2, 3), options(tmp_path, engine))
+    done = run_sweep(FAILING, (1, 2, 3), options(tmp_path, engine))
     assert [outcome.reason for outcome in done.failures] == ["RuntimeError: the second seed is cursed"]
     assert len(done.store.finished) == 5
     (failed,) = done.store.failed
     assert (failed.arm, failed.seed) == ("raise", 2)
     trace = failed.traceback
     assert trace is not None and "in train" in trace and "this line is not shown" in trace, "the whole error is kept"
-    again = sweep(FAILING, (1, 2, 3), options(tmp_path, engine))
+    again = run_sweep(FAILING, (1, 2, 3), options(tmp_path, engine))
     assert (again.computed, again.found) == (1, 5), "only the failed run is tried again"
 
 
@@ -65,7 +65,9 @@ def test_the_data_directory_travels_with_the_order(
 ) -> None:
     monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
     out = tmp_path / "out"
-    done = sweep("tests.studies.placed:Placed", (1,), SweepOptions(out, engine, 1, "cpu", tmp_path / "data", True))
+    done = run_sweep(
+        "tests.studies.placed:Placed", (1,), ComputeOptions(out, engine, 1, "cpu", tmp_path / "data", True)
+    )
     (run,) = done.store
     assert run.summary["data_dir"] == str(tmp_path / "data")
 
@@ -79,12 +81,12 @@ def test_storing_that_fails_ends_the_sweep_and_trains_nothing_again(
     monkeypatch.setenv("KYMOGRAPH_TEST_COUNT", str(counted))
     out = tmp_path / "out"
     with pytest.raises(KymographError, match=r"cannot (write|create)"):
-        sweep("tests.studies.placed:Unstorable", (1, 2, 3), options(out, engine))
+        run_sweep("tests.studies.placed:Unstorable", (1, 2, 3), options(out, engine))
     assert counted.read_text().count("trained") == 1
 
 
 def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None:
-    done = sweep(FAILING, (1, 3), options(tmp_path, "processes"), arms=["work", "die"])
+    done = run_sweep(FAILING, (1, 3), options(tmp_path, "processes"), arms=["work", "die"])
     assert {run.arm for run in done.store.finished} == {"work"} and len(done.store.finished) == 2
     assert all("signal 9" in (outcome.reason or "") for outcome in done.failures) and len(done.failures) == 2
     assert all(run.traceback is None for run in done.store.failed), "it died without a word"
@@ -129,7 +131,7 @@ def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_a_result_that_cannot_be_stored_fails_its_own_run_only(tmp_path: Path) -> None:
     """What cannot be packed is the run's fault, unlike a disk that is full."""
-    done = sweep("tests.studies.placed:Odd", (1, 2), options(tmp_path, "serial"))
+    done = run_sweep("tests.studies.placed:Odd", (1, 2), options(tmp_path, "serial"))
     assert [outcome.status for outcome in done.failures] == ["failed"]
     assert "values of type" in str(done.failures[0].reason) and len(done.store.finished) == 1
 
@@ -145,7 +147,7 @@ def test_computing_needs_a_directory() -> None:
 def test_a_study_that_calls_exit_fails_its_run_and_not_the_sweep(tmp_path: Path, engine: str, code: str) -> None:
     path = write_coin(tmp_path)
     path.write_text(path.read_text().replace("        step = ", f"        raise SystemExit({code})\n        step = "))
-    done = sweep(str(path), (1, 2), options(tmp_path / "runs", engine))
+    done = run_sweep(str(path), (1, 2), options(tmp_path / "runs", engine))
     assert len(done.failures) == 2 and not done.store.finished
     assert all("SystemExit" in (run.reason or "") and "in train" in (run.traceback or "") for run in done.store.failed)
 

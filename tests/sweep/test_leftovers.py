@@ -8,8 +8,8 @@ import pytest
 
 from kymograph.errors import KymographError
 from kymograph.experiments.recorded_loop import record
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.io.processes import Process
 from kymograph.sweep.heartbeat import RUNNING
 from tests.cli.command import write_coin
@@ -19,8 +19,8 @@ from tests.pictures.live.stage import beat, dead_process
 def swept(tmp_path: Path, pid: int | None) -> tuple[Path, list[Path]]:
     """Stores a run, leaves what a kill would, and starts the sweep again; returns the study's directory and the run."""
     path = write_coin(tmp_path)
-    options = SweepOptions(tmp_path / "runs", "serial", 1, "cpu", quiet=True)
-    (run,) = sweep(str(path), (1,), options, arms=["fair"]).store
+    options = ComputeOptions(tmp_path / "runs", "serial", 1, "cpu", quiet=True)
+    (run,) = run_sweep(str(path), (1,), options, arms=["fair"]).store
     study = run.directory.parent
     part = study / f"{run.directory.name}.part"
     part.mkdir()
@@ -30,7 +30,7 @@ def swept(tmp_path: Path, pid: int | None) -> tuple[Path, list[Path]]:
         (study / RUNNING).mkdir()
     else:
         beat(tmp_path / "runs", [run.spec], pid=pid)
-    assert sweep(str(path), (1,), options, arms=["fair"]).found == 1
+    assert run_sweep(str(path), (1,), options, arms=["fair"]).found == 1
     return study, [part, study / "fair-s2-0000000000000000.part"]
 
 
@@ -63,7 +63,7 @@ def test_a_link_in_the_output_that_leads_elsewhere_is_not_followed(tmp_path: Pat
     link.symlink_to(elsewhere)
     with pytest.raises(KymographError, match=f"{link} is a link that leads outside of {root}, which is not followed"):
         if verb == "run":
-            sweep(str(write_coin(tmp_path)), (1,), SweepOptions(root, quiet=True), arms=["fair"])
+            run_sweep(str(write_coin(tmp_path)), (1,), ComputeOptions(root, quiet=True), arms=["fair"])
         else:
             record("coin", arm="fair", seed=1, out=root)
     assert sorted(os.listdir(elsewhere)) == sorted(abandoned)
@@ -73,5 +73,5 @@ def test_a_link_that_stays_in_the_output_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real" / "here").mkdir(parents=True)
     (tmp_path / "runs").symlink_to("real")
     (tmp_path / "runs" / "coin").symlink_to("here")
-    done = sweep(str(write_coin(tmp_path)), (1,), SweepOptions(tmp_path / "runs", quiet=True), arms=["fair"])
+    done = run_sweep(str(write_coin(tmp_path)), (1,), ComputeOptions(tmp_path / "runs", quiet=True), arms=["fair"])
     assert done.computed == 1 and (tmp_path / "real" / "here" / "study.json").exists()

@@ -9,8 +9,8 @@ import pytest
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.experiments import stages as stage
-from kymograph.experiments.running import choose_seeds, sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import choose_seeds, run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.loading import load_study
@@ -22,8 +22,8 @@ from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 FAILING = "tests.studies.failing:Failing"
 
 
-def options(out: Path, engine: str = "serial") -> SweepOptions:
-    return SweepOptions(out, engine, 2, "cpu", quiet=True)
+def options(out: Path, engine: str = "serial") -> ComputeOptions:
+    return ComputeOptions(out, engine, 2, "cpu", quiet=True)
 
 
 def specs(count: int, kind: int = 0) -> list[RunSpec]:
@@ -57,7 +57,7 @@ def test_finished_runs_stay_in_their_stack_so_that_a_restart_computes_the_same_o
 def test_a_finished_run_is_never_computed_again(tmp_path: Path) -> None:
     first = kymograph.run("clipping", seeds=[1, 2], out=tmp_path, quiet=True, **QUICK_CLIPPING)
     stamps = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in first}
-    done = sweep("clipping", (1, 2, 3), options(tmp_path), fields=QUICK_CLIPPING)
+    done = run_sweep("clipping", (1, 2, 3), options(tmp_path), fields=QUICK_CLIPPING)
     assert (done.computed, done.found) == (4, 8)
     again = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in done.store}
     assert {run: again[run] for run in stamps} == stamps

@@ -32,7 +32,7 @@ from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.registry import Registry
 
 if TYPE_CHECKING:
-    from kymograph.experiments.stages import SweepOptions
+    from kymograph.experiments.stages import ComputeOptions
     from kymograph.runs.store import Store
     from kymograph.studies.study import Study
 
@@ -376,14 +376,14 @@ class EngineOptions(DeviceOptions):
     debug: bool = False
     """Print the tracebacks of failed runs, and of an error."""
 
-    def sweep_options(self, out: str, options: Any, quiet: bool = False) -> SweepOptions:
+    def compute_options(self, out: str, options: Any, quiet: bool = False) -> ComputeOptions:
         """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
-        from kymograph.experiments.stages import SweepOptions
+        from kymograph.experiments.stages import ComputeOptions
 
         engine = getattr(options, _field(self.engine), None)
         fields = () if engine is None else dataclasses.fields(engine)
         engine_options = {field.name: getattr(engine, field.name) for field in fields}
-        return SweepOptions(
+        return ComputeOptions(
             out, self.engine, self.workers, self.device, self.data_dir, quiet, engine_options, self.debug
         )
 

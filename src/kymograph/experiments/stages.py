@@ -1,4 +1,4 @@
-"""The stages of a sweep: computing missing runs, and tuning arms before they are evaluated."""
+"""The stages of a sweep: arms are tuned on separate seeds, then evaluated; each stage computes what is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from kymograph.claims.registration import binding_terms, register_study, registe
 from kymograph.claims.tuning import Choice, check_tuning_seeds, choose, log_choices, logged_choices
 from kymograph.errors import KymographError
 from kymograph.io.writing import make_directory, one_at_a_time
-from kymograph.rounding import number_text
 from kymograph.runs.declaration import ArmSettings, Declaration, read_declaration, study_directory, write_declaration
 from kymograph.runs.history import log_sweep
 from kymograph.runs.log import Log
@@ -27,53 +26,13 @@ from kymograph.sweep.engines.base import choose_engine, computes_elsewhere, make
 from kymograph.sweep.heartbeat import remove_leftovers
 from kymograph.sweep.orders import Stack, missing_stacks, orders_for
 from kymograph.sweep.progress import Progress
-from kymograph.wording import counted
 
-MOST_SHOWN = 5
-
-
-def failure_text(failures: Sequence[RunOutcome], store: Store, out: str | Path, debug: bool = False) -> str:
-    """Returns why runs failed, each reason once with the first run that had it; with ``debug``, tracebacks as well.
-
-    Args:
-        failures: how the runs that failed ended.
-        store: the runs of the sweep.
-        out: their directory, as the user wrote it.
-        debug: whether to show tracebacks. Runs that failed at the same spot show it once.
-    """
-    runs = {run.id: run for run in store.failed}
-    order = {run: index for index, run in enumerate(runs)}
-    lines: list[str] = []
-    shown: dict[str, str] = {}
-    reasons: dict[str, list[RunOutcome]] = {}
-    for failure in failures:
-        reasons.setdefault(failure.reason or "", []).append(failure)
-    for reason, alike in list(reasons.items())[:MOST_SHOWN]:
-        # Engines report in the order in which runs end; the run that is named should not depend on it.
-        failure = min(alike, key=lambda one: order.get(one.run, len(order)))
-        run = runs.get(failure.run)
-        name = failure.run if run is None else f"{run.arm}, seed {run.seed}"
-        others = f" and {counted(len(alike) - 1, 'other run')}" if len(alike) > 1 else ""
-        lines.append(f"  failed: {name}{others}: {reason}")
-        if debug:
-            trace = None if run is None else run.traceback
-            before = shown.setdefault(trace or "", name)
-            if trace is None:
-                lines.append("    no traceback: its process ended without reporting one")
-            elif before != name:
-                lines.append(f"    the traceback is that of {before}")
-            else:
-                lines += [f"    {line}" for line in trace.rstrip().splitlines()]
-    if len(reasons) > MOST_SHOWN:
-        lines.append(f"  and {len(failures) - sum(map(len, list(reasons.values())[:MOST_SHOWN]))} more")
-    if lines and not debug:
-        lines.append(f"  --debug prints tracebacks; `kymograph runs {out} --status failed` lists the runs")
-    return "\n".join(lines)
+PartSources = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class SweepOptions:
-    """How a sweep is computed; no number of a run depends on it."""
+class ComputeOptions:
+    """How and where runs are computed; no number of a run depends on it."""
 
     out: str | Path = "runs"
     """The directory that holds the runs."""
@@ -90,11 +49,23 @@ class SweepOptions:
     """Whether the tracebacks of failing runs are printed."""
 
 
-PartSources = Mapping[str, Mapping[str, str]]
+@dataclass(frozen=True, kw_only=True)
+class StageResult:
+    """How many runs of a stage were computed now, found on disk or left in a cluster's queue, and those that failed."""
+
+    computed: int = 0
+    found: int = 0
+    submitted: int = 0
+    failures: tuple[RunOutcome, ...] = ()
 
 
-def prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> None:
-    """Raises if something that the runs need is missing here; only prints a note if they are computed elsewhere."""
+def prepare_stage(study: Study[Any], specs: Sequence[RunSpec[Any]], options: ComputeOptions) -> list[Stack]:
+    """Returns the runs of a stage as the stacks that train together, with the missing ones marked.
+
+    Raises, before anything is written, if something that the runs need is missing here, or if a stored record is
+    damaged. If the runs are computed elsewhere, what is missing here is only noted.
+    """
+    root = Path(options.out)
     elsewhere = computes_elsewhere(make_options(options.engine, options.engine_options))
     try:
         study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
@@ -103,16 +74,28 @@ def prepare(study: Study, specs: Sequence[RunSpec], options: SweepOptions) -> No
             raise
         if not options.quiet:
             print(f"note: on this machine, {error}; the workers need it", file=sys.stderr)
+    make_directory(root)
+    for name in dict.fromkeys([study.name, specs[0].study]):
+        study_directory(root, name)
+    stacks = missing_stacks(
+        specs,
+        root,
+        lambda spec: study.stack_key(spec.config),
+        lambda spec: study.steps(spec.config),
+        study.largest_stack,
+    )
+    remove_leftovers(root, specs[0].study, stacks)
+    return stacks
 
 
-def note_changed_code(root: Path, study: Study, missing: int, part_sources: PartSources) -> None:
+def note_changed_code(root: Path, study: Study[Any], missing: bool, part_sources: PartSources) -> None:
     """Prints why runs are computed again, or are current again, if the study's code has changed since the last ones."""
     before = read_declaration(root / slug(study.name))
     if before is None:
         return
-    known = {part: digest for parts in before.part_sources.values() for part, digest in parts.items()}
-    now = {part: digest for parts in part_sources.values() for part, digest in parts.items()}
-    edited = sorted(part for part, digest in now.items() if known.get(part, digest) != digest)
+    earlier = {part: digest for parts in before.part_sources.values() for part, digest in parts.items()}
+    current = {part: digest for parts in part_sources.values() for part, digest in parts.items()}
+    edited = sorted(part for part, digest in current.items() if earlier.get(part, digest) != digest)
     if before.source != study.source:
         what = f"source {before.source} is now {study.source}"
     elif before.version != study.version:
@@ -127,96 +110,127 @@ def note_changed_code(root: Path, study: Study, missing: int, part_sources: Part
     print(f"note: the code of {study.name} has changed ({what}), so {effect}", file=sys.stderr)
 
 
-def stacks_of(study: Study, specs: Sequence[RunSpec], root: Path) -> list[Stack]:
-    """Returns the runs as the stacks that train together; raises if a stored record is damaged."""
-    return missing_stacks(specs, root, lambda spec: study.stack_key(spec.config), lambda spec: study.steps(spec.config),
-                study.largest_stack)  # fmt: skip
+def declare_stage(
+    root: Path,
+    study: Study[Any],
+    specs: Sequence[RunSpec[Any]],
+    seeds: Sequence[int],
+    fields: Mapping[str, Any],
+    part_sources: PartSources,
+    grid: Grid | None = None,
+    declarations: Sequence[Declaration] = (),
+) -> None:
+    """Records the study's claims, its declaration and the planned runs before the first run starts.
+
+    ``seeds`` are those of the evaluation; ``declarations`` are further ones, e.g. that of the tuning runs.
+    """
+    declared = {
+        study_directory(root, declaration.name): declaration for declaration in (study.declaration(), *declarations)
+    }
+    for directory in declared:
+        make_directory(directory, root)
+    # Under a lock, so that a sweep started at the same moment, on any host, sees what this one registers.
+    with one_at_a_time(root):
+        register_study(root, study, seeds, fields, grid)
+        for directory, declaration in declared.items():
+            write_declaration(directory, declaration, part_sources)
+        log_sweep(root, specs)
 
 
-def compute_missing(
-    code: CodeReference, title: str, stacks: Sequence[Stack], options: SweepOptions
-) -> list[RunOutcome]:
-    """Computes the stacks that lack a run; returns how the missing runs ended, except for those that finished."""
-    # The engine is chosen for the whole plan, so that a restart computes in the same way as the first start.
+def compute_stage(code: CodeReference, title: str, stacks: Sequence[Stack], options: ComputeOptions) -> StageResult:
+    """Computes the stacks that lack a run."""
+    incomplete = [stack for stack in stacks if any(stack.missing)]
+    wanted = {run for stack in incomplete for run in stack.missing_runs}
+    total = sum(len(stack.specs) for stack in stacks)
+    if not wanted:
+        return StageResult(found=total)
+    # The engine is chosen for all stacks, so that a restart computes in the same way as the first start.
     engine = choose_engine(options.engine, len(stacks), options.workers, options.device, options.engine_options)
-    left = [stack for stack in stacks if any(stack.missing)]
-    orders = orders_for(code, left, Path(options.out), options.device, options.data_dir)
-    wanted = {spec.id for stack in left for spec, absent in zip(stack.specs, stack.missing, strict=True) if absent}
-    unfinished: list[RunOutcome] = []
-    with Progress(title, len(wanted), sum(stack.steps for stack in left), options.quiet) as progress:
+    orders = orders_for(code, incomplete, Path(options.out), options.device, options.data_dir)
+    failures: list[RunOutcome] = []
+    submitted = 0
+    with Progress(title, len(wanted), sum(stack.steps for stack in incomplete), options.quiet) as progress:
         for outcomes in engine.run(orders, progress):
             requested = [outcome for outcome in outcomes if outcome.run in wanted]
-            unfinished += (outcome for outcome in requested if outcome.status != "finished")
-            failed = sum(outcome.status == "failed" for outcome in requested)
+            failed = [outcome for outcome in requested if outcome.status == "failed"]
+            failures += failed
+            submitted += sum(outcome.status == SUBMITTED for outcome in requested)
             finished = sum(outcome.status == "finished" for outcome in requested)
             if finished or failed:
-                progress.ended(finished, failed)
-    return unfinished
+                progress.ended(finished, len(failed))
+    return StageResult(
+        computed=len(wanted) - submitted,
+        found=total - len(wanted),
+        submitted=submitted,
+        failures=tuple(failures),
+    )
 
 
-@dataclass(frozen=True)
-class Tuning:
+@dataclass(frozen=True, kw_only=True)
+class TuningResult(StageResult):
     """The outcome of tuning the arms of a study."""
 
     choices: tuple[Choice, ...] = ()
     """Empty while tuning runs wait in a cluster's queue."""
-    computed: int = 0
-    found: int = 0
-    failures: tuple[RunOutcome, ...] = ()
-    submitted: int = 0
 
     @property
     def chosen(self) -> dict[str, dict[str, Any]]:
         """The settings that were chosen, by arm."""
-        return {one.arm: {one.tuned.setting: one.value} for one in self.choices if one.usable}
+        return {choice.arm: {choice.tuned.setting: choice.value} for choice in self.choices if choice.usable}
 
     @property
     def without_value(self) -> list[Choice]:
         """The arms for which no value could be chosen, which therefore cannot be evaluated."""
-        return [one for one in self.choices if not one.usable]
+        return [choice for choice in self.choices if not choice.usable]
 
 
-def tune(
-    study: Study,
+def tune_arms(
+    study: Study[Any],
     code: CodeReference,
     rules: Mapping[str, Tuned],
     seeds: Sequence[int],
     fields: Mapping[str, Any],
-    options: SweepOptions,
-) -> Tuning:
-    """Computes the missing tuning runs of all arms as one sweep, then chooses and logs a value for each arm.
+    options: ComputeOptions,
+) -> TuningResult:
+    """Computes the missing tuning runs of all arms, then chooses and logs a value for each arm.
 
     Nothing is chosen while a run waits in a cluster's queue.
     """
     root, name = Path(options.out), tuning_study(study.name)
-    before = binding_terms(Log.read(root), study.name)
-    check_tuning_seeds(study.name, rules, {*registered_seeds(seeds), *(() if before is None else before.seeds)})
-    specs = tuning_specs(study, rules, fields)
-    prepare(study, specs, options)
-    make_directory(root)
-    directory, own_directory = study_directory(root, study.name), study_directory(root, name)
-    every = stacks_of(study, specs, root)
-    remove_leftovers(root, name, every)
-    stacks = without_settled(every, settled_arms(root, study.name, rules, specs))
-    missing = sum(sum(stack.missing) for stack in stacks)
+    registered = binding_terms(Log.read(root), study.name)
+    taken = {*registered_seeds(seeds), *(() if registered is None else registered.seeds)}
+    check_tuning_seeds(study.name, rules, taken)
+    specs_of = {
+        arm: [
+            replace(spec, study=name)
+            for value in rule.grid
+            for spec in study.specs(rule.tuning_seeds, [_exactly(arm)], {**fields, rule.setting: value})
+        ]
+        for arm, rule in rules.items()
+    }
+    specs = [spec for of_arm in specs_of.values() for spec in of_arm]
+    every_stack = prepare_stage(study, specs, options)
+    settled = _settled_arms(root, study.name, specs_of)
+    stacks = [
+        replace(stack, missing=tuple(
+            absent and spec.arm not in settled for spec, absent in zip(stack.specs, stack.missing, strict=True)
+        ))
+        for stack in every_stack
+    ]  # fmt: skip
     part_sources = study.part_sources(specs)
     if not options.quiet:
-        note_changed_code(root, study, missing, part_sources)
-    make_directory(directory, root)
-    make_directory(own_directory, root)
-    with one_at_a_time(root):
-        register_study(root, study, seeds, fields)
-        write_declaration(directory, study.declaration(), part_sources)
-        write_declaration(own_directory, tuning_declaration(study), part_sources)
-        log_sweep(root, specs)
-    outcomes = compute_missing(code, name, stacks, options) if missing else []
-    failures = tuple(outcome for outcome in outcomes if outcome.status == "failed")
-    submitted = sum(outcome.status == SUBMITTED for outcome in outcomes)
-    choices = () if submitted else choose_and_log(root, study.name, rules, specs)
-    return Tuning(choices, missing - submitted, len(specs) - missing, failures, submitted)
+        note_changed_code(root, study, any(any(stack.missing) for stack in stacks), part_sources)
+    declare_stage(root, study, specs, seeds, fields, part_sources, declarations=[tuning_declaration(study)])
+    stage = compute_stage(code, name, stacks, options)
+    if stage.submitted:
+        return TuningResult(**vars(stage))
+    ended = {run.id: run for run in Store.of_specs(root, specs)}
+    choices = [choose(arm, rule, specs_of[arm], ended) for arm, rule in rules.items()]
+    with one_at_a_time(root):  # before anything is evaluated
+        return TuningResult(**vars(stage), choices=tuple(log_choices(root, study.name, choices)))
 
 
-def rules_of(study: Study, arms: Sequence[str] | None) -> dict[str, Tuned]:
+def rules_of(study: Study[Any], arms: Sequence[str] | None) -> dict[str, Tuned]:
     """Returns the tuning rules of the tuned ones among the named arms (default: the default arms)."""
     rules = study.tuning()
     return {arm.name: rules[arm.name] for arm in study.choose_arms(arms) if arm.name in rules} if rules else {}
@@ -233,15 +247,21 @@ def check_tuned_settings_unset(rules: Mapping[str, Tuned], fields: Mapping[str, 
         )
 
 
-def tuning_specs(study: Study, rules: Mapping[str, Tuned], fields: Mapping[str, Any]) -> list[RunSpec]:
-    """Returns every tuning run: each tuned arm at each value of its grid, on its tuning seeds."""
-    name = tuning_study(study.name)
-    return [
-        replace(spec, study=name)
-        for arm, rule in rules.items()
-        for value in rule.grid
-        for spec in study.specs(rule.tuning_seeds, [_exactly(arm)], {**fields, rule.setting: value})
-    ]
+def tuning_declaration(study: Study[Any]) -> Declaration:
+    """Returns the declaration stored with a study's tuning runs, so that they are shown like any study's runs."""
+    declared = study.declaration()
+    rules = declared.tuned.values()
+    settings = " and ".join(dict.fromkeys(rule.setting for rule in rules))
+    objectives = {rule.by: declared.headlines.get(rule.by, rule.by) for rule in rules}
+    return replace(
+        declared,
+        name=tuning_study(declared.name),
+        question=f"Which {settings} suits each arm of {declared.name}? (These runs take no part in its verdicts.)",
+        headlines={**objectives, **declared.headlines},
+        tables={},
+        reference_settings=ArmSettings(),
+        tuned={},
+    )
 
 
 def _exactly(arm: str) -> str:
@@ -249,76 +269,12 @@ def _exactly(arm: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in arm)
 
 
-def tuning_declaration(study: Study) -> Declaration:
-    """Returns the declaration stored with a study's tuning runs, so that they are shown like any study's runs."""
-    own = study.declaration()
-    rules = own.tuned.values()
-    settings = " and ".join(dict.fromkeys(rule.setting for rule in rules))
-    objectives = {rule.by: own.headlines.get(rule.by, rule.by) for rule in rules}
-    return replace(
-        own,
-        name=tuning_study(own.name),
-        question=f"Which {settings} suits each arm of {own.name}? (These runs take no part in its verdicts.)",
-        headlines={**objectives, **own.headlines},
-        tables={},
-        reference_settings=ArmSettings(),
-        tuned={},
-    )
-
-
-def settled_arms(root: Path, study: str, rules: Mapping[str, Tuned], specs: Sequence[RunSpec]) -> set[str]:
+def _settled_arms(root: Path, study: str, specs_of: Mapping[str, Sequence[RunSpec[Any]]]) -> Collection[str]:
     """Returns the arms whose choice is logged and whose tuning runs are all stored.
 
     Their failed runs are not retried: the choice was made with these failures, and stands.
     """
-    ids = _ids_by_arm(specs)
-    logged = {(one.arm, one.runs) for one in logged_choices(Log.read(root), study)}
-    candidates = [arm for arm in rules if (arm, ids[arm]) in logged]
-    ended = {run.id for run in Store.of_specs(root, [spec for spec in specs if spec.arm in candidates])}
-    return {arm for arm in candidates if set(ids[arm]) <= ended}
-
-
-def without_settled(stacks: Sequence[Stack], settled: Collection[str]) -> list[Stack]:
-    """Returns the stacks, with the runs of settled arms no longer marked as missing."""
-    return [
-        replace(stack, missing=tuple(
-            absent and spec.arm not in settled for spec, absent in zip(stack.specs, stack.missing, strict=True)
-        ))
-        for stack in stacks
-    ]  # fmt: skip
-
-
-def choose_and_log(root: Path, study: str, rules: Mapping[str, Tuned], specs: Sequence[RunSpec]) -> tuple[Choice, ...]:
-    """Chooses a value for every tuned arm from its stored runs, and logs it before anything is evaluated."""
-    by_arm: dict[str, list[RunSpec]] = {}
-    for spec in specs:
-        by_arm.setdefault(spec.arm, []).append(spec)
-    ended = {run.id: run for run in Store.of_specs(root, specs)}
-    choices = [choose(arm, rule, by_arm[arm], ended) for arm, rule in rules.items()]
-    with one_at_a_time(root):
-        return tuple(log_choices(root, study, choices))
-
-
-def _ids_by_arm(specs: Sequence[RunSpec]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for spec in specs:
-        found.setdefault(spec.arm, []).append(spec.id)
-    return {arm: tuple(sorted(ids)) for arm, ids in found.items()}
-
-
-def tuning_lines(tuning: Tuning) -> list[str]:
-    """Returns a line with the number of tuning runs, and a line per arm with the chosen value and its mean."""
-    queued = f", {tuning.submitted} in the queue" if tuning.submitted else ""
-    computed = tuning.computed - len(tuning.failures)
-    counts = f"{computed} computed, {tuning.found} found, {len(tuning.failures)} failed{queued}"
-    return [f"tuning: {counts}", *(f"  {_choice_text(one)}" for one in tuning.choices)]
-
-
-def _choice_text(one: Choice) -> str:
-    setting = one.tuned.setting
-    if not one.usable:
-        return f"{one.arm}: no {setting} can be chosen, because every value has a run that failed or diverged"
-    mean = one.means[list(one.tuned.grid).index(one.value)]
-    edge = one.tuned.edge(one.value)
-    at_edge = f"; the {edge} of the grid, so claims about it will be INVALID" if edge else ""
-    return f"{one.arm}: {setting} {one.value} ({one.tuned.best} mean {one.tuned.by}, {number_text(mean, 4)}){at_edge}"
+    logged = {(choice.arm, choice.runs) for choice in logged_choices(Log.read(root), study)}
+    candidates = [arm for arm, specs in specs_of.items() if (arm, tuple(sorted(spec.id for spec in specs))) in logged]
+    ended = {run.id for run in Store.of_specs(root, [spec for arm in candidates for spec in specs_of[arm]])}
+    return {arm for arm in candidates if all(spec.id in ended for spec in specs_of[arm])}

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.io.files import real_path
 from kymograph.io.writing import make_directory, plain, write_atomically
 from kymograph.runs.record import STATUS
@@ -121,7 +121,7 @@ def audit(
     config, known_start = trained.config, trained.seed is not None and trained.untrained is not None
     if ladder and not unknown and config is not None and known_start:
         out = Path(ladder_out) if ladder_out is not None else _runs_directory(Path(path))
-        frozen, rungs = _ladder(trained, tests, SweepOptions(out, "serial", None, chosen, data_dir, quiet))
+        frozen, rungs = _ladder(trained, tests, ComputeOptions(out, "serial", None, chosen, data_dir, quiet))
     depth = questions.depth_utility(correct_images(trained.net, *tests), frozen, rungs, unknown)
     if unknown:
         function = [questions.cannot_tell(name, unknown) for name in ("perturbation correlation", "descent")]
@@ -135,7 +135,7 @@ def audit(
 
 
 def _ladder(
-    trained: Trained, tests: tuple[Tensor, Tensor], options: SweepOptions
+    trained: Trained, tests: tuple[Tensor, Tensor], options: ComputeOptions
 ) -> tuple[Tensor | None, dict[int, float]]:
     """Trains missing rungs; returns which images the frozen baseline gets right, and each rung's accuracy."""
     from kymograph_studies.analysis.flow import correct_images
@@ -151,7 +151,7 @@ def _ladder(
     bp_fields = {name: value for name, value in fields.items() if name not in ("rms", "clip", "penalty")}
 
     def stored(arms: Sequence[str], settings: dict[str, Any]) -> Store:
-        done = sweep(Audit.name, [trained_seed], options, arms=arms, fields=settings)
+        done = run_sweep(Audit.name, [trained_seed], options, arms=arms, fields=settings)
         if done.failures:
             raise KymographError(f"the ladder could not be trained: {done.failures[0].reason}")
         return done.store

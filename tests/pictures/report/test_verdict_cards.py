@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kymograph.claims.verdict import Verdicts, effect_text, why_text
-from kymograph.experiments.running import headline_table
+from kymograph.experiments.result_text import headline_table
 from kymograph.pictures.verdict_table import TABLE_WIDTH, print_verdicts
 from kymograph.wording import PIPE_WIDTH, folded
 from tests.pictures.report.pages import make_verdicts

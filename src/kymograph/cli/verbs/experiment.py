@@ -191,14 +191,17 @@ def run_verb(words: list[str]) -> int:
     options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
         raise UsageError("--seeds needs at least one seed, e.g. --seeds 42")
-    from kymograph.experiments.running import SweepChoice, headline_table, read_settings, sweep_choice
-    from kymograph.experiments.stages import failure_text, tuning_lines
+    from kymograph.experiments.result_text import failure_text, headline_table, tuning_lines
+    from kymograph.experiments.running import SweepRequest, read_settings, run_sweep
 
     seeds = tuple(seeds_from(options.seeds)) if options.seeds else None
-    choice = SweepChoice(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
+    request = SweepRequest(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
     if options.config is not None:
-        choice = choice.over(read_settings(options.config, study))
-    done = sweep_choice(words[0], choice, options.compute.sweep_options(options.out, options, options.quiet))
+        request = request.over(read_settings(options.config, study))
+    compute = options.compute.compute_options(options.out, options, options.quiet)
+    done = run_sweep(
+        words[0], request.chosen_seeds, compute, arms=request.arms, fields=request.fields, grid=request.grid
+    )
     if done.tuning is not None:
         for line in tuning_lines(done.tuning):
             print(line)
