@@ -1,76 +1,21 @@
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib
 import json
 import os
-import shutil
-import subprocess
-import sys
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kymograph
-from kymograph import registry
 from kymograph.cli.main import main
 from kymograph.errors import KymographError
 from kymograph.sharing import bundle as bundling
 from kymograph.sharing.bundle import MANIFEST, REPORT, unpacked, write_bundle
-from kymograph.sharing.verify import all_hold, verify, verify_bundle
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep import code_identity as code_reference
-from kymograph.sweep import code_identity as part_hash
+from kymograph.sharing.verify import all_hold, verify_bundle
+from tests.sharing.bundles import code, elsewhere
 from tests.studies.tossing import REFERENCE
-
-
-@functools.cache
-def code() -> dict:
-    return {"tossing": load_with_reference(REFERENCE)[1]}
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle of a user-defined study with its code."""
-    root = tmp_path_factory.mktemp("bundle")
-    kymograph.run(REFERENCE, n_seeds=3, out=root / "runs", quiet=True, engine="serial")
-    write_bundle(root / "runs", root / "runs.zip", code())
-    return root / "runs.zip"
-
-
-@pytest.fixture
-def runs(bundle: Path, tmp_path: Path) -> Path:
-    """A copy of the runs, to be changed."""
-    return Path(shutil.copytree(bundle.parent / "runs", tmp_path / "runs"))
-
-
-def elsewhere(directory: Path, *words: str) -> subprocess.CompletedProcess:
-    """Runs a command where neither this directory nor what a test installs can be imported."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(kymograph.__file__).parents[1])}
-    directory.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "kymograph", *words]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
-
-
-def rewritten(source: Path, target: Path, **changes: bytes) -> Path:
-    """Writes a bundle anew, as somebody would who knows how, with other files (``_`` for ``/``) in it."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
-        content = {
-            name: changes.get(name.replace("/", "_").replace(".", "_"), old.read(name)) for name in old.namelist()
-        }
-        manifest = json.loads(content.pop(MANIFEST))
-        manifest["files"] |= {name: hashlib.sha256(one).hexdigest() for name, one in content.items()}
-        for name, one in content.items():
-            new.writestr(name, one)
-        new.writestr(MANIFEST, json.dumps(manifest))
-        new.comment = b"sha256 " + b"0" * 64
-    whole = target.read_bytes()[:-64]
-    target.write_bytes(whole + hashlib.sha256(whole).hexdigest().encode())
-    return target
 
 
 def test_a_bundle_verifies_somewhere_else(bundle: Path, tmp_path: Path) -> None:
@@ -188,149 +133,6 @@ def test_gigabytes_of_nothing_are_no_bundle_at_once(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="not a bundle"):
         verify_bundle(tmp_path / "x.zip")
     assert time.monotonic() - started < 5
-
-
-def test_a_negative_number_of_runs_to_compute_again_is_one_sentence(runs: Path) -> None:
-    with pytest.raises(KymographError, match="must be at least 0, not -1"):
-        verify(runs, rerun=-1)
-
-
-def test_code_that_did_not_make_the_runs_does_not_verify(bundle: Path, tmp_path: Path) -> None:
-    assert all_hold(verify_bundle(rewritten(bundle, tmp_path / "same.zip")))
-    with zipfile.ZipFile(bundle) as found:
-        text = found.read("code/tossing/tests/studies/tossing.py")
-    other = rewritten(bundle, tmp_path / "other.zip", code_tossing_tests_studies_tossing_py=text + b"EDITED = True\n")
-    first, *_ = verify_bundle(other, rerun=1)
-    assert not first.holds and first.detail == "the code of tossing is not what made its runs"
-
-
-def test_a_study_that_was_edited_since_or_has_no_run_is_refused(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    source = Path(__file__).parents[1] / "studies" / "tossing.py"
-    Path("tossing.py").write_text(source.read_text() + "EDITED = True\n")
-    with pytest.raises(KymographError, match=r"the code of tossing was edited since its runs were made .*restore"):
-        write_bundle(runs, "x.zip", {"tossing": load_with_reference("tossing.py")[1]})
-    with pytest.raises(KymographError, match="contains no runs of other; drop its --study"):
-        write_bundle(runs, "x.zip", {"other": code()["tossing"]})
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["tossing.py"]
-
-
-@pytest.mark.slow
-def test_a_script_in_a_package_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was packed under the name of its import, where its hash was another."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(code_reference, "_added", [])
-    package = tmp_path / "package"
-    package.mkdir()
-    source = (Path(__file__).parents[1] / "studies" / "tossing.py").read_text()
-    texts = {
-        "__init__": "",
-        "beside_it": "",
-        "script": source.replace("import numpy", "import beside_it\nimport numpy"),
-    }
-    for name, text in texts.items():
-        (package / f"{name}.py").write_text(text)
-    reference = str(package / "script.py")
-    kymograph.run(reference, seeds=[1], out=tmp_path / "runs", quiet=True, engine="serial")
-    write_bundle(tmp_path / "runs", tmp_path / "x.zip", {"tossing": load_with_reference(reference)[1]})
-    found = elsewhere(tmp_path / "elsewhere", "verify", str(tmp_path / "x.zip"), "--rerun", "1")
-    assert found.returncode == 0 and "the same bits" in found.stdout, found.stdout + found.stderr
-
-
-def test_a_study_whose_code_is_not_named_is_noted(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    write_bundle(runs, tmp_path / "x.zip")
-    assert capsys.readouterr().err == "note: the code of tossing is not in the bundle; name it with --study\n"
-    *_, last = verify_bundle(tmp_path / "x.zip", rerun=1)
-    assert not last.holds and "its study's code is not here" in last.detail
-
-
-IMAGES = """
-from installed_images.size import COUNT
-from kymograph_studies.data import synthetic
-PART = {"about": "few images", "training_images": 64}
-def load(directory=None):
-    return synthetic.load(n_train=COUNT, n_test=32)
-"""
-
-
-@pytest.fixture
-def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user's package with a data set, installed, and runs of a built-in study on it."""
-    site = tmp_path / "site-packages"
-    package, information = site / "installed_images", site / "installed_images-1.dist-info"
-    package.mkdir(parents=True)
-    information.mkdir()
-    for name, text in {"__init__": "", "few": IMAGES, "size": "COUNT = 64\n"}.items():
-        (package / f"{name}.py").write_text(text)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-images\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[kymograph_studies.data]\nfew = installed_images.few\n")
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setattr(part_hash, "_hashed", {})
-    registry._in_packages.cache_clear()
-    tiny = {"data": "few", "depth": 1, "width": 8, "epochs": 1, "device": "cpu", "quiet": True}
-    store = kymograph.run("snapshot", seeds=[1], arms=["resmlp/bp"], out=tmp_path / "runs", **tiny)  # type: ignore[arg-type]
-    assert not store.failed.runs
-    yield package
-    registry._in_packages.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("installed_images")]:
-        del sys.modules[name]
-
-
-@pytest.mark.slow
-def test_users_parts_go_with_the_runs(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    bundle = tmp_path / "runs.zip"
-    write_bundle(tmp_path / "runs", bundle)
-    assert capsys.readouterr().err == ""
-    with zipfile.ZipFile(bundle) as found:
-        packed = {name: found.read(name).decode() for name in found.namelist() if name.startswith("parts/")}
-    assert packed == {f"parts/installed_images/{path.name}": path.read_text() for path in images.glob("*.py")}
-    verified = elsewhere(tmp_path / "elsewhere", "verify", str(bundle), "--rerun", "1")
-    assert verified.returncode == 0 and "the same bits" in verified.stdout, verified.stdout + verified.stderr
-    first, *_ = verify_bundle(
-        rewritten(bundle, tmp_path / "x.zip", parts_installed_images_size_py=b"COUNT = 63\n"), rerun=1
-    )
-    assert not first.holds and first.detail == "the code of the data set few is not what made its runs"
-
-
-def test_loading_a_bundles_parts_leaves_no_trace(images: Path, tmp_path: Path) -> None:
-    bundle = tmp_path / "runs.zip"
-    write_bundle(tmp_path / "runs", bundle)
-    shutil.rmtree(tmp_path / "site-packages")
-    for name in [name for name in sys.modules if name.startswith("installed_images")]:
-        del sys.modules[name]
-    importlib.invalidate_caches()
-    registry._in_packages.cache_clear()
-    path, modules = list(sys.path), set(sys.modules)
-    *_, last = verify_bundle(bundle, rerun=1)
-    assert last.holds and last.detail == "the same bits"
-    assert sys.path == path and not [name for name in {*sys.modules} - modules if "installed_images" in name]
-    assert "few" not in registry.Registry("kymograph_studies.data", "load").names()
-
-
-@pytest.mark.slow
-def test_a_part_that_is_gone_or_was_edited_is_named(
-    images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    bundle = tmp_path / "runs.zip"
-    write_bundle(tmp_path / "runs", bundle)
-    (images / "size.py").write_text("COUNT = 65\n")
-    wrong = [finding.detail for finding in verify_bundle(bundle, rerun=1) if not finding.holds]
-    assert "the data set few installed here is not the one in the bundle" in wrong[0]
-    assert all_hold(verify_bundle(bundle))
-    write_bundle(tmp_path / "runs", bundle)
-    assert capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it was edited since\n"
-    shutil.rmtree(tmp_path / "site-packages")
-    importlib.invalidate_caches()
-    registry._in_packages.cache_clear()
-    write_bundle(tmp_path / "runs", bundle)
-    assert (
-        capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it is not installed here\n"
-    )
-    assert all_hold(verify_bundle(bundle))
-    *_, last = verify_bundle(bundle, rerun=1)
-    assert not last.holds and "there is no data set 'few'" in last.detail
 
 
 def refused(runs: Path, match: str) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 import zipfile
@@ -22,15 +23,26 @@ from typing import IO, Any
 from kymograph.claims.registration import log_problems
 from kymograph.errors import KymographError
 from kymograph.io.documents import parse_json
-from kymograph.io.files import MAX_TABLE, MAX_TENSORS, check_listing, check_replaceable, is_directory, opened, real_path
+from kymograph.io.files import (
+    MAX_TABLE,
+    MAX_TENSORS,
+    check_listing,
+    check_replaceable,
+    is_directory,
+    is_file,
+    opened,
+    real_path,
+)
 from kymograph.io.processes import remove_abandoned_files_once, temporary_directory, temporary_name
 from kymograph.io.writing import SCHEMA, make_directory, write_atomically
 from kymograph.runs.archive import Archive
 from kymograph.runs.locating import find_runs
 from kymograph.runs.store import read_declarations
 from kymograph.sharing.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
+from kymograph.sharing.thin import write_thin_copy
 from kymograph.studies.study import Study
 from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.heartbeat import PARTIAL
 
 MANIFEST, RUNS, REPORT = "manifest.json", "runs", "report.html"
 _NOT_PACKED = ("figures", REPORT)
@@ -67,12 +79,15 @@ class _Source:
     """When its content last changed, in nanoseconds."""
 
 
-def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeReference] | None = None) -> str:
+def write_bundle(
+    root: str | Path, output: str | Path, codes: Mapping[str, CodeReference] | None = None, thin: bool = False
+) -> str:
     """Packs a directory of runs into ``output``; returns the SHA-256 of the manifest, which covers everything.
 
     ``codes`` says where the code of user-defined studies is, by name. It is packed with the local modules that it
     imports, and so are the users' parts that the runs were made with. Raises if a file cannot be packed, or if the code
-    is not what made the runs. Code that is not here is left out, with a note.
+    is not what made the runs. Code that is not here is left out, with a note. A ``thin`` bundle has no trained networks,
+    no per-step series (`kymograph.runs.thin`) and no report.
     """
     directory, target = Path(root), Path(output)
     check_replaceable(target)
@@ -84,15 +99,18 @@ def write_bundle(root: str | Path, output: str | Path, codes: Mapping[str, CodeR
     studies = {name: code.load() for name, code in codes.items()}
     with temporary_directory("bundle") as temporary:
         stage = Path(temporary)
-        facts, notes = stage_code(stage, archive, codes, studies)
+        manifest, notes = stage_code(stage, archive, codes, studies)
         wrong = [*(run.reason for run in archive.damaged), *log_problems(archive.log)]
         notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
-        write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
+        if thin:
+            write_thin_copy(archive, stage / RUNS)
+        else:
+            write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
-        files = {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
+        files = staged if thin else {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
         _check_number(files, directory)
         with _written(target) as file:
-            digest = _pack(file, files, facts)
+            digest = _pack(file, files, manifest)
             if _listing(directory, target) != before:
                 raise KymographError(f"the runs in {directory} changed while they were packed; wait for their sweep")
     for note in notes:
@@ -105,64 +123,53 @@ def _listing(root: Path, output: Path) -> dict[str, _Source]:
 
     A link is an error, because its target would be missing on another machine.
     """
-    found = {}
-    own = real_path(output)
+    sources = {}
+    bundle = real_path(output)
     kept = {str(path) for run in find_runs(root).directories for path in (run, run.parent)}
     for directory, names, files in os.walk(root, onerror=_unreadable):
         parent = Path(directory)
-        skipped = {name for name in (*names, *files) if _hidden(name) or (parent == root and name in _NOT_PACKED)}
+        skipped = {name for name in (*names, *files) if name.startswith(".") or name.endswith(PARTIAL)}
+        skipped |= {*_NOT_PACKED} if parent == root else set()
         skipped -= {name for name in names if f"{parent / name}" in kept}  # runs, however their study is called
         names[:] = sorted({*names} - skipped)
         for name in (*names, *sorted({*files} - skipped)):
             path = parent / name
             if path.is_symlink():
                 raise KymographError(f"{path} is a link; replace it with its target, and bundle again")
-            if name in names or (name == output.name and real_path(path) == own):
+            if name in names or (name == output.name and real_path(path) == bundle):
                 continue
             inside = path.relative_to(root).as_posix()
-            if "\\" in inside or not _is_text(inside):
+            if re.search(r"[\\\ud800-\udfff]", inside):  # a backslash, or bytes that are not text
                 raise KymographError(f"{inside!r} is not a valid file name in a bundle; rename it or move it away")
-            found[inside] = _source(path)
-    return found
+            sources[inside] = _source(path)
+    return sources
 
 
 def _unreadable(error: OSError) -> None:
     raise KymographError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
-def _hidden(name: str) -> bool:
-    return name.startswith(".") or name.endswith(".part")
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _source(path: Path) -> _Source:
     try:
-        facts = path.stat()
+        status = path.stat()
     except OSError as error:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
-    if not stat.S_ISREG(facts.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise KymographError(f"{path} is not a file; move it away, and bundle again")
-    if facts.st_size > (MAX_TABLE if path.suffix in (".json", ".jsonl") else MAX_TENSORS):
+    if status.st_size > (MAX_TABLE if path.suffix in (".json", ".jsonl") else MAX_TENSORS):
         raise KymographError(f"{path} is larger than any record that kymograph writes; move it away, and bundle again")
-    return _Source(path, facts.st_size, facts.st_mtime_ns)
+    return _Source(path, status.st_size, status.st_mtime_ns)
 
 
 def _check_number(names: Iterable[str], directory: Path) -> None:
     """Raises if a bundle of files with these names could not be read again, before hours are spent on packing it."""
     listing = sum(_LISTING_ENTRY + len(name.encode()) for name in (*names, MANIFEST))
     manifest = sum(len(json.dumps(name)) + _DIGITS + len(',\n  : ""') for name in names)
-    if listing > _MOST_LISTING or manifest > 0.9 * _MOST_MANIFEST:  # the rest is for facts about the code
+    if listing > _MOST_LISTING or manifest > 0.9 * _MOST_MANIFEST:  # the rest is for the code
         raise KymographError(f"{directory} has more files than a bundle can hold; bundle its studies separately")
 
 
-def _report(archive: Archive, studies: Mapping[str, Study]) -> str:
+def _report(archive: Archive, studies: Mapping[str, Study[Any]]) -> str:
     """Returns the report of the runs; its time stamp is the log's, so that the same runs give the same bytes."""
     from kymograph.claims.judge import judge
     from kymograph.pictures.report.page import build_page  # loads plotting code, which verifying does not need
@@ -199,8 +206,8 @@ def _written(target: Path) -> Iterator[IO[bytes]]:
         raise KymographError(f"cannot write {target}: {error.strerror}; choose another path") from None
 
 
-def _pack(file: IO[bytes], files: Mapping[str, _Source], facts: Mapping[str, Any]) -> str:
-    """Writes the archive, reading every file once; returns the SHA-256 of its manifest."""
+def _pack(file: IO[bytes], files: Mapping[str, _Source], code: Mapping[str, Any]) -> str:
+    """Writes the archive, reading every file once; returns the SHA-256 of its manifest, which lists ``code`` too."""
     hashes = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, source in sorted(files.items()):
@@ -212,7 +219,7 @@ def _pack(file: IO[bytes], files: Mapping[str, _Source], facts: Mapping[str, Any
                     total.update(chunk)
                     member.write(chunk)
             hashes[name] = total.hexdigest()
-        manifest = json.dumps({"schema": SCHEMA, "files": hashes, **facts}, indent=1, sort_keys=True).encode()
+        manifest = json.dumps({"schema": SCHEMA, "files": hashes, **code}, indent=1, sort_keys=True).encode()
         bundle.writestr(zipfile.ZipInfo(MANIFEST, _DATE), manifest, zipfile.ZIP_DEFLATED)
         bundle.comment = _SEAL + b"0" * _DIGITS
     seal = _hash_before_seal(file)
@@ -268,6 +275,21 @@ def unpacked(path: str | Path) -> Iterator[Unpacked]:
             unload_bundle(directory)
 
 
+@contextlib.contextmanager
+def opened_runs(path: str | Path) -> Iterator[Path]:
+    """Yields the directory of runs at ``path``; a bundle is unpacked for the length of a ``with`` block.
+
+    Raises if a bundle was changed since it was made: what is read from it would not be what its maker packed.
+    """
+    if not is_file(path):
+        yield Path(path)
+        return
+    with unpacked(path) as bundle:
+        if bundle.problems:
+            raise KymographError(f"{path} cannot be used: {bundle.problems[0]}; `kymograph verify {path}` lists more")
+        yield bundle.runs
+
+
 def _read(file: IO[bytes], path: str | Path, directory: Path) -> Unpacked:
     """Unpacks what matches the manifest of an open bundle."""
     check_listing(file, _MOST_LISTING)
@@ -299,8 +321,8 @@ def _unpack(bundle: zipfile.ZipFile, hashes: Mapping[str, str], directory: Path)
     for name, expected in hashes.items():
         parts = PurePosixPath(name).parts
         target = directory.joinpath(*parts)
-        known = parts[0] in (RUNS, CODE, PARTS) or name == REPORT
-        if not known or ".." in parts or "\\" in name or not target.is_relative_to(directory):
+        expected_here = parts[0] in (RUNS, CODE, PARTS) or name == REPORT
+        if not expected_here or ".." in parts or "\\" in name or not target.is_relative_to(directory):
             problems.append(f"{name} lies outside the bundle")
             continue
         target.parent.mkdir(parents=True, exist_ok=True)

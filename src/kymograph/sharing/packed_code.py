@@ -64,7 +64,7 @@ class PackedCode(CodeReference):
 
 
 def stage_code(
-    directory: Path, archive: Archive, codes: Mapping[str, CodeReference], studies: Mapping[str, Study]
+    directory: Path, archive: Archive, codes: Mapping[str, CodeReference], studies: Mapping[str, Study[Any]]
 ) -> tuple[dict[str, Any], list[str]]:
     """Copies the code behind an archive's runs into ``directory``; returns its manifest entries, and notes.
 
@@ -74,13 +74,13 @@ def stage_code(
         codes: where the code of user-defined studies is, by name; raises if it is not what made the runs.
         studies: these studies, loaded.
     """
-    facts: dict[str, Any] = {"studies": {}, "parts": {}}
+    manifest: dict[str, Any] = {"studies": {}, "parts": {}}
     notes: list[str] = []
     for name, code in codes.items():
         if name not in archive.studies:
             raise KymographError(f"{archive.root} contains no runs of {name}; drop its --study")
         if code.user_defined:
-            facts["studies"][name] = _staged_study(directory, name, code, archive.declarations.get(name))
+            manifest["studies"][name] = _staged_study(directory, name, code, archive.declarations.get(name))
     for name in archive.studies:
         if tuned_study(name) is not None:
             continue  # tuning runs are made by the code of the study that they belong to
@@ -88,18 +88,17 @@ def stage_code(
         if study is None:
             notes.append(f"the code of {name} is not in the bundle; name it with --study")
             continue
-        found, missing = _parts_of(study, archive)
+        parts, missing = _parts_of(study, archive)
         notes += missing
-        for key, part in found.items():
-            inside = _copy(part.files, directory / PARTS)
-            facts["parts"][key] = {"group": part.group, "name": part.name, "module": part.module,
-                                   "attribute": part.attribute, "source": part.source, "files": inside}  # fmt: skip
-        if found and name not in facts["studies"]:
-            facts["studies"][name] = None  # a built-in study, which needs only its parts
-    problems = list(code_problems(directory, facts, archive.declarations))
-    if problems:
-        raise KymographError(f"{problems[0]}; restore the code that made them, or run the study again")
-    return facts, notes
+        for key, part in parts.items():
+            files = _copy(part.files, directory / PARTS)
+            manifest["parts"][key] = {"group": part.group, "name": part.name, "module": part.module,
+                                      "attribute": part.attribute, "source": part.source, "files": files}  # fmt: skip
+        if parts:
+            manifest["studies"].setdefault(name, None)  # a built-in study, which needs only its parts
+    for problem in code_problems(directory, manifest, archive.declarations):
+        raise KymographError(f"{problem}; restore the code that made them, or run the study again")
+    return manifest, notes
 
 
 def _staged_study(directory: Path, name: str, code: CodeReference, declared: Declaration | None) -> dict[str, Any]:
@@ -114,15 +113,14 @@ def _staged_study(directory: Path, name: str, code: CodeReference, declared: Dec
     return {"name": code.name, "module": code.dotted_name(), "is_file": bool(code.file), "source": source}
 
 
-def _parts_of(study: Study, archive: Archive) -> tuple[dict[str, PartCode], list[str]]:
+def _parts_of(study: Study[Any], archive: Archive) -> tuple[dict[str, PartCode], list[str]]:
     """Returns the code of the users' parts that made a study's current runs, and a note for each that is not here."""
     declared = archive.declarations.get(study.name)
     if declared is None or not declared.part_sources:
         return {}, []
     made = {key: source for parts in declared.part_sources.values() for key, source in parts.items()}
-    specs = [*(run.spec for run in archive.store), *archive.planned]
     here: dict[str, PartCode] = {}
-    for spec in specs:
+    for spec in (*(run.spec for run in archive.store), *archive.planned):
         if spec.study == study.name and declared.part_sources.get(spec.source or "", {}).keys() - here.keys():
             try:
                 parts = study.parts(study.config_type(**spec.settings))
@@ -136,68 +134,72 @@ def _parts_of(study: Study, archive: Archive) -> tuple[dict[str, PartCode], list
 
 def _copy(files: Mapping[str, Path], directory: Path) -> list[str]:
     """Copies modules into ``directory`` so that they can be imported from it; returns their relative paths."""
-    found = []
     for name, file in files.items():
-        inside = importable_path(name, file)
-        target = directory.joinpath(*inside.parts)
+        target = directory / importable_path(name, file)
         make_directory(target.parent)
         write_atomically(target, read_bytes(file, MAX_SOURCE))
-        found.append(inside.as_posix())
-    return sorted(found)
+    return sorted(importable_path(name, file).as_posix() for name, file in files.items())
 
 
-def code_problems(directory: Path, facts: Mapping[str, Any], declarations: Mapping[str, Declaration]) -> Iterator[str]:
+def code_problems(
+    directory: Path, manifest: Mapping[str, Any], declarations: Mapping[str, Declaration]
+) -> Iterator[str]:
     """Yields a sentence for all code in a bundle whose hash is not the source recorded with the runs."""
-    for name, about in facts["studies"].items():
-        if about is not None:
-            found = _hash((directory / CODE / slug(name)).rglob("*.py"))
-            declared = declarations[name].source if name in declarations else about["source"]
-            if not found == about["source"] == declared:
+    for name, entry in manifest["studies"].items():
+        if entry is not None:
+            packed = _hash((directory / CODE / slug(name)).rglob("*.py"))
+            declared = declarations[name].source if name in declarations else entry["source"]
+            if not packed == entry["source"] == declared:
                 yield f"the code of {name} is not what made its runs"
     made = {
         (key, source)
-        for one in declarations.values()
-        for parts in one.part_sources.values()
+        for declaration in declarations.values()
+        for parts in declaration.part_sources.values()
         for key, source in parts.items()
     }
-    for key, about in facts["parts"].items():
-        found = _hash(directory.joinpath(PARTS, *PurePosixPath(file).parts) for file in about["files"])
-        if found != about["source"] or (key, found) not in made:
+    for key, entry in manifest["parts"].items():
+        packed = _hash(directory.joinpath(PARTS, *PurePosixPath(file).parts) for file in entry["files"])
+        if packed != entry["source"] or (key, packed) not in made:
             yield f"the code of the {key} is not what made its runs"
 
 
-def _hash(files: Iterable[Path]) -> str | None:
+def _hash(paths: Iterable[Path]) -> str | None:
     """Returns the hash of some source files; None if one of them is missing."""
-    found = {str(file): file for file in files}
-    return source_hash(found) if found and all(file.is_file() for file in found.values()) else None
+    files = {str(path): path for path in paths}
+    return source_hash(files) if files and all(path.is_file() for path in files.values()) else None
 
 
-def packed_code(directory: Path, facts: Mapping[str, Any]) -> dict[str, PackedCode]:
+def packed_code(directory: Path, manifest: Mapping[str, Any]) -> dict[str, PackedCode]:
     """Returns where the code is in an unpacked bundle, by study; raises ValueError for a name that leads out of it."""
-    parts, home = facts["parts"], str(directory / PARTS)
-    for about in parts.values():
-        words = [*about["group"].split("."), *about["module"].split("."), *filter(None, about["attribute"].split("."))]
-        if not all(map(str.isidentifier, words)) or set(about["name"]) & set("=[]\r\n"):
-            raise ValueError(about["module"])
-        if any({"..", "/"} & {*PurePosixPath(file).parts} for file in about["files"]):
-            raise ValueError(about["files"])
-    found = {}
-    for name, about in facts["studies"].items():
-        if about is None:
+    parts, home = manifest["parts"], str(directory / PARTS)
+    for entry in parts.values():
+        _check_words(entry["group"], entry["module"], *filter(None, [entry["attribute"]]))
+        if set(entry["name"]) & set("=[]\r\n"):
+            raise ValueError(entry["name"])
+        if any({"..", "/"} & {*PurePosixPath(file).parts} for file in entry["files"]):
+            raise ValueError(entry["files"])
+    codes = {}
+    for name, entry in manifest["studies"].items():
+        if entry is None:
             if not STUDIES.is_built_in(name):
                 raise ValueError(name)
-            module = STUDIES.parts()[name].module
-            found[name] = PackedCode(STUDIES.attribute_of(name), module, user_defined=False, parts=parts, home=home)
+            module = STUDIES.part(name).module
+            codes[name] = PackedCode(STUDIES.attribute_of(name), module, user_defined=False, parts=parts, home=home)
             continue
-        words = about["module"].split(".")
-        if not all(map(str.isidentifier, words)):
-            raise ValueError(about["module"])
+        _check_words(entry["module"])
         search_path = directory / CODE / slug(name)
-        base = search_path.joinpath(*words)
+        base = search_path.joinpath(*entry["module"].split("."))
         file = base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py")
-        where = {"file": str(file)} if about["is_file"] else {"module": about["module"], "search": (str(search_path),)}
-        found[name] = PackedCode(about["name"], **where, source=about["source"], parts=parts, home=home)
-    return found
+        where = {"file": str(file)} if entry["is_file"] else {"module": entry["module"], "search": (str(search_path),)}
+        codes[name] = PackedCode(entry["name"], **where, source=entry["source"], parts=parts, home=home)
+    return codes
+
+
+def _check_words(*dotted: str) -> None:
+    """Raises ValueError for a dotted name that is not one."""
+    for name in dotted:
+        if not all(map(str.isidentifier, name.split("."))):
+            raise ValueError(name)
 
 
 def unload_bundle(directory: Path) -> None:
@@ -210,19 +212,19 @@ def _register_parts(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
     """Registers a bundle's parts as pip would, after all installed packages; raises if installed parts hide them."""
     if str(home) not in sys.path:
         groups: dict[str, list[str]] = {}
-        for about in parts.values():
-            value = f"{about['module']}:{about['attribute']}" if about["attribute"] else about["module"]
-            groups.setdefault(about["group"], []).append(f"{about['name']} = {value}")
-        lines = [line for group, entries in groups.items() for line in (f"[{group}]", *entries)]
+        for entry in parts.values():
+            value = f"{entry['module']}:{entry['attribute']}" if entry["attribute"] else entry["module"]
+            groups.setdefault(entry["group"], []).append(f"{entry['name']} = {value}")
+        lines = [line for group, names in groups.items() for line in (f"[{group}]", *names)]
         (home / _DIST_INFO).mkdir(exist_ok=True)
         (home / _DIST_INFO / "METADATA").write_text("Metadata-Version: 2.1\nName: kymograph-bundle\nVersion: 0\n")
         (home / _DIST_INFO / "entry_points.txt").write_text("\n".join(lines) + "\n")
         sys.path.append(str(home))
         importlib.invalidate_caches()
         registry._in_packages.cache_clear()
-    for key, about in parts.items():
-        file = source_file(about["module"])
-        if file is None or source_hash(source_files(file, about["module"])) != about["source"]:
+    for key, entry in parts.items():
+        file = source_file(entry["module"])
+        if file is None or source_hash(source_files(file, entry["module"])) != entry["source"]:
             raise KymographError(
                 f"the {key} installed here is not the one in the bundle; verify it where it is not installed"
             )

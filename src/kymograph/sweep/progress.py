@@ -113,7 +113,8 @@ class TerminalBar:
 
     def update(self, **texts: str) -> None:
         """Changes the texts ``runs`` or ``doing``."""
-        self._bar.update(self._task, **{name: visible(text) for name, text in texts.items()})
+        fields: dict[str, Any] = {name: visible(text) for name, text in texts.items()}
+        self._bar.update(self._task, **fields)
 
     def stop(self) -> None:
         """Ends the display; its final state stays."""
