@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kymograph as ky
+from kymograph.experiments.stages import StageResult
 from tests.cli.command import call
 
 STUDY = """
