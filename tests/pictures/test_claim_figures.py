@@ -105,7 +105,9 @@ def test_geometric_values_have_a_log_axis() -> None:
 def test_outcomes_differ_in_colour_and_in_marker() -> None:
     styles = list(outcomes.OUTCOME_STYLES.values())
     assert len({colour for colour, _ in styles}) == len({marker for _, marker in styles}) == len(styles)
-    colours = {colour for outcome, (colour, _) in outcomes.OUTCOME_STYLES.items() if outcome != "INCONCLUSIVE"}  # it is grey
+    colours = {
+        colour for outcome, (colour, _) in outcomes.OUTCOME_STYLES.items() if outcome != "INCONCLUSIVE"
+    }  # it is grey
     assert colours <= set(COLOURS), "safe for colour-blind readers"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.pictures.curves import binned
+from kymograph.pictures.series import binned
 from kymograph.pictures.figures import figure_names
 from kymograph.pictures.kymograph import kymograph as draw_kymograph
 from kymograph.pictures.saving import save_figure, save_stale

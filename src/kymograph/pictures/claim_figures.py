@@ -15,12 +15,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from kymograph.claims.claim import Claim, measure_name
+from kymograph.claims.estimands import natural
 from kymograph.claims.grid import ClaimAcrossSettings, across_settings, point_text
 from kymograph.claims.tuning import Choice, choose
 from kymograph.claims.verdict import Outcome, Verdict
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, dot, panel_grid, stroke, styled, wrap_labels
-from kymograph.pictures.scales import LARGEST, spans_decades
+from kymograph.pictures.scales import LARGEST, has_margin, margin_ends, no_effect, spans_decades
 from kymograph.pictures.styles import COLOURS, literal
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
@@ -59,25 +60,7 @@ OUTCOME_STYLES: dict[str, tuple[str, str]] = {
     Outcome.INVALID: ("#CC79A7", "^"),
 }
 MARGIN = "#56B4E9"
-
-
-def natural(claim: Claim, value: float) -> float:
-    """Returns a seed's difference unchanged, or its log ratio as a ratio, for a log axis; inf if too large."""
-    if claim.scale != "log ratio":
-        return value
-    return math.exp(value) if value < 709 else math.inf
-
-
-def no_effect(claim: Claim) -> float:
-    """Returns the value that means no effect: a ratio of 1 or a difference of 0."""
-    return 1.0 if claim.scale == "log ratio" else 0.0
-
-
-def margins(claim: Claim) -> tuple[float, float] | None:
-    """Returns both ends of the claim's margin as drawn; None if any effect matters."""
-    if claim.margin == no_effect(claim):
-        return None
-    return (1 / claim.margin, claim.margin) if claim.scale == "log ratio" else (-claim.margin, claim.margin)
+GREY = "#8C8C8C"
 
 
 def effect_label(claim: Claim, quantity: str) -> str:
@@ -87,7 +70,7 @@ def effect_label(claim: Claim, quantity: str) -> str:
     sign = "/" if claim.scale == "log ratio" else "−"
     pair = f"{left} {sign} {right_text}"
     if claim.interaction is not None:
-        third, fourth = (literal(one.arm) for one in claim.interaction)
+        third, fourth = (literal(side.arm) for side in claim.interaction)
         pair = f"({pair}) {sign} ({third} {sign} {fourth})"
     return f"{literal(quantity)}: {pair}"
 
@@ -95,8 +78,8 @@ def effect_label(claim: Claim, quantity: str) -> str:
 def draw_null_and_margin(axes: Axes, claim: Claim, *, vertical: bool) -> None:
     """Draws a line at no effect, and the margin as a shaded band with dashed ends."""
     line, band = (axes.axvline, axes.axvspan) if vertical else (axes.axhline, axes.axhspan)
-    ends = margins(claim)
-    if ends is not None:
+    if has_margin(claim):
+        ends = margin_ends(claim)
         band(*ends, color=MARGIN, alpha=0.12, linewidth=0, zorder=0)
         for end in ends:
             line(end, color=MARGIN, linewidth=stroke(0.5), linestyle="--", zorder=1)
@@ -113,11 +96,15 @@ def label_ratios(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def outcome_key(verdicts: Iterable[Verdict]) -> list[Any]:
+def outcome_key(verdicts: Iterable[Verdict]) -> list[Line2D]:
     """Returns legend entries: each outcome that occurs, the margin if a claim has one, and no effect."""
     shown = list(verdicts)
-    keys = [_key(outcome) for outcome in OUTCOME_STYLES if any(verdict.outcome == outcome for verdict in shown)]
-    if any(margins(verdict.claim) is not None for verdict in shown):
+    keys = [
+        Line2D([], [], color=colour, marker=marker, markersize=2 * dot(), linewidth=stroke(), label=str(outcome))
+        for outcome, (colour, marker) in OUTCOME_STYLES.items()
+        if any(verdict.outcome == outcome for verdict in shown)
+    ]
+    if any(has_margin(verdict.claim) for verdict in shown):
         keys.append(Line2D([], [], color=MARGIN, linestyle="--", linewidth=stroke(0.5), label="margin of the claim"))
     keys.append(Line2D([], [], color="black", linewidth=stroke(0.5), label="no effect"))
     return keys
@@ -130,7 +117,6 @@ def _key(outcome: str) -> Line2D:
 
 DIFFERENCE_COLUMNS = ("claim", "settings", "outcome", "scale", "margin", "n", "seed", "left", "right", "value")
 MOST_PANELS = 40
-_SEEDS = "#8C8C8C"
 _ROWS = 0.34  # height of the stack of dots, as a share of the row
 
 
@@ -148,7 +134,7 @@ def draw_differences(store: Store, declaration: Declaration, verdicts: Sequence[
     figure, grid = panel_grid(len(shown), (4.8, 1.6 + 0.45 * rows), 2, least=2.6)
     for axes, claim in zip(grid, shown, strict=True):
         _differences_panel(figure, axes, claim, declaration)
-    figure.legend(handles=outcome_key(verdict for one in shown for verdict in one.verdicts),
+    figure.legend(handles=outcome_key(verdict for claim in shown for verdict in claim.verdicts),
                   loc="outside lower center", ncols=3)  # fmt: skip
     left_out = f" ({len(shown)} of {len(claims)} claims)" if len(shown) < len(claims) else ""
     figure.entitle(f"Paired differences behind the claims of {declaration.name}, with 95 % intervals{left_out}")
@@ -187,7 +173,7 @@ def _row(axes: Axes, verdict: Verdict, row: int) -> None:
     drawn = np.array([value for value in values if abs(value) <= LARGEST and (value > 0 or claim.scale != "log ratio")])
     if len(drawn):
         scaled = np.log(drawn) if claim.scale == "log ratio" else drawn
-        axes.plot(drawn, row - 0.08 - _ROWS * stacked(scaled), "o", color=_SEEDS, markersize=1.5 * dot(), alpha=0.7,
+        axes.plot(drawn, row - 0.08 - _ROWS * stacked(scaled), "o", color=GREY, markersize=1.5 * dot(), alpha=0.7,
                   markeredgewidth=0, rasterized=len(drawn) > 500)  # fmt: skip
     if verdict.effect is not None and verdict.interval is not None and abs(verdict.effect) <= LARGEST:
         ends = [end for end in verdict.interval if abs(end) <= LARGEST]
@@ -207,18 +193,18 @@ def stacked(values: np.ndarray, levels: int = 4) -> np.ndarray:
     span = float(np.ptp(values)) or 1.0
     last = [-math.inf] * levels
     for index in np.argsort(values, kind="stable"):
-        level = next((one for one in range(levels) if values[index] - last[one] > 0.035 * span), None)
+        level = next((level for level in range(levels) if values[index] - last[level] > 0.035 * span), None)
         chosen = int(np.argmin(last)) if level is None else level
         heights[index] = chosen / (levels - 1)
         last[chosen] = values[index]
     return heights
 
 
-def _rows(name: str, where: str, verdict: Verdict) -> list[tuple]:
+def _rows(name: str, where: str, verdict: Verdict) -> list[tuple[Any, ...]]:
     """Returns the seeds and the effect of one verdict as rows of the figure's table."""
     claim = verdict.claim
     head = (name, where, str(verdict.outcome), claim.scale, claim.margin, verdict.n)
-    rows: list[tuple] = [
+    rows: list[tuple[Any, ...]] = [
         (*head, point.seed, point.left, point.right, natural(claim, point.value)) for point in verdict.points
     ]
     if verdict.effect is not None and verdict.interval is not None:
@@ -272,7 +258,7 @@ def is_geometric(values: Sequence[Any]) -> bool:
     if len(ordered) == 2:
         return bool(ordered[1] >= 3 * ordered[0])
     steps = [np.diff(ordered), np.diff(np.log(ordered))]
-    linear, log = (float(one.std() / one.mean()) for one in steps)
+    linear, log = (float(step.std() / step.mean()) for step in steps)
     return log < linear
 
 
@@ -280,11 +266,11 @@ def _panels(claim: ClaimAcrossSettings) -> list[tuple[str, list[Verdict]]]:
     """Returns the verdicts along the axis for every combination of the other settings, which is given in words."""
     along = _along(claim)
     rest = [name for name in claim.settings if name != along]
-    found: dict[str, list[Verdict]] = {}
+    panels: dict[str, list[Verdict]] = {}
     for verdict in claim.verdicts:
         point = claim.point(verdict)
-        found.setdefault(point_text({name: point[name] for name in rest}), []).append(verdict)
-    return list(found.items())
+        panels.setdefault(point_text({name: point[name] for name in rest}), []).append(verdict)
+    return list(panels.items())
 
 
 def _along(claim: ClaimAcrossSettings) -> str:
@@ -322,15 +308,15 @@ def _grid_panel(
     if numeric and is_geometric(values):
         axes.set_xscale("log")
     draw_null_and_margin(axes, first, vertical=False)
-    known = [(x, one.effect) for x, one in zip(positions, verdicts, strict=True) if one.effect is not None]
-    axes.plot([x for x, _ in known], [effect for _, effect in known], color="#8C8C8C",
-              linewidth=stroke(0.5), zorder=2)  # fmt: skip
-    for x, verdict in zip(positions, verdicts, strict=True):
-        _point(axes, x, verdict)
+    effects = [
+        (x, verdict.effect) for x, verdict in zip(positions, verdicts, strict=True) if verdict.effect is not None
+    ]
+    axes.plot([x for x, _ in effects], [effect for _, effect in effects], color=GREY, linewidth=stroke(0.5), zorder=2)
     for x, value, verdict in zip(positions, values, verdicts, strict=True):
+        _point(axes, x, verdict)
         low, high = verdict.interval or (None, None)
-        figure.note(GRID_COLUMNS, [(claim.name, other, setting, value if not numeric else x, str(verdict.outcome), verdict.n,
-                               verdict.effect, low, high, first.margin, first.scale)])  # fmt: skip
+        figure.note(GRID_COLUMNS, [(claim.name, other, setting, x if numeric else value, str(verdict.outcome),
+                                    verdict.n, verdict.effect, low, high, first.margin, first.scale)])  # fmt: skip
     axes.set_xticks(positions, [literal(str(value)) for value in values])
     axes.minorticks_off()
     axes.set_xlabel(literal(setting))
@@ -352,7 +338,7 @@ def _point(axes: Axes, x: float, verdict: Verdict) -> None:
     axes.plot([x], [verdict.effect], marker, color=colour, markersize=2.6 * dot(), markeredgewidth=0, zorder=4)
 
 
-COLUMNS = ("arm", "setting", "value", "seed", "objective", "number", "chosen")
+TUNING_COLUMNS = ("arm", "setting", "value", "seed", "objective", "number", "chosen")
 
 
 @styled
@@ -368,7 +354,9 @@ def draw_tuning(store: Store, declaration: Declaration, rules: Mapping[str, Tune
     figure, grid = panel_grid(len(shown), (3.4, 2.6), 4 if len(shown) > 4 else 3, least=1.8)
     for axes, arm in zip(grid, shown, strict=True):
         runs = [run for run in store if run.arm == arm and run.seed in rules[arm].tuning_seeds]
-        _panel(figure, axes, choose(arm, rules[arm], [run.spec for run in runs], {run.id: run for run in runs}), runs)
+        _tuning_panel(
+            figure, axes, choose(arm, rules[arm], [run.spec for run in runs], {run.id: run for run in runs}), runs
+        )
         axes.set_ylabel(literal(declaration.headlines.get(rules[arm].by, rules[arm].by)))
     left_out = f" ({len(shown)} of {len(arms)} arms)" if len(shown) < len(arms) else ""
     of = declaration.name.removesuffix(SUFFIX)
@@ -376,7 +364,7 @@ def draw_tuning(store: Store, declaration: Declaration, rules: Mapping[str, Tune
     return figure
 
 
-def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun]) -> None:
+def _tuning_panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun]) -> None:
     """Draws one arm's tuning runs, their means, and a ring around the chosen value."""
     rule = choice.tuned
     order = sorted(range(len(rule.grid)), key=lambda index: rule.grid[index]) if rule.numeric else range(len(rule.grid))
@@ -387,11 +375,11 @@ def _panel(figure: LabFigure, axes: Axes, choice: Choice, runs: list[StoredRun])
         for run in (run for run in runs if run.config.get(rule.setting) == rule.grid[index]):
             number = run.summary.get(rule.by)
             value = float(number) if isinstance(number, int | float) and abs(number) <= LARGEST else np.nan
-            axes.plot([positions[index]], [value], "o", color="#8C8C8C", markersize=1.5 * dot(), markeredgewidth=0)
-            figure.note(COLUMNS, [(choice.arm, rule.setting, rule.grid[index], run.seed, rule.by, value, "")])
+            axes.plot([positions[index]], [value], "o", color=GREY, markersize=1.5 * dot(), markeredgewidth=0)
+            figure.note(TUNING_COLUMNS, [(choice.arm, rule.setting, rule.grid[index], run.seed, rule.by, value, "")])
         chosen = choice.usable and rule.grid[index] == choice.value
         figure.note(
-            COLUMNS, [(choice.arm, rule.setting, rule.grid[index], "mean", rule.by, choice.means[index], chosen)]
+            TUNING_COLUMNS, [(choice.arm, rule.setting, rule.grid[index], "mean", rule.by, choice.means[index], chosen)]
         )
     means = [np.nan if choice.means[index] is None else float(choice.means[index] or 0.0) for index in order]
     axes.plot([positions[index] for index in order], means, color=COLOURS[0], linewidth=stroke(), marker="o",

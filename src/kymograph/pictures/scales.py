@@ -1,4 +1,4 @@
-"""Scales: log or linear, the range of colours, and what the band around a curve shows."""
+"""Scales: log or linear, the range of colours, a claim's margin, and what the band around a curve shows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kymograph.claims.claim import Claim
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.statistics.intervals import mean_interval
@@ -110,6 +111,21 @@ def _finite(panels: list[np.ndarray]) -> np.ndarray:
 def _span(values: np.ndarray, log: bool) -> float:
     ends = np.log(values) if log else values
     return float(ends.max() - ends.min()) if len(ends) else 0.0
+
+
+def no_effect(claim: Claim) -> float:
+    """Returns the value that means no effect: a ratio of 1 or a difference of 0."""
+    return 1.0 if claim.scale == "log ratio" else 0.0
+
+
+def has_margin(claim: Claim) -> bool:
+    """Returns whether the claim states how large an effect must be."""
+    return claim.margin != no_effect(claim)
+
+
+def margin_ends(claim: Claim) -> tuple[float, float]:
+    """Returns both ends of the claim's margin as drawn."""
+    return (1 / claim.margin, claim.margin) if claim.scale == "log ratio" else (-claim.margin, claim.margin)
 
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]

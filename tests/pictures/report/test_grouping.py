@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.pictures.report.charts import ARMS_PER_PANEL, ArmGroup, group_arms, group_settings
+from kymograph.pictures.report.charts import ARMS_PER_PANEL, ArmGroup, group_arms
+from kymograph.pictures.report.sections import group_settings
 from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
 from kymograph.runs.record import RunResult, write_record
 from kymograph.runs.spec import RunSpec

@@ -154,9 +154,7 @@ def test_a_panel_of_another_package_is_one_file(tmp_path: Path, monkeypatch: pyt
     (site / "my_lab_panels-1.0.dist-info").mkdir(parents=True)
     (site / "my_lab_strip.py").write_text(STRIP)
     (site / "my_lab_panels-1.0.dist-info" / "METADATA").write_text("Name: my-lab-panels\nVersion: 1.0\n")
-    (site / "my_lab_panels-1.0.dist-info" / "entry_points.txt").write_text(
-        "[kymograph.pictures.report.sections]\nstrip = my_lab_strip\n"
-    )
+    (site / "my_lab_panels-1.0.dist-info" / "entry_points.txt").write_text("[kymograph.panels]\nstrip = my_lab_strip\n")
     monkeypatch.syspath_prepend(str(site))
     registry._in_packages.cache_clear()
     try:

@@ -1,10 +1,10 @@
-"""A chart of the page and the request that it is drawn from: series, arms and settings shown together."""
+"""A chart of the page, the request that it is drawn from, and which arms share a panel."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +15,11 @@ from kymograph.errors import KymographError
 from kymograph.pictures.report.svg import Scale
 from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.runs.declaration import Declaration, SeriesDisplay, bounds_of
-from kymograph.runs.history import current_code
 from kymograph.runs.store import LabelledArray, Store
-from kymograph.runs.stored import StoredRun
 from kymograph.wording import counted
 
 ARMS_PER_PANEL = 6
 """The number of colours that every reader can tell apart on white and on black."""
-_CODE = ("study version", "study source")
 
 
 @dataclass(frozen=True)
@@ -31,19 +28,6 @@ class ArmGroup:
 
     title: str
     arms: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SettingGroup:
-    """Runs of one study that share every setting but those that distinguish their arms."""
-
-    title: str
-    """The settings that distinguish these runs from the study's others; empty if there are no others."""
-    store: Store
-    superseded: bool = False
-    """Whether the runs were computed by an earlier version or source of the study."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The same settings, by name."""
 
 
 def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -> list[ArmGroup]:
@@ -68,58 +52,6 @@ def group_arms(arms: Sequence[str], declared: Mapping[str, str] | None = None) -
         title = f"arms {first + 1} to {last} of {len(others)}" if count > 1 else "other arms" if groups else ""
         groups.append(ArmGroup(title, tuple(others[first:last])))
     return groups
-
-
-def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> list[SettingGroup]:
-    """Returns a study's runs, grouped by the settings that vary within some arm, e.g. two tasks.
-
-    Runs superseded by a newer version or source of the study follow in separate groups.
-    """
-    code = current_code((run.spec for run in store), declarations)
-    parts = ([run for run in store if code[run.study].made(run.spec) is current] for current in (True, False))
-    return [
-        SettingGroup(
-            ", ".join([*(("superseded",) if superseded else ()), *_texts(settings)]),
-            Store(runs, store.root),
-            bool(superseded),
-            settings,
-        )
-        for superseded, part in enumerate(parts)
-        for settings, runs in _by_settings(part, _CODE if superseded else ())
-    ]
-
-
-def _texts(settings: Mapping[str, Any]) -> list[str]:
-    return [f"{name}: {value}" for name, value in settings.items() if name not in _CODE or value is not None]
-
-
-def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tuple[dict[str, Any], list[StoredRun]]]:
-    """Returns groups of runs, each with the settings that vary within some arm and those in ``always``."""
-    by_arm: dict[str, dict[Any, dict[str, Any]]] = {}
-    for run in runs:  # seeds share their settings, so one run of each configuration is enough
-        code = (run.spec.settings_text, run.spec.version, run.spec.source)
-        if code not in by_arm.setdefault(run.arm, {}):
-            by_arm[run.arm][code] = _settings(run)
-    varied = set(always)
-    for members in (list(found.values()) for found in by_arm.values()):
-        names = {name for settings in members for name in settings}
-        varied |= {name for name in names if len({repr(settings.get(name)) for settings in members}) > 1}
-    groups: dict[tuple[str, ...], tuple[dict[str, Any], list[StoredRun]]] = {}
-    own: dict[Any, tuple[tuple[str, ...], dict[str, Any]]] = {}
-    for run in runs:
-        code = (run.spec.settings_text, run.spec.version, run.spec.source)
-        if code not in own:
-            settings = _settings(run)
-            # A setting missing from a record had its default; such runs come first.
-            chosen = {name: settings.get(name, "its default") for name in sorted(varied)}
-            own[code] = tuple(repr(settings[name]) if name in settings else "" for name in chosen), chosen
-        key, chosen = own[code]
-        groups.setdefault(key, (chosen, []))[1].append(run)
-    return [groups[key] for key in sorted(groups)]
-
-
-def _settings(run: StoredRun) -> dict[str, Any]:
-    return {**run.config, "study version": run.spec.version, "study source": run.spec.source}
 
 
 @dataclass(frozen=True)
@@ -214,12 +146,12 @@ class ChartRequest:
         """Returns which of ``arms`` share a panel, as in these runs' other charts; baselines are in every panel."""
         declared = self.declaration.arms
         baselines = tuple(arm.name for arm in declared if arm.baseline and arm.name in arms)
-        found = []
+        groups = []
         for group in group_arms(self.store.arms, {arm.name: arm.panel for arm in declared}):
-            own = tuple(arm for arm in group.arms if arm in arms)
-            if set(own) - set(baselines) or (own and len(own) == len(arms)):
-                found.append(ArmGroup(group.title, (*(arm for arm in baselines if arm not in own), *own)))
-        return found or [ArmGroup("", baselines)]
+            members = tuple(arm for arm in group.arms if arm in arms)
+            if set(members) - set(baselines) or (members and len(members) == len(arms)):
+                groups.append(ArmGroup(group.title, (*(arm for arm in baselines if arm not in members), *members)))
+        return groups or [ArmGroup("", baselines)]
 
 
 def rounded(values: Any) -> Any:

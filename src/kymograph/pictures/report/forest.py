@@ -14,6 +14,7 @@ from kymograph.claims.claim import ABSENCES, Claim
 from kymograph.claims.decision import direction_sign
 from kymograph.claims.verdict import Verdict, effect_text
 from kymograph.pictures.report.svg import Frame, element, picture
+from kymograph.pictures.scales import has_margin
 
 WIDTH, HEIGHT = 300, 42
 FARTHEST = 30.0
@@ -33,11 +34,6 @@ def in_margins(claim: Claim, value: float) -> float:
     size = math.log(value) if ratio and math.isfinite(value) else value
     margin = math.log(claim.margin) if ratio else claim.margin
     return direction_sign(claim) * size / (margin or 1.0)
-
-
-def has_margin(claim: Claim) -> bool:
-    """Returns whether the claim states how large an effect must be."""
-    return claim.margin != (1.0 if claim.scale == "log ratio" else 0.0)
 
 
 def position(margins: float) -> float:

@@ -104,8 +104,8 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
                      "edges": rounded(edges), "values": rounded(arm.values),
                      "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
-    chart_data = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites), "box": FRAME.box,
-             "panels": data}  # fmt: skip
+    chart_data = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites),
+                  "box": FRAME.box, "panels": data}  # fmt: skip
     bars = [_bar(view, display.unit if name == "as measured" else f"{display.unit}, relative to the start")
             for name, view in views.items()]  # fmt: skip
     saturated = any(view.saturated for view in views.values())

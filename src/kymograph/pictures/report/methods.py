@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class Environment:
     """A machine and its software, and how many of the runs were computed there."""
 
     runs: int
-    facts: tuple[tuple[str, str], ...]
+    properties: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,17 @@ def environments(store: Store) -> list[Environment]:
     """Returns the distinct environments in which runs were computed, the most common first."""
     groups: dict[str, list[StoredRun]] = {}
     for run in store:
-        facts = {key: value for key, value in run.provenance.items() if key not in ("stack", "log", "notes")}
-        groups.setdefault(json.dumps(facts, sort_keys=True, default=str), []).append(run)
+        properties = {key: value for key, value in run.provenance.items() if key not in ("stack", "log", "notes")}
+        groups.setdefault(json.dumps(properties, sort_keys=True, default=str), []).append(run)
     return [
         Environment(len(runs), tuple(_flat(json.loads(text))))
         for text, runs in sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     ]
 
 
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def _flat(properties: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    for key, value in sorted(facts.items()):
+    for key, value in sorted(properties.items()):
         if isinstance(value, dict):
             rows += _flat(value, f"{prefix}{key} · ")
         else:
@@ -82,14 +82,9 @@ def run_ids(store: Store) -> list[ArmIds]:
     ]
 
 
-def failed_runs(store: Store) -> list[LostRun]:
-    """Returns the runs that failed, each with its reason."""
-    return [LostRun(run.study, run.arm, run.seed, run.reason or "unknown") for run in store.failed]
-
-
-def damaged_runs(damaged: Sequence[Damaged]) -> list[LostRun]:
-    """Returns the runs whose records could not be read, each with its reason."""
-    return [LostRun(run.study, run.arm, run.seed, run.reason) for run in damaged]
+def lost_runs(runs: Iterable[StoredRun | Damaged]) -> list[LostRun]:
+    """Returns runs that failed, or whose records could not be read, each with its reason."""
+    return [LostRun(run.study, run.arm, run.seed, run.reason or "unknown") for run in runs]
 
 
 MOST_SEEDS = 12
@@ -135,17 +130,18 @@ def _runs(store: Store, declarations: Mapping[str, Declaration]) -> str:
         )
     if shared:
         sentences.append(f"All studies used the seeds {_seed_list(next(iter(seeds.values())))}.")
-    for study, one in declarations.items():
+    for study, declaration in declarations.items():
         by_rule: dict[str, list[str]] = {}
-        for arm, rule in one.tuned.items():
+        for arm, rule in declaration.tuned.items():
             by_rule.setdefault(str(rule), []).append(arm)
         sentences += [
             f"{study}: tuning chose the {text}, for {', '.join(arms)}; the runs of {tuning_study(study)} take no part "
             "in the verdicts."
             for text, arms in by_rule.items()
         ]
-    for text in dict.fromkeys(one.methods for one in declarations.values() if one.methods):
-        owners = [study for study, one in declarations.items() if one.methods == text]
+    texts = {study: declaration.methods for study, declaration in declarations.items()}
+    for text in dict.fromkeys(filter(None, texts.values())):
+        owners = [study for study in texts if texts[study] == text]
         sentences.append(text if len(owners) == len(declarations) else f"{', '.join(owners)}: {text}")
     return " ".join(sentences)
 
@@ -224,7 +220,7 @@ def missing(
 ) -> list[RunSpec]:
     """Returns the planned runs of the current code that have not ended and have the settings of stored runs."""
 
-    def settings(run: RunSpec) -> tuple:
+    def settings(run: RunSpec) -> tuple[Any, ...]:
         return run.study, run.arm, run.version, run.source, json.dumps(run.settings, sort_keys=True)
 
     code = current_code([*(run.spec for run in store), *planned], declarations)
@@ -238,7 +234,7 @@ def _software(store: Store) -> str:
     for run in store:
         for name, version in dict(run.provenance.get("versions", {})).items():
             seen.setdefault(str(name), set()).add(str(version))
-    versions = ", ".join(f"{name} {' and '.join(sorted(found))}" for name, found in sorted(seen.items()))
+    versions = ", ".join(f"{name} {' and '.join(sorted(several))}" for name, several in sorted(seen.items()))
     codes = sorted({str(run.provenance["code"]) for run in store if "code" in run.provenance})
     devices = sorted({str(run.provenance["device"]) for run in store if "device" in run.provenance})
     text = f"Computed with {versions or 'unknown versions'}"

@@ -22,8 +22,8 @@ from kymograph.errors import KymographError
 from kymograph.io.writing import make_directory, write_atomically
 from kymograph.pictures.report.charts import Chart
 from kymograph.pictures.report.forest import forest_axis, forest_ticks
-from kymograph.pictures.report.methods import damaged_runs, environments, failed_runs, methods, run_ids
-from kymograph.pictures.report.sections import Section, Setting, has_settings, section_of
+from kymograph.pictures.report.methods import environments, lost_runs, methods, run_ids
+from kymograph.pictures.report.sections import Section, has_settings, section_of
 from kymograph.pictures.report.verdicts import RANK, ClaimView, claim_view, ordered, sampled_by_rank
 from kymograph.pictures.styles import COLOURS, DASHES, html_mathematics
 from kymograph.pictures.verdict_table import judged_text
@@ -54,23 +54,22 @@ def script() -> str:
     return f'(function () {{\n"use strict";\n{parts}\n}})();'
 
 
-def colour_variables() -> tuple[str, str]:
-    """Returns the arms' colours as CSS variables, for the light theme and, lightened, for the dark one."""
+def colour_rules() -> tuple[str, str, str]:
+    """Returns CSS variables with the arms' colours, for the light theme and, lightened, the dark one, and classes."""
     light = "".join(f"--c{index}:{colour};" for index, colour in enumerate(COLOURS))
-    return light, "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS))
+    dark = "".join(f"--c{index}:{_lighter(colour)};" for index, colour in enumerate(COLOURS))
+    return light, dark, "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
 
 
 def arm_colours() -> str:
     """Returns a style sheet with the arms' colours that follows the system's theme."""
-    light, dark = colour_variables()
-    classes = "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
+    light, dark, classes = colour_rules()
     return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}{classes}"
 
 
 def style() -> str:
     """Returns the style sheet with the figures' colours, lightened in the dark theme to keep their contrast."""
-    light, dark = colour_variables()
-    classes = "".join(f".c{index}{{--c:var(--c{index})}}" for index in range(len(COLOURS)))
+    light, dark, classes = colour_rules()
     classes += "".join(
         f".mean.d{index}{{stroke-dasharray:{' '.join(f'{part:g}' for part in dash)}}}"
         for index, dash in enumerate(DASHES)
@@ -188,19 +187,15 @@ def runs_id(study: str, arm: str) -> str:
 def _evidence_links(verdict: Verdict, section: Section, declaration: Declaration) -> Iterable[Link]:
     """Yields links to the charts of what the claim measures, or else to the table of headline numbers."""
     for side in verdict.claim.sides:
-        wanted = {**verdict.settings, **side.where}
-        setting = _setting(section, wanted, declaration)
+        named = {**verdict.settings, **side.where}
+        settings = (setting for setting in section.settings if not setting.superseded)
+        setting = next((setting for setting in settings if has_settings(setting.settings, named, declaration)), None)
         if setting is None:
             continue
         charts = [chart for chart in setting.charts if shows(chart, side.measure, declaration)]
         yield from (Link(chart.id, chart.title) for chart in charts)
         if not charts and setting.headlines.rows:
             yield Link(f"{setting.id}-numbers", "Headline numbers")
-
-
-def _setting(section: Section, wanted: Mapping[str, object], declaration: Declaration) -> Setting | None:
-    current = [setting for setting in section.settings if not setting.superseded]
-    return next((one for one in current if has_settings(one.settings, wanted, declaration)), None)
 
 
 def shows(chart: Chart, measure: Measure, declaration: Declaration) -> bool:
@@ -220,31 +215,13 @@ def series_of(number: str, displays: Sequence[SeriesDisplay], present: Sequence[
         if number == display.options.get("observed") or number in display.options.get("numbers", ()):
             return display.series
     words = f"_{number}_"
-    named = [name for name in dict.fromkeys([*(one.series for one in displays), *present]) if f"_{name}_" in words]
+    named = [
+        name for name in dict.fromkeys([*(display.series for display in displays), *present]) if f"_{name}_" in words
+    ]
     return max(named, key=len, default=None)
 
 
 TITLE = "Training dynamics: runs and verdicts"
-
-
-def write_page(
-    store: Store,
-    verdicts: Verdicts,
-    path: Path,
-    *,
-    declarations: Mapping[str, Declaration] | None = None,
-    damaged: Sequence[Damaged] = (),
-    planned: Sequence[RunSpec] | None = None,
-    title: str = TITLE,
-    now: str,
-) -> Path:
-    """Writes the page of `build_page` to ``path`` atomically; returns the path."""
-    content = build_page(
-        store, verdicts, declarations=declarations, damaged=damaged, planned=planned, title=title, now=now
-    )
-    make_directory(path.parent)
-    write_atomically(path, content.encode("utf-8", "replace"))
-    return path
 
 
 def build_page(
@@ -270,21 +247,21 @@ def build_page(
         verdicts: the verdicts on them.
         declarations: the studies' declarations; default: those stored with the runs.
         damaged: runs whose records could not be read.
-        planned: every run ever planned; default: the plan stored with the runs.
+        planned: every run ever planned; default: those in the log.
         title: the page's title.
         now: the time stamp.
     """
     import jinja2
 
-    known = store.declarations if declarations is None else declarations
-    declared = {name: declaration_of(name, known) for name in store.studies}
+    stored = store.declarations if declarations is None else declarations
+    declared = {name: declaration_of(name, stored) for name in store.studies}
     declared = dict(sorted(declared.items(), key=lambda item: (item[1].order, item[0])))
     if planned is None:
         planned = [] if store.root is None else planned_runs(store.root)
     claims = _claims(verdicts, declared)
     sections = [
-        section_of(store, one, [verdict.settings for verdict in verdicts if verdict.claim.study == one.name])
-        for one in declared.values()
+        section_of(store, declaration, [verdict.settings for verdict in verdicts if verdict.claim.study == name])
+        for name, declaration in declared.items()
     ]
     environment = jinja2.Environment(
         autoescape=True,
@@ -311,7 +288,7 @@ def build_page(
         axis=forest_axis(),
         ticks=forest_ticks(),
         runs_id=runs_id,
-        labels={name: one.label for name, one in declared.items()},
+        labels={name: declaration.label for name, declaration in declared.items()},
         words=_words(verdicts),
         rows=_rows(verdicts),
         citation=citation(title, now, store),
@@ -323,8 +300,8 @@ def build_page(
         methods=methods(store, verdicts, declared, damaged, planned),
         environments=environments(store),
         ids=run_ids(store),
-        failed=failed_runs(store),
-        damaged=damaged_runs(damaged),
+        failed=lost_runs(store.failed),
+        damaged=lost_runs(damaged),
     )
 
 
@@ -336,8 +313,8 @@ def _claims(verdicts: Verdicts, declared: Mapping[str, Declaration]) -> list[Cla
             declaration = declared.get(verdict.claim.study, Declaration(verdict.claim.study))
             view = claim_view(verdict, declaration)
             ids[view.id] += 1
-            own = view.id if ids[view.id] == 1 else f"{view.id}-{ids[view.id]}"
-            claims.append(replace(view, id=own, twin=index > 0))
+            unique = view.id if ids[view.id] == 1 else f"{view.id}-{ids[view.id]}"
+            claims.append(replace(view, id=unique, twin=index > 0))
     return claims
 
 
@@ -355,7 +332,10 @@ def citation(title: str, now: str, store: Store) -> str:
 
 def _words(verdicts: Verdicts) -> list[tuple[str, str]]:
     """Returns the terms on the page that need an explanation, with their explanations."""
-    used = " ".join(f"{one.outcome} {one.registration} {one.setup} {one.claim.kind or ''} margin" for one in verdicts)
+    used = " ".join(
+        f"{verdict.outcome} {verdict.registration} {verdict.setup} {verdict.claim.kind or ''} margin"
+        for verdict in verdicts
+    )
     return [(word, text) for word, text in WORDS.items() if word in used]
 
 
@@ -386,13 +366,15 @@ def write_report(
     if not runs:
         root = archive.root
         raise KymographError(f"{root} contains no readable run; make some with `kymograph run STUDY --out {root}`")
-    return write_page(
+    page = build_page(
         Store(runs, archive.root),
         verdicts,
-        path,
         declarations=archive.declarations,
         damaged=archive.damaged,
         planned=archive.planned,
         title=title,
         now=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
     )
+    make_directory(path.parent)
+    write_atomically(path, page.encode("utf-8", "replace"))
+    return path

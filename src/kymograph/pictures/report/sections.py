@@ -1,27 +1,25 @@
 """One section of the page per study: its question, arms, tables and charts, as the study declares them.
 
-[report.panels] The kinds of panel that a study can ask for: one module each, found by its name.
-
-A module declares itself with ``PART = {"about": ..., "order": ...}`` (charts appear in that order) and defines
-``draw(request: ChartRequest) -> Chart | None``; None if there is nothing to draw. A study names the kinds it wants in
-``SeriesDisplay.forms``; anything else that a kind needs is in ``SeriesDisplay.options``.
-
-A kind with ``"scope": "study"`` in its ``PART`` compares the settings of a study. No study names it: it is drawn once
-per study, from all its current runs, with the study's headline numbers as ``options["headlines"]``.
+Charts are drawn by kinds of panel, functions ``draw(request: ChartRequest) -> Chart | None`` (None if there is nothing
+to draw) that are found by name; their properties are ``about`` and ``order``, in which charts appear. A study names the
+kinds it wants in ``SeriesDisplay.forms``; anything else that a kind needs is in ``SeriesDisplay.options``. A kind with
+the property ``"scope": "study"`` compares the settings of a study. No study names it: it is drawn once per study, from
+all its current runs, with the study's headline numbers as ``options["headlines"]``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kymograph.errors import KymographError
-from kymograph.pictures.report.charts import Chart, ChartRequest, SettingGroup, group_settings
+from kymograph.pictures.report.charts import Chart, ChartRequest
 from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.registry import Registry
 from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, bounds_of, displays_of
+from kymograph.runs.history import current_code
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
@@ -82,15 +80,15 @@ def numeric_keys(store: Store) -> list[str]:
 
 def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str], declaration: Declaration) -> Table:
     """Returns the table of those summary numbers in ``columns`` that some run has."""
-    known = numeric_keys(store)
-    columns = {key: label for key, label in columns.items() if key in known}
+    numeric = numeric_keys(store)
+    columns = {key: label for key, label in columns.items() if key in numeric}
     rows = []
     for arm in arms:
         runs = store.finished.select(arms=[arm]).runs
         values = {key: [run.summary.get(key) for run in runs] for key in columns}
         cells = (
-            number_cell(found, bounds_of(key, found, declaration.bounds), key in declaration.p_values)
-            for key, found in values.items()
+            number_cell(numbers, bounds_of(key, numbers, declaration.bounds), key in declaration.p_values)
+            for key, numbers in values.items()
         )
         rows.append((arm, tuple(cells)))
     return Table(tuple(columns.values()), tuple(rows) if columns else (), _column_notes(declaration.name, columns))
@@ -106,14 +104,14 @@ def _column_notes(study: str, columns: Mapping[str, str]) -> str:
 
 def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None, p_value: bool = False) -> Cell:
     """Returns the mean and its 95 % interval over seeds; for Booleans, how many are true; for p-values, the median."""
-    found = headline_number(values, bounds=bounds)
-    if found.n == 0:
+    headline = headline_number(values, bounds=bounds)
+    if headline.n == 0:
         return Cell("–")
-    if found.true is not None:
-        return Cell(f"{found.true} of {found.n}")
-    text = found.text(p_value=p_value, typeset=True)
+    if headline.true is not None:
+        return Cell(f"{headline.true} of {headline.n}")
+    text = headline.text(p_value=p_value, typeset=True)
     mean, _, spread = text.partition(", " if p_value else " ")
-    missing = f" ({found.n} of {len(values)} seeds)" if found.missing else ""
+    missing = f" ({headline.n} of {len(values)} seeds)" if headline.missing else ""
     return Cell(mean, f"{spread}{missing}".strip())
 
 
@@ -132,8 +130,8 @@ def differing_settings(store: Store, arms: Sequence[str]) -> Table:
     }
     rows = []
     for index, arm in enumerate(arms):
-        own = ((values[index], usual.get(name)) for name, values in columns.items())
-        rows.append((arm, tuple(Cell("", value) if value == common else Cell(value) for value, common in own)))
+        pairs = ((values[index], usual.get(name)) for name, values in columns.items())
+        rows.append((arm, tuple(Cell("", value) if value == common else Cell(value) for value, common in pairs)))
     return Table(tuple(columns), tuple(rows) if columns else ())
 
 
@@ -142,6 +140,60 @@ def _setting_values(runs: Iterable[StoredRun]) -> dict[str, list[str]]:
     configs = [run.config for run in runs]
     names = sorted({name for config in configs for name in config})
     return {name: [str(config[name]) if name in config else "–" for config in configs] for name in names}
+
+
+_CODE = ("study version", "study source")
+
+
+@dataclass(frozen=True)
+class SettingGroup:
+    """Runs of one study that share every setting but those that distinguish their arms."""
+
+    title: str
+    """The settings that distinguish these runs from the study's others; empty if there are no others."""
+    store: Store
+    superseded: bool = False
+    """Whether the runs were computed by an earlier version or source of the study."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The same settings, by name."""
+
+
+def group_settings(store: Store, declarations: Mapping[str, Declaration]) -> list[SettingGroup]:
+    """Returns a study's runs, grouped by the settings that vary within some arm, e.g. two tasks.
+
+    Runs superseded by a newer version or source of the study follow in separate groups.
+    """
+    code = current_code((run.spec for run in store), declarations)
+    groups = []
+    for superseded in (False, True):
+        runs = [run for run in store if code[run.study].made(run.spec) is not superseded]
+        for settings, members in _by_settings(runs, _CODE if superseded else ()):
+            texts = [f"{name}: {value}" for name, value in settings.items() if name not in _CODE or value is not None]
+            title = ", ".join(["superseded", *texts] if superseded else texts)
+            groups.append(SettingGroup(title, Store(members, store.root), superseded, settings))
+    return groups
+
+
+def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tuple[dict[str, Any], list[StoredRun]]]:
+    """Returns groups of runs, each with the settings that vary within some arm and those in ``always``."""
+    alike: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for run in runs:  # the seeds of an arm share their settings
+        alike.setdefault((run.arm, run.spec.settings_text, run.spec.version, run.spec.source), []).append(run)
+    settings = {key: {**members[0].config, **dict(zip(_CODE, key[2:], strict=True))} for key, members in alike.items()}
+    by_arm: dict[str, list[dict[str, Any]]] = {}
+    for (arm, *_), values in settings.items():
+        by_arm.setdefault(arm, []).append(values)
+    varied = set(always)
+    for several in by_arm.values():
+        names = {name for values in several for name in values}
+        varied |= {name for name in names if len({repr(values.get(name)) for values in several}) > 1}
+    groups: dict[tuple[str, ...], tuple[dict[str, Any], list[StoredRun]]] = {}
+    for key, members in alike.items():
+        # A setting missing from a record had its default; such runs come first.
+        chosen = {name: settings[key].get(name, "its default") for name in sorted(varied)}
+        rank = tuple(repr(settings[key][name]) if name in settings[key] else "" for name in chosen)
+        groups.setdefault(rank, (chosen, []))[1].extend(members)
+    return [groups[rank] for rank in sorted(groups)]
 
 
 PANELS = Registry("kymograph.panels", "kymograph.pictures.report")
@@ -195,13 +247,13 @@ class Setting:
     @property
     def chart_groups(self) -> list[list[Chart]]:
         """The charts in order, with charts that belong together in one group."""
-        found: list[list[Chart]] = []
+        groups: list[list[Chart]] = []
         for chart in self.charts:
-            if chart.together and found and found[-1][0].together == chart.together:
-                found[-1].append(chart)
+            if chart.together and groups and groups[-1][0].together == chart.together:
+                groups[-1].append(chart)
             else:
-                found.append([chart])
-        return found
+                groups.append([chart])
+        return groups
 
 
 @dataclass(frozen=True)
@@ -228,7 +280,7 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
     groups = group_settings(store.select(declaration.name), {declaration.name: declaration})
 
     def was_judged(group: SettingGroup) -> bool:
-        return any(has_settings(group.settings, one, declaration) for one in judged)
+        return any(has_settings(group.settings, named, declaration) for named in judged)
 
     drawn = {id(group) for group in sorted(groups, key=lambda group: not was_judged(group))[:MOST_DRAWN]}
     settings = [
@@ -239,10 +291,10 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
     return Section(base, declaration.name, declaration.question, tuple(settings), tuple(charts), notes)
 
 
-def has_settings(own: Mapping[str, Any], wanted: Mapping[str, Any], declaration: Declaration) -> bool:
-    """Returns whether runs with ``own`` settings match those that a verdict names, ``wanted``, or else the defaults."""
+def has_settings(settings: Mapping[str, Any], named: Mapping[str, Any], declaration: Declaration) -> bool:
+    """Returns whether runs with ``settings`` match those ``named`` by a verdict, or else the defaults."""
     usual = declaration.defaults.shared
-    return all(str(value) == str(wanted.get(name, usual.get(name))) for name, value in own.items())
+    return all(str(value) == str(named.get(name, usual.get(name))) for name, value in settings.items())
 
 
 def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
@@ -328,8 +380,8 @@ def _requests(
     displays = displays_of(declaration, names, sited)
     wanted = [(form, index) for index, display in enumerate(displays) for form in display.forms]
 
-    def key(one: tuple[str, int]) -> tuple[int, int, int]:
-        form, index = one
+    def key(pair: tuple[str, int]) -> tuple[int, int, int]:
+        form, index = pair
         partners = [other for other in displays[index].forms if other in OVER_DEPTH] if form in OVER_DEPTH else [form]
         rank = order.get(form, len(order))
         return min(order.get(other, len(order)) for other in partners), index, rank

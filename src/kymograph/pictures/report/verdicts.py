@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from kymograph.claims.claim import ABSENCES, Claim, Side, side_names, side_text
 from kymograph.claims.decision import margin_text
+from kymograph.claims.estimands import natural
 from kymograph.claims.verdict import (
     Outcome,
     Point,
@@ -24,6 +25,7 @@ from kymograph.claims.verdict import (
 from kymograph.pictures.report.charts import table_data
 from kymograph.pictures.report.forest import forest_row, in_margins
 from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
+from kymograph.pictures.scales import margin_ends, no_effect
 from kymograph.pictures.styles import svg_mathematics
 from kymograph.rounding import digits_needed, number_text
 from kymograph.runs.declaration import Declaration
@@ -57,9 +59,8 @@ def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     """
     claim = verdict.claim
     ratio = claim.scale == "log ratio"
-    none = 1.0 if ratio else 0.0
-    limits = (1 / claim.margin, claim.margin) if ratio else (-claim.margin, claim.margin)
-    dots = [(point, _shown(point.value, ratio)) for point in sampled_by_rank(verdict.points)]
+    none, limits = no_effect(claim), margin_ends(claim)
+    dots = [(point, natural(claim, point.value)) for point in sampled_by_rank(verdict.points)]
     dots = [(point, value) for point, value in dots if math.isfinite(value) and (value > 0 or not ratio)]
     intervals = [
         ("95 % t", verdict.interval),
@@ -110,17 +111,9 @@ def dot_plot(verdict: Verdict, sides: Sequence[str]) -> Markup:
     return picture(Frame(width=WIDTH, height=height), label, *parts)
 
 
-def _shown(value: float, ratio: bool) -> float:
-    """Returns a seed's value as drawn; on the log scale it is stored as the logarithm of the ratio."""
-    try:
-        return math.exp(value) if ratio else value
-    except OverflowError:
-        return math.inf
-
-
 def claimed_range(claim: Claim) -> tuple[float | None, float | None]:
     """Returns the ends of the effect's range if the claim is true; None: without end."""
-    low, high = (1 / claim.margin, claim.margin) if claim.scale == "log ratio" else (-claim.margin, claim.margin)
+    low, high = margin_ends(claim)
     if claim.direction == "equal":
         return low, high
     upward = claim.direction in ("greater", "not less")
@@ -140,12 +133,12 @@ def _claimed(claim: Claim) -> str:
 def _swarm(positions: list[float]) -> list[int]:
     """Returns, for each dot, the lowest row in which it touches no other dot."""
     rows: list[float] = []  # the position of each row's last dot
-    found = [0] * len(positions)
+    row_of = [0] * len(positions)
     for index in sorted(range(len(positions)), key=lambda i: (positions[i], i)):
         row = next((r for r, last in enumerate(rows) if positions[index] - last >= 2 * _DOT), len(rows))
         rows[row : row + 1] = [positions[index]]
-        found[index] = row
-    return found
+        row_of[index] = row
+    return row_of
 
 
 def _axis(x: Scale, bottom: float, name: str, height: int) -> list[object]:
@@ -235,7 +228,7 @@ def comparison_text(claim: Claim, declaration: Declaration) -> str:
     if claim.interaction is not None:
         operation = "over" if claim.scale == "log ratio" else "minus"
         left = f"{left} {operation} {right}"
-        right = f" {operation} ".join(side_text(one, declaration) for one in claim.interaction)
+        right = f" {operation} ".join(side_text(side, declaration) for side in claim.interaction)
     unit = "a factor of " if claim.scale == "log ratio" else ""
     margin = f"{unit}{number(claim.margin)}"
     relations = {
