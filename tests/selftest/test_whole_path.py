@@ -1,5 +1,8 @@
+"""The whole selftest: its study of noise, directories that are judged, and all rows together."""
+
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,14 +12,43 @@ from kymograph.claims.design import Design
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.errors import KymographError
 from kymograph.selftest import whole_path
-from kymograph.selftest.whole_path import CLAIMS, REFERENCE
-from kymograph.selftest.worlds import Simulation, decide_at_looks
+from kymograph.selftest.whole_path import CLAIMS, REFERENCE, selftest, worst_limit
+from kymograph.selftest.worlds import MOST_ROWS, RateBound, Row, Simulation, decide_at_looks
 from kymograph.streams import fixed_seeds
-from kymograph.studies.loading import load_study
+from kymograph.studies.loading import STUDIES, load_study
 from kymograph.sweep.compute import Workplace
-from tests.selftest.test_noise_study import Nobody
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+
+
+class Nobody:
+    def tick(self, steps: int) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+def numbers(seeds: list[int], **fields: float) -> list[list[float]]:
+    study = load_study(REFERENCE)
+    specs = study.specs(seeds, None, fields)
+    results = study.train(specs, Workplace("cpu", Nobody()))
+    return [[result.summary[name] for name in study.names] for result in results]  # type: ignore[misc]
+
+
+def test_numbers_come_from_world_seed_and_arm() -> None:
+    rows = numbers([42, 123]) + numbers([42, 123], world=1)
+    assert len({tuple(row) for row in rows}) == 8, "two arms, two seeds, two worlds"
+    assert numbers([42, 123]) == numbers([42, 123])
+
+
+def test_the_effect_is_the_only_difference_it_makes() -> None:
+    without, with_effect = numbers([42]), numbers([42], effect=2.0)
+    assert without[0] == with_effect[0], "the control arm"
+    assert [round(b - a, 12) for a, b in zip(without[1], with_effect[1], strict=True)] == [2.0] * CLAIMS
+
+
+def test_it_is_in_no_list() -> None:
+    assert "noise" not in STUDIES.parts()
+    assert len(load_study(REFERENCE).claims()) == CLAIMS
 
 
 def differences(world: int, effect: float, n: int) -> np.ndarray:
@@ -72,3 +104,29 @@ def test_runs_that_cannot_be_judged_are_no_worlds_without_an_error(
     monkeypatch.setattr(whole_path, "judge", judge)
     with pytest.raises(KymographError, match="could not be judged" if broken == "invalid" else "4 of the selftest's"):
         whole_path.judged_at_looks(whole_path.FIXED, 0.0, 0)
+
+
+def test_few_worlds_give_every_row_and_none_fails_by_chance() -> None:
+    rows = list(selftest(100))
+    assert [row for row in rows if not row.passed] == []
+    assert {row.kind for row in rows} == {"error", "power", "limit", "cost"}
+    labels = [(row.world, row.seeds.split(" of ")[-1], row.what) for row in rows]
+    assert len(set(labels)) == len(labels), "every row is told apart from every other"
+    assert 70 < len(rows) <= MOST_ROWS, "of which one in a thousand selftests fails by chance"
+    for bound in (row.bound for row in rows):
+        assert bound.most < 1 or bound.least > 0, "every row can fail"
+    assert any(row.rate > 0 for row in rows if row.kind == "error"), "and the numbers are measured"
+
+
+def test_the_worst_limit_is_the_highest_rate_among_the_known_limits() -> None:
+    row = Row("a", "6", 100, 0.0, 0.0, 0.0, "SUPPORTED", 20, RateBound(most=0.3), "limit")
+    others = [dataclasses.replace(row, count=90, kind=kind) for kind in ("power", "error", "cost")]
+    worst = dataclasses.replace(row, world="b", count=30)
+    assert worst_limit([row, worst, *others]) is worst
+
+
+@pytest.mark.slow
+def test_every_rate_is_within_its_bound() -> None:
+    rows = list(selftest(10_000))
+    assert [row for row in rows if not row.passed] == []
+    assert worst_limit(rows).rate > 0.5, "what the documentation owns up to"

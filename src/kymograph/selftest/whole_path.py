@@ -1,14 +1,8 @@
-"""The whole selftest: every row, and those that go from registered claims over stored runs to verdicts.
+"""The whole selftest: the simulated rows, and those that go from registered claims over stored runs to verdicts.
 
-[lab.noise_study] A study of pure noise: two arms of random numbers, which `kymograph selftest` takes from claims to verdicts.
-
-It asks no real question, so it is neither registered nor listed.
-
-[lab.whole_path] Rows of the selftest that go the whole way: claims are registered, runs computed and stored, directories judged.
-
-Every world is a temporary directory in which the functions behind `kymograph register`, `run` and `judge` work on a
-study of random numbers. Everything between a claim and its verdict takes part: the log, the registered seeds and
-settings, the looks, records and checksums, pairing, the family.
+A world of the second kind is a temporary directory in which the functions behind `kymograph register`, `run` and
+`judge` work on a study of random numbers. Everything between a claim and its verdict takes part: the log, the
+registered seeds and settings, the looks, records and checksums, pairing, the family.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ from kymograph.runs.declaration import Arm
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.selftest import rates
-from kymograph.selftest.rates import ALPHA, at_any_look, seeds_text, stopped
+from kymograph.selftest.rates import ALPHA, at_any_look, measured_at_looks
 from kymograph.selftest.worlds import ManyDecisions, RateBound, Row, Simulation, measured
 from kymograph.streams import stream_seed
 from kymograph.studies.loading import load_study
@@ -42,6 +36,14 @@ from kymograph.sweep.compute import Workplace
 REFERENCE = f"{__name__}:Noise"
 CLAIMS = 5
 """Enough that some claim would be wrong in about one world in five if the family were not corrected."""
+Follow = Callable[[Iterable[int], str], Iterable[int]]
+"""Passes the numbers of worlds through, and shows progress under a title."""
+FIXED, SEQUENTIAL = Design((10,)), Design((10, 15))
+EFFECT = 1.5
+"""In standard deviations of the differences."""
+LEAST_POWER = 0.88
+ONE_IN = 40
+"""A directory takes a thousand times as long as a simulated world, so there are fewer."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,10 @@ class NoiseConfig:
 
 
 class Noise(Study[NoiseConfig]):
-    """Normal numbers that depend on world, seed and arm, and differ between the arms by the effect only."""
+    """Normal numbers that depend on world, seed and arm, and differ between the arms by the effect only.
+
+    It asks no real question, so it is neither registered nor listed.
+    """
 
     name = "noise"
     question = "Is an effect found where there is none?"
@@ -93,16 +98,6 @@ class Noise(Study[NoiseConfig]):
         )
 
 
-Follow = Callable[[Iterable[int], str], Iterable[int]]
-"""Passes the numbers of worlds through, and shows progress under a title."""
-FIXED, SEQUENTIAL = Design((10,)), Design((10, 15))
-EFFECT = 1.5
-"""In standard deviations of the differences."""
-LEAST_POWER = 0.88
-ONE_IN = 40
-"""A directory takes a thousand times as long as a simulated world, so there are fewer."""
-
-
 def unfollowed(numbers: Iterable[int], title: str) -> Iterable[int]:
     """Passes the numbers through and shows nothing."""
     return numbers
@@ -116,12 +111,12 @@ def whole_path(simulation: Simulation, follow: Follow = unfollowed) -> Iterator[
     yield measured(world, FIXED.sizes[-1], looks[-1], "any direction", looks[-1].directed, ALPHA)
     world = f"whole path, no effect, {CLAIMS} claims, {SEQUENTIAL}"
     looks = judged_directories(SEQUENTIAL, 0.0, follow(range(count), world), simulation.seed)
-    seeds = seeds_text(looks, SEQUENTIAL.sizes)
-    yield measured(world, seeds, stopped(looks), "any direction at any look", at_any_look(looks), ALPHA)
+    wrong = at_any_look(looks)
+    yield measured_at_looks(world, looks, SEQUENTIAL.sizes, "any direction at any look", wrong, ALPHA)
     world = f"whole path, effect of {EFFECT:g} sd, {CLAIMS} claims"
-    (found,) = judged_directories(FIXED, EFFECT, follow(range(max(1, count // 4)), world), simulation.seed)
-    right, bound = np.logical_and.reduce(found.supported, axis=1), RateBound(least=LEAST_POWER)
-    yield measured(world, FIXED.sizes[-1], found, "all SUPPORTED", right, bound, "power")
+    (decisions,) = judged_directories(FIXED, EFFECT, follow(range(max(1, count // 4)), world), simulation.seed)
+    right, bound = decisions.supported.all(axis=1), RateBound(least=LEAST_POWER)
+    yield measured(world, FIXED.sizes[-1], decisions, "all SUPPORTED", right, bound, "power")
 
 
 def judged_directories(design: Design, effect: float, numbers: Iterable[int], seed: int) -> list[ManyDecisions]:
@@ -130,7 +125,7 @@ def judged_directories(design: Design, effect: float, numbers: Iterable[int], se
     outcomes = [judged_at_looks(design, effect, stream_seed(seed, *names, str(number))) for number in numbers]
     kinds = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.EQUIVALENT)
     return [
-        ManyDecisions(*(np.array([[one is kind for one in world] for world in look]) for kind in kinds))
+        ManyDecisions(*(np.array([[outcome is kind for outcome in world] for world in look]) for kind in kinds))
         for look in zip(*outcomes, strict=True)
     ]
 
@@ -138,15 +133,15 @@ def judged_directories(design: Design, effect: float, numbers: Iterable[int], se
 def judged_at_looks(design: Design, effect: float, world: int) -> list[list[Outcome]]:
     """Returns the outcomes of all claims after every look, in a directory of its own."""
     settings: dict[str, Any] = {"world": world, "effect": effect * math.sqrt(2)}  # a difference has twice the variance
-    found = []
+    outcomes = []
     with temporary_directory("selftest") as out:
         if design.sequential:
             study = load_study(REFERENCE)
             register_claims(out, study.claims(), looks=design.sizes, settings=settings, studies=[study])
         for size in design.sizes:  # a fixed design is registered by its first sweep
             run(REFERENCE, n_seeds=size, out=out, device="cpu", quiet=True, **settings)
-            found.append(_outcomes(out))
-    return found
+            outcomes.append(_outcomes(out))
+    return outcomes
 
 
 def _outcomes(out: str) -> list[Outcome]:

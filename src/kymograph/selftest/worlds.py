@@ -1,11 +1,7 @@
 """Simulated worlds with a known truth, many of their families decided at once, and one row per kind of world.
 
-[claims.selftest.many_decisions] Decides many families of claims at once: `decide.decide_family` on arrays.
-
 Tests, hypotheses and the rule from p-values to an outcome are the judge's. Only the looks and Holm's correction are
 implemented a second time, on arrays; tests check that every outcome is the judge's.
-
-[claims.selftest.rows] One row of the selftest: what the judge decided in many worlds of one kind, and the bound on its rate.
 
 A rate measured in a finite number of worlds is itself uncertain. A row fails only if the exact binomial interval of its
 rate (Clopper and Pearson, 1934) lies beyond the bound. The interval's level allows for a hundred rows: a judge that
@@ -33,6 +29,13 @@ from kymograph.streams import stream_seed
 SIZES = (6, 10, 20)
 LAWS = ("normal", "lognormal", "heavy-tailed")
 """Normal; lognormal with sigma 1; Student's t with two degrees of freedom, which has no variance."""
+_BLOCK = 500
+"""How many samples are tested at once, so that their subset tables fit the processor's cache."""
+MOST_ROWS = 100
+LEVEL = 1 - 0.001 / MOST_ROWS
+"""The level of the bound on a measured rate."""
+Kind = Literal["error", "power", "limit", "cost"]
+"""What a row's rate is: an error bounded by alpha, power, a known limit, or the cost of not registering."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,8 @@ class Simulation:
 
 def claim(direction: Direction = "greater", margin: float = 0.0) -> Claim:
     """Returns a claim that compares the numbers of two arms in the given direction."""
-    one, other = (Side(arm, Measure("x")) for arm in ("one", "other"))
-    return Claim(f"{direction} by {margin:g}", "selftest", "own", "", "", one, other, direction, margin)
-
-
-_BLOCK = 500
-"""How many samples are tested at once, so that their subset tables fit the processor's cache."""
+    left, right = (Side(arm, Measure("x")) for arm in ("one", "other"))
+    return Claim(f"{direction} by {margin:g}", "selftest", "own", "", "", left, right, direction, margin)
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,8 @@ def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[Pla
         values: (worlds, claims, n) differences left - right, one per seed.
         looks: the looks of a sequential design reached so far; the last one uses all values.
     """
-    found = [_weigh(claim, values[:, index], looks) for index, claim in enumerate(claims)]
-    p = PValues(*(np.stack(columns, axis=1) for columns in zip(*found, strict=True)))
+    weighed = [_weigh(claim, values[:, index], looks) for index, claim in enumerate(claims)]
+    p = PValues(*(np.stack(columns, axis=1) for columns in zip(*weighed, strict=True)))
     alpha = np.array([claim.alpha for claim in claims])
     return ManyDecisions(*decided(p, holm_many(p.direction), holm_many(p.equivalence), alpha))
 
@@ -140,14 +139,6 @@ def _tests(oriented: np.ndarray, bounds: Bounds, alpha: float) -> PValues:
         return p
 
     return PValues(*map(np.maximum, p_values(bounds, student), p_values(bounds, flips)))
-
-
-MOST_ROWS = 100
-LEVEL = 1 - 0.001 / MOST_ROWS
-"""The level of the bound on a measured rate."""
-
-Kind = Literal["error", "power", "limit", "cost"]
-"""What a row's rate is: an error bounded by alpha, power, a known limit, or the cost of not registering."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +198,7 @@ class Row:
 def measured(
     world: str,
     seeds: int | str,
-    found: ManyDecisions,
+    decisions: ManyDecisions,
     what: str,
     happened: np.ndarray,
     bound: RateBound,
@@ -216,5 +207,5 @@ def measured(
     """Returns the row of a simulation; ``happened``, (worlds,) or (worlds, claims), is counted once per world."""
     worlds = len(happened)
     count = int(happened.reshape(worlds, -1).any(axis=1).sum())
-    supported, refuted, equivalent = (float(one.mean()) for one in (found.supported, found.refuted, found.equivalent))
-    return Row(world, str(seeds), worlds, supported, refuted, equivalent, what, count, bound, kind)
+    shares = (float(mask.mean()) for mask in (decisions.supported, decisions.refuted, decisions.equivalent))
+    return Row(world, str(seeds), worlds, *shares, what, count, bound, kind)
