@@ -1,7 +1,7 @@
 """Sources of variance: the standard deviation of every headline number by source, with its 95 % interval.
 
 This kind of panel compares runs with different settings, so it is drawn once per study, from all its current runs. The
-display's ``facts`` name the numbers: ``{"headlines": {"final_loss": "final loss", ...}}``.
+display's ``options`` name the numbers: ``{"headlines": {"final_loss": "final loss", ...}}``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
-from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture
+from kymograph.pictures.report.svg import Frame, Scale, element, labels, picture
+from kymograph.pictures.report.svg import number as as_text
 from kymograph.pictures.styles import ArmStyle
 from kymograph_studies.variance import (
     ALL,
@@ -41,7 +42,7 @@ COLUMNS = (
 def variance_panel(request: ChartRequest) -> Chart | None:
     """Returns one picture per headline number; None unless some arm was run with at least two sources."""
     root, studies = request.store.root, request.store.studies
-    headlines = request.display.facts.get("headlines")
+    headlines = request.display.options.get("headlines")
     if not isinstance(headlines, Mapping) or len(studies) != 1 or not has_several_sources(request.store.finished):
         return None
     ratios = compared_as_ratios(registered_claims(root, studies[0])) if root is not None else frozenset()
@@ -51,13 +52,20 @@ def variance_panel(request: ChartRequest) -> Chart | None:
     panels, cut = [], False
     for key in headlines:
         for group in request.groups([arm.name for arm in arms]):
-            here = {arm.name: one for arm in arms if arm.name in group.arms for one in arm.numbers if one.key == key}
-            if here:
-                x = _scale(here.values())
-                cut = cut or any(spread.high > x.high for one in here.values() for spread in one.sources)
-                title = ", ".join(filter(None, (headlines[key], group.title)))
-                colours = {arm: request.looks[arm] for arm in group.arms}
-                panels.append(Panel(title, _picture(here, colours, x), _keys(here, colours)))
+            numbers = {
+                arm.name: number
+                for arm in arms
+                if arm.name in group.arms
+                for number in arm.numbers
+                if number.key == key
+            }
+            if not numbers:
+                continue
+            x = _scale(numbers.values())
+            cut = cut or any(spread.high > x.high for number in numbers.values() for spread in number.sources)
+            title = ", ".join(filter(None, (headlines[key], group.title)))
+            styles = {arm: request.styles[arm] for arm in group.arms}
+            panels.append(Panel(title, _picture(numbers, styles, x), _keys(numbers, styles)))
     return Chart(request.id, TITLE, tuple(panels), _caption(arms, cut), table_data(COLUMNS, [*_rows(arms)]))
 
 
@@ -71,33 +79,34 @@ def _row_height(arms: int) -> int:
 
 def _scale(numbers: Iterable[NumberSpread]) -> Scale:
     """Returns the axis from 0 to the end of the longest interval, but at most `LONGEST` times the largest deviation."""
-    spreads = [spread for one in numbers for spread in one.sources]
+    spreads = [spread for number in numbers for spread in number.sources]
     largest = max(spread.sd for spread in spreads)
     end = min(max(spread.high for spread in spreads), LONGEST * largest)
     left, _, width, _ = _frame(1, 1).box
     return Scale(0.0, 1.04 * end if end > 0 else 1.0, left, left + width)
 
 
-def _keys(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmStyle]) -> tuple[Key, ...]:
-    return tuple(
-        Key(look.label, look.colour, f"n = {_range([spread.n for spread in here[arm].sources])}", dash=look.dash)
-        for arm, look in colours.items()
-        if arm in here
-    )
+def _keys(numbers: Mapping[str, NumberSpread], styles: Mapping[str, ArmStyle]) -> tuple[Key, ...]:
+    keys = []
+    for arm, style in styles.items():
+        if arm in numbers:
+            counts = sorted({spread.n for spread in numbers[arm].sources})
+            n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+            keys.append(Key(style.label, style.colour, f"n = {n}", dash=style.dash))
+    return tuple(keys)
 
 
-def _range(counts: Sequence[int]) -> str:
-    return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
-
-
-def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmStyle], x: Scale) -> Markup:
+def _picture(numbers: Mapping[str, NumberSpread], styles: Mapping[str, ArmStyle], x: Scale) -> Markup:
     """Returns the picture of one number: one row per source, with a dot and an interval per arm.
 
     An arm has the same position and colour in every picture, even where other arms lack the number.
     """
-    present = dict.fromkeys(spread.source for one in here.values() for spread in one.sources)
-    sources = [*(source for source in ORDER if source in present), *(one for one in present if one not in ORDER)]
-    frame, row = _frame(len(sources), len(colours)), _row_height(len(colours))
+    present = dict.fromkeys(spread.source for number in numbers.values() for spread in number.sources)
+    sources = [
+        *(source for source in ORDER if source in present),
+        *(source for source in present if source not in ORDER),
+    ]
+    frame, row = _frame(len(sources), len(styles)), _row_height(len(styles))
     left, top, width, _ = frame.box
     bottom = top + len(sources) * row
     parts: list[object] = []
@@ -106,35 +115,33 @@ def _picture(here: Mapping[str, NumberSpread], colours: Mapping[str, ArmStyle], 
         parts.append(element("line", class_="grid", x1=x.at(tick), x2=x.at(tick), y1=top, y2=bottom))
         parts.append(element("text", text, x=x.at(tick), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
-    for row_index, source in enumerate(sources):
-        middle = top + (row_index + 0.5) * row
+    for position, source in enumerate(sources):
+        middle = top + (position + 0.5) * row
         parts.append(element("text", source, class_="label", x=left - 8, y=middle + 4, text_anchor="end"))
         if source == ALL and len(sources) > 1:  # a line below it sets it off from the single sources
             end = top + row
             parts.append(element("line", class_="limit", x1=4, x2=left + width, y1=end, y2=end))
-        for index, (arm, look) in enumerate(colours.items()):
-            y = middle + (index - (len(colours) - 1) / 2) * LINE
-            for spread in here[arm].sources if arm in here else ():
+        for index, (arm, style) in enumerate(styles.items()):
+            y = middle + (index - (len(styles) - 1) / 2) * LINE
+            for spread in numbers[arm].sources if arm in numbers else ():
                 if spread.source == source:
-                    parts += _mark(look, spread, x, y)
-    title = f"sd of {next(iter(here.values())).title}"
+                    parts += _mark(style, spread, x, y)
+    title = f"sd of {next(iter(numbers.values())).title}"
     axis = element("text", title, class_="label", x=left + width / 2, y=bottom + 33, text_anchor="middle")
-    return picture(frame, f"{TITLE}: {title} by source, {', '.join(here)}", *parts, axis)
+    return picture(frame, f"{TITLE}: {title} by source, {', '.join(numbers)}", *parts, axis)
 
 
-def _mark(look: ArmStyle, spread: SourceSpread, x: Scale, y: float) -> list[object]:
+def _mark(style: ArmStyle, spread: SourceSpread, x: Scale, y: float) -> list[object]:
     """Returns a dot at the standard deviation, a line over its interval, and a target for the pointer."""
-    arm, colour = look.label, look.colour
+    arm, colour = style.label, style.colour
     low, high = x.at(min(spread.low, x.high)), x.at(min(spread.high, x.high))
     if spread.idle:
         tip = f"{arm}, {spread.source}: does nothing, all {spread.n} runs agree"
     else:
-        tip = (
-            f"{arm}, {spread.source}: sd {number(spread.sd, 3)} [{number(spread.low, 3)}, {number(spread.high, 3)}], "
-            f"n = {spread.n}"
-        )
+        interval = f"[{as_text(spread.low, 3)}, {as_text(spread.high, 3)}]"
+        tip = f"{arm}, {spread.source}: sd {as_text(spread.sd, 3)} {interval}, n = {spread.n}"
         if spread.share is not None:
-            share, least, most = (number(100 * part, 3) for part in spread.share)
+            share, least, most = (as_text(100 * part, 3) for part in spread.share)
             tip += f"; {share} % [{least}, {most}] of the variance of all"
     parts: list[object] = []
     if high > low:
@@ -148,57 +155,54 @@ def _mark(look: ArmStyle, spread: SourceSpread, x: Scale, y: float) -> list[obje
 
 
 def _caption(arms: Sequence[ArmSpread], cut: bool) -> str:
-    logs = any(one.log for arm in arms for one in arm.numbers)
+    numbers = [number for arm in arms for number in arm.numbers]
     sentences = [
-        *_findings(arms),
+        *_conclusions(arms),
         "Dots: standard deviation over the n runs in which only this source depends on the run's seed and the other "
         "sources have a fixed seed. Lines: its 95 % interval (chi-square, assuming normality).",
         about_all(arms),
     ]
-    if logs:
+    if any(number.log for number in numbers):
         sentences.append("A deviation of 0.1 for ln x is about 10 % of x; the others are in the number's own unit.")
     sentences.append(
         "A source is said to vary a number most if F tests at the 5 % level show that its variance exceeds every "
         "other's, corrected for choosing the largest and, within an arm, for several numbers (Holm)."
     )
-    if any(spread.missing for arm in arms for one in arm.numbers for spread in one.sources):
+    if any(spread.missing for number in numbers for spread in number.sources):
         sentences.append("Runs without a finite number are left out.")
     if cut:
         sentences.append("Where an interval touches the frame, it extends beyond the axis.")
     return " ".join(filter(None, sentences))
 
 
-def _findings(arms: Sequence[ArmSpread]) -> list[str]:
-    """Returns one sentence per distinct finding on what varies the numbers most, with the arms it holds for."""
-    arms_by_finding: dict[str, list[str]] = {}
+def _conclusions(arms: Sequence[ArmSpread]) -> list[str]:
+    """Returns one sentence per distinct conclusion on what varies the numbers most, with the arms it holds for."""
+    names_by_conclusion: dict[str, list[str]] = {}
     for arm in arms:
-        arms_by_finding.setdefault(_finding(arm), []).append(arm.name)
-    return [f"In {_joined(names)}, {words}." for words, names in arms_by_finding.items()]
-
-
-def _finding(arm: ArmSpread) -> str:
-    labels_by_source: dict[str | None, list[str]] = {}
-    for one in arm.numbers:
-        labels_by_source.setdefault(one.dominant, []).append(one.label)
-    undecided = labels_by_source.pop(None, [])
-    parts = [f"{source} varies {_joined(labels)} most" for source, labels in labels_by_source.items()]
-    if undecided:
-        parts.append(f"no source clearly dominates {_joined(undecided)}")
-    idle = dict.fromkeys(spread.source for one in arm.numbers for spread in one.sources if spread.idle)
-    if idle:
-        parts.append(f"{_joined([*idle])} {'does' if len(idle) == 1 else 'do'} nothing")
-    return "; ".join(parts)
+        labels_by_source: dict[str | None, list[str]] = {}
+        for number in arm.numbers:
+            labels_by_source.setdefault(number.dominant, []).append(number.label)
+        undecided = labels_by_source.pop(None, [])
+        parts = [f"{source} varies {_joined(labels)} most" for source, labels in labels_by_source.items()]
+        if undecided:
+            parts.append(f"no source clearly dominates {_joined(undecided)}")
+        idle = [*dict.fromkeys(spread.source for number in arm.numbers for spread in number.sources if spread.idle)]
+        if idle:
+            parts.append(f"{_joined(idle)} {'does' if len(idle) == 1 else 'do'} nothing")
+        names_by_conclusion.setdefault("; ".join(parts), []).append(arm.name)
+    return [f"In {_joined(names)}, {conclusion}." for conclusion, names in names_by_conclusion.items()]
 
 
 def _joined(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _rows(arms: Sequence[ArmSpread]) -> Iterable[tuple]:
+def _rows(arms: Sequence[ArmSpread]) -> Iterable[tuple[str | float | None, ...]]:
     for arm in arms:
-        for one in arm.numbers:
-            verdict = one.dominant or "undecided"
-            for spread in one.sources:
+        for number in arm.numbers:
+            verdict = number.dominant or "undecided"
+            scale = "ln" if number.log else "as it is"
+            for spread in number.sources:
+                deviation = (spread.n, spread.sd, spread.low, spread.high)
                 share = spread.share or (None, None, None)
-                numbers = (spread.n, spread.sd, spread.low, spread.high, *share)
-                yield arm.name, one.label, "ln" if one.log else "as it is", spread.source, *numbers, verdict, one.p
+                yield arm.name, number.label, scale, spread.source, *deviation, *share, verdict, number.p

@@ -23,7 +23,6 @@ from kymograph_studies.analysis.metrics import effective_dimension
 from kymograph_studies.clipping import Clipping
 from kymograph_studies.clipping.claims import DIMENSIONS, RARE_SAMPLE_EVERY, TWICE_AS_LIKELY, claims
 from kymograph_studies.models.replicas import initial_weights
-from kymograph_studies.scripts import export_script
 
 CHECK = "manipulation check"
 SCRIPT = Path(__file__).parents[3] / "shared" / "seeds"
@@ -237,7 +236,7 @@ def script_runs(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.mark.slow
 def test_everything_that_the_script_prints_can_be_had(script_runs: Store, golden: Path, tmp_path: Path) -> None:
     reference = json.loads((golden / "clipping_script_seed42.json").read_text())["summary"]
-    path = export_script(script_runs, tmp_path / "printed.json", 42, Clipping().to_script)
+    path = kymograph.export(script_runs, "script", tmp_path / "printed.json", seed=42)
     printed = json.loads(path.read_text())
     assert set(printed) == {"extreme", "moderate"}
     for imbalance, numbers in printed.items():
@@ -248,7 +247,7 @@ def test_everything_that_the_script_prints_can_be_had(script_runs: Store, golden
         assert (numbers["prediction_2"] == "SUPPORTED") == (dims["no_clip"] > dims["with_clip"])
         assert (numbers["prediction_4"] == "SUPPORTED") == (accuracy["with_clip"] >= accuracy["no_clip"])
     with pytest.raises(kymograph.KymographError, match="'moderate/no_clip' is missing"):
-        export_script(script_runs.select(arms=["extreme/no_clip", "extreme/clip"]), path, 42, Clipping().to_script)
+        kymograph.export(script_runs.select(arms=["extreme/no_clip", "extreme/clip"]), "script", path, seed=42)
 
 
 @pytest.mark.slow

@@ -48,10 +48,10 @@ def told(arm: str, task: str, **numbers: float) -> dict[str, Verdict]:
     level = ("final_backward_gain", "final_pre_backward_gain", "initial_backward_gain")
     losses = ("initial_loss", "final_loss", "mean_last_50_loss", "fresh_loss")
     runs = []
-    for which in WIRINGS:
+    for position, which in enumerate(wiring.name for wiring in WIRINGS):
         for where in TASKS:
             own = numbers if (which, where) == (arm, task) else {}
-            draw = np.random.default_rng([list(WIRINGS).index(which), TASKS.index(where)])
+            draw = np.random.default_rng([position, TASKS.index(where)])
             for seed in range(10):
                 summary = {**dict.fromkeys(level, 1.0), **dict.fromkeys(losses, NULL), "fresh_loss_over_null": 1.0}
                 noise = float(np.exp(0.001 * draw.normal()))

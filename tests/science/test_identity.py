@@ -1,4 +1,4 @@
-"""Run ids do not change: those of the demo are what commit 22fc599 stored, so that its runs are found and not redone."""
+"""Run ids do not change: those of the demo are the ones that commit 22fc599 stored."""
 
 from __future__ import annotations
 

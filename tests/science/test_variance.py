@@ -9,23 +9,34 @@ import numpy as np
 import pytest
 
 import kymograph
+from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.judge import judge
-from kymograph.claims.registration import register_study, registrations
+from kymograph.claims.registration import register_claims, register_study, registrations
 from kymograph.errors import KymographError
-from kymograph.experiments.running import sweep
-from kymograph.experiments.stages import SweepOptions
+from kymograph.experiments.running import run_sweep
+from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.log import Log
 from kymograph.runs.store import Store
 from kymograph.streams import fixed_seeds
 from kymograph.studies.loading import load_study
-from kymograph_studies.variance import ALL, SETTING, SourceSweeps, sources_of, table, vary_sources
+from kymograph_studies.variance import (
+    ALL,
+    SETTING,
+    SourceSweeps,
+    compared_as_ratios,
+    registered_claims,
+    sources_of,
+    table,
+    vary_sources,
+)
+from tests.cli.command import call
 from tests.studies.varying import REFERENCE, SD, Varying
 
 SOURCES = (ALL, "initialisation", "order", "feedback")
 
 
-def options(root: Path) -> SweepOptions:
-    return SweepOptions(root, "serial", quiet=True)
+def options(root: Path) -> ComputeOptions:
+    return ComputeOptions(root, "serial", quiet=True)
 
 
 def varied(root: Path, seeds: int = 10, **settings: object) -> SourceSweeps:
@@ -69,11 +80,11 @@ def test_the_claims_are_registered_for_all_sources_together(tmp_path: Path) -> N
     plain.mkdir()
     register_study(plain, Varying(), fixed_seeds(10), {"epochs": 2})
     (expected,) = registrations(Log.read(plain), "varying")
-    assert found.terms == expected.plan and set(found.claims) == set(expected.claims)
+    assert found.terms == expected.terms and set(found.claims) == set(expected.claims)
 
 
 def test_verdicts_stay_as_they_are_when_other_sources_are_run_beside_them(tmp_path: Path) -> None:
-    sweep(REFERENCE, fixed_seeds(10), options(tmp_path))
+    run_sweep(REFERENCE, fixed_seeds(10), options(tmp_path))
     (before,) = judge(tmp_path)
     varied(tmp_path)
     (after,) = judge(tmp_path)
@@ -125,3 +136,76 @@ def test_a_study_without_headline_numbers_has_nothing_to_show(tmp_path: Path, mo
 def test_a_missing_source_is_no_table(tmp_path: Path) -> None:
     kymograph.run(REFERENCE, n_seeds=2, out=tmp_path, quiet=True)
     assert table([]) == "No two sources have runs to compare."
+
+
+SERIAL = ("--engine", "serial", "--quiet")
+
+
+def test_the_command_runs_every_source_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = ("variance", REFERENCE, "--n-seeds", "10", "--arms", "learned", "--epochs", "3", "--out", str(tmp_path))
+    assert call(*words, *SERIAL) == 0
+    text = capsys.readouterr().out
+    assert "varying: 40 runs computed, 0 found, 0 failed" in text and "ln size: initialisation varies it most" in text
+    assert {run.config["epochs"] for run in Store.open(tmp_path)} == {3}
+    assert call(*words, "--sources", "order", *SERIAL) == 0
+    text = capsys.readouterr().out
+    assert "0 runs computed, 20 found" in text and "feedback " not in text.split("sd over runs")[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("depth",), "the sources of variance of depth cannot be separated"),
+        ((REFERENCE, "--vary", "order"), "every source is varied in turn"),
+        ((REFERENCE, "--sources"), "--sources needs at least one source"),
+        ((REFERENCE, "--n-seeds", "1"), "at least two seeds"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture, words: tuple[str, ...], error: str
+) -> None:
+    assert call("variance", *words, "--out", str(tmp_path / "runs")) == (1 if words == ("depth",) else 2)
+    printed = capsys.readouterr().err
+    assert error in printed and printed.count("\n") == 1 and not (tmp_path / "runs").exists()
+
+
+def test_help_says_what_it_does_and_lists_the_settings(capsys: pytest.CaptureFixture) -> None:
+    assert call("variance") == 2 and "one at a time" in capsys.readouterr().out
+    assert call("variance", "snapshot", "--help") == 0
+    text = capsys.readouterr().out
+    assert "--sources" in text and "--epochs" in text
+
+
+def test_failed_runs_are_counted_and_the_exit_code_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(spec: object) -> None:
+        raise RuntimeError("no")
+
+    load_study(REFERENCE)  # which imports the module anew the first time, and would undo what is patched below
+    monkeypatch.setattr("tests.studies.varying._drawn", fails)
+    assert call("variance", REFERENCE, "--n-seeds", "2", "--arms", "learned", "--out", str(tmp_path), *SERIAL) == 1
+    captured = capsys.readouterr()
+    assert "0 runs computed, 0 found, 8 failed" in captured.out and "No two sources" in captured.out
+    assert "failed: learned, seed 42 and 7 other runs: RuntimeError: no" in captured.err
+
+
+def claim(name: str, measure: Measure, scale: str, study: str = "s") -> Claim:
+    left, right = (Side(arm, measure) for arm in ("a", "b"))
+    return Claim(name, study, "own", name, "a test", left, right, "greater", 1.0, scale)  # type: ignore[arg-type]
+
+
+def test_only_summary_numbers_on_the_ratio_scale_count_and_they_are_found_where_they_are_registered(
+    tmp_path: Path,
+) -> None:
+    made = [
+        claim("norms", Measure("norm"), "log ratio"),
+        claim("accuracies", Measure("accuracy"), "difference"),
+        claim("series", Measure("stream", "last"), "log ratio"),
+        claim("others", Measure("elsewhere"), "log ratio", study="t"),
+    ]
+    assert compared_as_ratios(made[:3]) == {"norm"}
+    register_claims(tmp_path, made)
+    assert compared_as_ratios(registered_claims(tmp_path, "s")) == {"norm"}
+    assert compared_as_ratios(registered_claims(tmp_path, "t")) == {"elsewhere"}
+    assert registered_claims(tmp_path, "u") == []

@@ -28,7 +28,7 @@ from kymograph.pictures.styles import COLOURS, ArmStyle
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import is_number
+from kymograph.runs.summaries import is_number
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.analysis import REFERENCE, null_label
 from kymograph_studies.calibration import Calibration

@@ -8,7 +8,8 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, dot, label_panel, legends, set_log_y, sheet, stroke, styled
-from kymograph.pictures.curves import BINS, Bin, name_bands, seed_curves, sweep_curves
+from kymograph.pictures.curves import BINS, name_bands, seed_curves, sweep_curves
+from kymograph.pictures.series import Bin
 from kymograph.pictures.styles import COLOURS, ArmStyle, current_style, literal, mathtext
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.store import Store

@@ -10,7 +10,7 @@ from kymograph.pictures.curves import name_bands, seed_curves
 from kymograph.pictures.styles import arm_styles
 from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
-from kymograph.runs.tables import headline_number
+from kymograph.runs.summaries import headline_number
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.rule_family import RuleFamily
 from kymograph_studies.rule_family.arms import HEAD_ONLY, NETWORKS, RULES

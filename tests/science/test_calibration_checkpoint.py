@@ -1,26 +1,77 @@
+"""A trained network calibrated from its checkpoint: the numbers, the table, the file, the command."""
+
 from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import kymograph
+from kymograph.errors import KymographError
 from kymograph.runs.store import Store
+from kymograph.runs.stored import StoredRun
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration
-from kymograph_studies.calibration import Calibration
 from kymograph_studies.calibration.checkpoint import (
     calibrate_checkpoint,
     fresh_at_deep_points,
+    interpretation,
     over_all_points,
     table,
     to_json,
+    write_calibration,
 )
-from kymograph_studies.scripts import conclusion, export_script
+from kymograph_studies.scripts import conclusion
+from kymograph_studies.verbs import LEAST_DRAWS
 from tests.cli.command import call
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    """A small network trained by DFA."""
+    out = tmp_path_factory.mktemp("calibrate")
+    settings = {"epochs": 1, "width": 8, "depth": 2, "draws": 19}
+    return kymograph.run("calibration", seeds=[42], arms=["vanilla"], out=out, quiet=True, **settings).runs[0]
+
+
+def test_a_stored_network_gives_the_numbers_of_its_run(run: StoredRun) -> None:
+    found = calibrate_checkpoint(run.directory, images=2048, draws=19, seed=42)
+    assert [layer.name for layer in found.layers] == ["h_0", "h_1", "h_2"] and found.draws == 19
+    assert found.deep.observed == pytest.approx(run.summary["deep_cosine"], rel=1e-6)
+    assert found.facts["data"] == "digits" and found.facts["test_accuracy"] == run.summary["test_accuracy"]
+    assert next(iter(found.deep.nulls)) == REFERENCE
+    again = calibrate_checkpoint(run.directory, images=2048, draws=19, nulls=["rows"], seed=42)
+    assert list(again.deep.nulls) == [REFERENCE, "rows"]
+    assert again.deep.nulls["rows"].mean == found.deep.nulls["rows"].mean, "a null does not depend on the others"
+
+
+def test_images_that_do_not_fit_the_network_are_named(run: StoredRun) -> None:
+    with pytest.raises(KymographError, match="does not take images of synthetic"):
+        calibrate_checkpoint(run.directory, images=10, draws=19, data="synthetic")
+
+
+def test_the_table_and_the_file_say_the_same(run: StoredRun, tmp_path: Path) -> None:
+    found = calibrate_checkpoint(run.directory, images=60, draws=19)
+    path, *figures = write_calibration(found, tmp_path / "out")
+    content = json.loads(path.read_text())
+    assert content == json.loads(json.dumps(to_json(found))) and content["interpretation"] == interpretation(found)
+    text = table(found)
+    assert content["interpretation"] in text and f"{content['deep']['observed']:+.4f}" in text
+    assert "60 images, 19 draws" in text and {file.suffix for file in figures} == {".png", ".pdf", ".svg", ".csv"}
+
+
+def test_nothing_is_said_about_gradients_without_a_direction(run: StoredRun) -> None:
+    import dataclasses
+
+    found = calibrate_checkpoint(run.directory, images=20, draws=19)
+    blind = dataclasses.replace(found, deep=dataclasses.replace(found.deep, observed=math.nan))
+    assert "Nothing can be said about the deep layers" in interpretation(blind)
+
 
 SETTINGS = {"epochs": 1, "width": 8, "depth": 3, "draws": 39}
 
@@ -79,7 +130,7 @@ def test_the_mean_over_all_points_is_drawn_as_the_points_are(found: CreditCalibr
 
 
 def test_a_stored_run_gives_what_the_script_prints(store: Store, found: CreditCalibration, tmp_path: Path) -> None:
-    path = export_script(store.select(arms=["vanilla"]), tmp_path / "printed.json", 42, Calibration().to_script)
+    path = kymograph.export(store.select(arms=["vanilla"]), "script", tmp_path / "printed.json", seed=42)
     printed, script = json.loads(path.read_text()), script_numbers(found)
     training, fresh = printed["training"], printed["fresh"]
     assert printed["n_fresh"] == 39 == len(fresh["cos_mean"]) and len(fresh["cos_mean"][0]) == 4
@@ -108,3 +159,44 @@ def test_the_command_asks_for_one_network(store: Store, tmp_path: Path, capsys: 
 )
 def test_the_conclusion_follows_the_scripts_cut_offs(mean: float, word: str) -> None:
     assert conclusion(mean).startswith(f"{word}: ")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A network of the calibration script's layout, for images of 8 x 8 pixels and ten classes."""
+    shapes = {"embed.weight": (4, 64), "embed.bias": (4,), "out_head.weight": (10, 4), "out_head.bias": (10,)}
+    for part, shape in (("ln.weight", (4,)), ("ln.bias", (4,)), ("w1.weight", (16, 4)), ("w1.bias", (16,)),
+                        ("w2.weight", (4, 16)), ("w2.bias", (4,))):  # fmt: skip
+        shapes[f"blocks.0.{part}"] = shape
+    draw = torch.Generator().manual_seed(0)
+    state = {name: torch.randn(shape, generator=draw) for name, shape in shapes.items()}
+    path = tmp_path / "network.pt"
+    torch.save({"state_dict": state, "Bs": [torch.randn(4, 10, generator=draw)], "test_acc": 0.25}, path)
+    return path
+
+
+def test_the_fewest_draws_can_reach_significance() -> None:
+    assert 1 / (LEAST_DRAWS + 1) <= 0.05 < 1 / LEAST_DRAWS
+
+
+def test_only_the_nulls_asked_for_are_drawn_and_fresh_is_always_there(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = ("calibrate", str(checkpoint), "--data", "digits", "--draws", "19", "--images", "50")
+    out = str(tmp_path / "out")
+    assert call(*words, "--device", "cpu", "--nulls", "rows", "--out", out) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("test accuracy 0.2500\n") and "50 images, 19 draws" in text
+    assert "rows (neurons) permuted" in text and "(classes) permuted" not in text and "fresh B" in text
+    assert f"{out}/calibration.json" in text and (tmp_path / "out" / "calibration.pdf").exists()
+
+
+def test_the_data_directory_is_an_argument_and_not_the_environment(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
+    before, absent = dict(os.environ), str(tmp_path / "absent")
+    for verb, extra in (("calibrate", ("--out", str(tmp_path / "out"))), ("audit", ("--no-ladder",))):
+        assert call(verb, str(checkpoint), "--data", "cifar10", "--data-dir", absent, *extra) == 1
+        assert absent in capsys.readouterr().err
+    assert dict(os.environ) == before and not (tmp_path / "out").exists()
