@@ -17,6 +17,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.rounding import number_text
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.store import Store
+from kymograph.runs.thin import ThinRun
 from kymograph.statistics.p_values import LEAST_SEEDS, max_t
 
 Range = tuple[float, float]
@@ -158,6 +159,8 @@ def measure(run: Run, what: Measure) -> float:
         if value is not None and not isinstance(value, int | float):
             raise KymographError(f"the summary {what.name!r} is not a number")
         return math.nan if value is None else float(value)
+    if isinstance(run, ThinRun) and (reduction := (what.name, what.reduce, what.site)) in run.reductions:
+        return run.reductions[reduction]
     if what.name not in run.series:
         raise KymographError(f"a run has no series {what.name!r}{did_you_mean(what.name, run.series)}")
     series = run.series[what.name]

@@ -27,6 +27,7 @@ from kymograph.runs.locating import has_ended
 from kymograph.runs.log import Entry, Log
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored import StoredRun
+from kymograph.runs.thin import stored_run
 from kymograph.runs.tuned import LOWEST, Tuned, tuning_study
 
 CHOICE = "choice"
@@ -255,7 +256,7 @@ def tuning_records(root: Path | None, history: History, declaration: Declaration
         path = root / spec.directory
         if has_ended(str(path)):
             try:
-                run = StoredRun(path)
+                run = stored_run(path)
                 run.check()
                 ended[spec.id] = run
             except KymographError as error:

@@ -15,6 +15,7 @@ parses nothing does not import tyro.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import importlib
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from kymograph.cli.output import fitting_output, unguarded_output
 from kymograph.errors import KymographError, UsageError, did_you_mean
+from kymograph.io.files import MAX_TENSORS, is_file, opened
 from kymograph.registry import Registry
 
 if TYPE_CHECKING:
@@ -351,7 +353,29 @@ class SelectOptions:
         from kymograph.runs.archive import select
 
         study = named_study(self.study)
-        return select(directory, study.name, self.arms, settings_from(self.where)), study
+        return select(directory_of_runs(directory), study.name, self.arms, settings_from(self.where)), study
+
+
+_unpacked = contextlib.ExitStack()
+"""The bundles that a command reads, each in a temporary directory until the process ends."""
+atexit.register(_unpacked.close)
+
+
+def directory_of_runs(path: str) -> str:
+    """Returns ``path``, or, if it is a bundle, the directory that its runs are unpacked into while the command runs."""
+    if not is_bundle(path):
+        return path
+    from kymograph.sharing.bundle import opened_runs
+
+    return str(_unpacked.enter_context(opened_runs(path)))
+
+
+def is_bundle(path: str) -> bool:
+    """Returns whether ``path`` is a file that begins like a bundle; `opened_runs` checks the rest."""
+    if not is_file(path):
+        return False
+    with opened(path, MAX_TENSORS) as file:
+        return file.read(2) == b"PK"
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,8 @@ def write_bundle(
 
     ``codes`` says where the code of user-defined studies is, by name. It is packed with the local modules that it
     imports, and so are the users' parts that the runs were made with. Raises if a file cannot be packed, or if the code
-    is not what made the runs. Code that is not here is left out, with a note. A ``thin`` bundle has no trained networks,
-    no per-step series (`kymograph.runs.thin`) and no report.
+    is not what made the runs. Code that is not here is left out, with a note. A ``thin`` bundle has
+    no trained networks, no per-step series (`kymograph.runs.thin`) and no report.
     """
     directory, target = Path(root), Path(output)
     check_replaceable(target)

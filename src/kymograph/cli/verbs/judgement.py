@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from kymograph.cli.arguments import at_least, named_study, parse, positional, seeds_from, settings_from, shown
+from kymograph.cli.arguments import (
+    at_least,
+    directory_of_runs,
+    named_study,
+    parse,
+    positional,
+    seeds_from,
+    settings_from,
+    shown,
+)
 from kymograph.errors import KymographError, UsageError
 from kymograph.runs.history import abandon, planned_runs
 from kymograph.wording import counted, folded, line_width
@@ -165,7 +174,7 @@ def judge_verb(words: list[str]) -> int:
         if len(options.directories) != 1:
             raise UsageError("judge one directory of runs, or two of CSV files with --csv")
         study = named_study(options.study)
-        archive = read_archive(options.directories[0], study.name)
+        archive = read_archive(directory_of_runs(options.directories[0]), study.name)
         verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
         if not len(verdicts) and (problems := log_problems(archive.log)):
             raise KymographError(
@@ -294,6 +303,9 @@ class BundleOptions:
     """File to write, e.g. runs.kymograph.zip."""
     study: Annotated[tuple[str, ...], shown("STUDY ...", default="none")] = ()
     """module:Name or file.py of user-defined studies whose code goes into the bundle."""
+    thin: bool = False
+    """Leave out trained networks, series measured at every step (but for the numbers that claims read from them) and
+    the report: small enough to keep beside a published table, and enough to judge again."""
 
 
 def bundle_verb(words: list[str]) -> int:
@@ -303,7 +315,7 @@ def bundle_verb(words: list[str]) -> int:
     from kymograph.studies.loading import load_with_reference
 
     loaded = [load_with_reference(reference) for reference in options.study]
-    digest = write_bundle(options.directory, options.output, {study.name: code for study, code in loaded})
+    digest = write_bundle(options.directory, options.output, {study.name: code for study, code in loaded}, options.thin)
     print(f"{options.output}\nbundle {digest[:16]}")
     return 0
 

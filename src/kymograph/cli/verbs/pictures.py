@@ -14,6 +14,8 @@ from kymograph.cli.arguments import (
     STYLES,
     SelectOptions,
     choice,
+    directory_of_runs,
+    is_bundle,
     named_study,
     parse,
     positional,
@@ -106,7 +108,7 @@ def _names_logs(options: FigureOptions) -> bool:
     from kymograph.runs.record import STATUS
 
     paths = [Path(path) for path in options.from_]
-    is_store = len(paths) == 1 and paths[0].is_dir() and any(paths[0].rglob(STATUS))
+    is_store = len(paths) == 1 and ((paths[0].is_dir() and any(paths[0].rglob(STATUS))) or is_bundle(options.from_[0]))
     if len(paths) > 1 and not all(path.exists() for path in paths):
         raise KymographError(f"there is no log {next(path for path in paths if not path.exists())}")
     if len(paths) > 1 and not options.names:
@@ -120,7 +122,9 @@ def _from_runs(options: FigureOptions, begin: Callable[[str], None]) -> tuple[Ma
 
     root = Path(options.from_[0])
     store, study = options.select.open(options.from_[0])
-    if not options.out:
+    if is_bundle(options.from_[0]):
+        root = Path()  # figures of a bundle go next to where the command runs
+    elif not options.out:
         check_inside(root / "figures", root)
     style = {"style": options.style, "venue": options.venue, "spread": options.spread}
     drawn = {}
@@ -174,7 +178,7 @@ def report_verb(words: list[str]) -> int:
     from kymograph.runs.archive import read_archive
 
     study = named_study(options.study)
-    archive = read_archive(options.directory, study.name)
+    archive = read_archive(directory_of_runs(options.directory), study.name)
     verdicts = judge(archive, options.claims, studies=study.code)
     print(write_report(archive, verdicts, Path(options.output), title=options.title or TITLE))
     return 0
