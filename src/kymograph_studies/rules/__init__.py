@@ -1,9 +1,9 @@
-"""Learning rules, which fill the gradients. A rule is one module with a ``PART`` and a function ``build``.
+"""Learning rules, which fill the gradients.
 
-``PART`` holds what must be known about a rule before torch is loaded: its ``options``, the rule that normalises its
-signal (``normalised``), if there is one, whether it ``acts_on`` ``blocks`` (so that `make` cuts the network) or
-``layers``, whether it supports networks of replicas (``replicas``), and whether it ``learns`` its feedback from an
-optimizer's steps.
+A module declares its rules in ``PARTS`` (or one, built by ``build``, in ``PART``) with what must be known before torch
+is loaded: a rule's ``options``, the rule that normalises its signal (``normalised``), if there is one, whether it
+``acts_on`` ``blocks`` (so that `make` cuts the network) or ``layers``, whether it supports networks of replicas
+(``replicas``), and whether it ``learns`` its feedback from an optimizer's steps.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def make(
         optimizer.step()
 
     Args:
-        net: any module, which a rule that hands credit to blocks cuts (see `kymograph_studies.models.cut`), or a network of
-            replicas.
+        net: any module, which a rule that hands credit to blocks cuts (see `kymograph_studies.models.cut`), or a
+            network of replicas.
         loss: maps (outputs, targets) to one loss per replica, or to a scalar. Default: cross-entropy.
         generator: the generator of random feedback.
         example: a small batch of inputs, which determines shapes and plans before training. Default: guessed from the
@@ -57,19 +57,10 @@ def make(
     """
     from kymograph_studies.rules.base import Setup
     from kymograph_studies.rules.fast import accelerated
-    from kymograph_studies.rules.losses import cross_entropy
 
     if RULES.part(name).properties.get("acts_on") == "blocks":
         from kymograph_studies.models.cut import cut_faithfully
 
         net = cut_faithfully(net, blocks, example)
-    if loss is None and not _holds_replicas(net):
-        loss = cross_entropy
     rule: Rule = RULES.load(name)(net, Setup(loss, generator, example), **options)
     return accelerated(rule, name) if fast else rule
-
-
-def _holds_replicas(net: nn.Module) -> bool:
-    from kymograph_studies.models.flat import ReplicaNetwork
-
-    return isinstance(net, ReplicaNetwork)

@@ -46,7 +46,7 @@ class Backprop(Rule):
         with self.filling(accumulate):
             outputs = self.net(x)
             losses = self.losses(outputs, y)
-            add_gradients(losses, [own for parameters in self.parts().values() for own in parameters])
+            add_gradients(losses, [parameter for parameters in self.parts().values() for parameter in parameters])
         return Credit(losses.detach(), outputs.detach())
 
     def plan(self) -> list[PlanLine]:
@@ -57,9 +57,6 @@ class Backprop(Rule):
 def build_backprop(net: nn.Module, setup: Setup) -> Backprop:
     """Returns the rule."""
     return Backprop(net, setup.loss)
-
-
-"""Added to the RMS before dividing by it, as in the script."""
 
 
 def unit_rms(credit: Float[Tensor, "batch width"]) -> Float[Tensor, "batch width"]:

@@ -9,7 +9,6 @@ from kymograph.probes.curvature import evaluation_mode
 from kymograph.shapes import Float
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, add_gradients
-from kymograph_studies.rules.direct import spread
 from kymograph_studies.rules.feedback import UpdateStream
 from kymograph_studies.rules.losses import error_of, rows_of
 
@@ -27,7 +26,7 @@ PARTS = {
         "acts_on": "blocks",
     },
     "random-credit": {
-        "attribute": "build_random_credit",
+        "attribute": "RandomCredit",
         "order": 16,
         "about": "every block gets noise of the size of its sample's error, redrawn for every update",
         "acts_on": "blocks",
@@ -111,14 +110,11 @@ class RandomCredit(BlockRule):
         losses = self.losses(logits, y)
         error = error_of(self.loss, logits, y)
         signals = [
-            spread(self.net, self.noise(error, number) / rows_of(logits), part)
+            self.net.spread(self.noise(error, number) / rows_of(logits), part)
             for number, part in enumerate([start, *outputs])
         ]
-        roots = [(losses, torch.ones_like(losses)), *zip([start, *outputs], signals, strict=True)]
-        learning = [(root, signal) for root, signal in roots if root.requires_grad]
-        with self.filling(accumulate):
-            if learning:
-                torch.autograd.backward([root for root, _ in learning], [signal for _, signal in learning])
+        parts = zip([start, *outputs], signals, strict=True)
+        self.descend([(losses, torch.ones_like(losses)), *parts], accumulate)
         return Credit(losses.detach(), logits.detach(), tuple(signals[1:]))
 
     def after_update(self, step: int) -> None:
@@ -133,8 +129,3 @@ class RandomCredit(BlockRule):
             local = LocalSignal(noise=lambda error, point=point: self.noise(error, point))  # type: ignore[misc]
             lines.append(PlanLine(part, "noise of its error's size, redrawn for every update", "other", local))
         return [*lines, PlanLine("readout", EXACT, "exact")]
-
-
-def build_random_credit(net: nn.Module, setup: Setup) -> RandomCredit:
-    """Returns the rule."""
-    return RandomCredit(net, setup)

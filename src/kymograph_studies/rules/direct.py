@@ -1,41 +1,26 @@
 """Direct feedback alignment and its relatives, handed to whole blocks.
 
-[rules.direct] Direct feedback alignment (Nokland, 2016, arXiv:1609.01596), handed to whole blocks.
-
-The output error, e = dL/dz (for cross-entropy: softmax(z) - onehot(y)), goes to every block through a fixed random
-matrix of its own: a_l = B_l e. Block l descends <f_l, a_l>. Inside a block the gradient is exact; between blocks
-nothing flows. The read-out gets its exact gradient; the embed learns through its own matrix, or through block 0's if
-they share it. Where the outputs have positions, as in a language model, every position passes on its own error.
+DFA (Nokland, 2016, arXiv:1609.01596) sends the output error, e = dL/dz (for cross-entropy: softmax(z) - onehot(y)), to
+every block through a fixed random matrix of its own: a_l = B_l e. Block l descends <f_l, a_l>. Inside a block the
+gradient is exact; between blocks nothing flows. The read-out gets its exact gradient; the embed learns through its own
+matrix, or through block 0's if they share it. Where the outputs have positions, as in a language model, every position
+passes on its own error.
 
 All parts use the weights from before the step, so one forward pass serves them all: the graph is cut between blocks
 while it is built, and a single backward call starts from every block's output at once.
-
-[rules.target_projection] Direct random target projection, DRTP (Frenkel, Lefebvre and Bol, 2021, arXiv:1909.01311).
-
-Every block gets its target through a fixed random matrix, a_l = B_l onehot(y), before the outputs are known. The
-read-out is exact. Under cross-entropy, onehot(y) marks where the error is negative, and the signal keeps only that.
-
-[rules.direct_kolen_pollack] Direct Kolen-Pollack, DKP (Webster, Choi and Ahn, 2021): DFA whose matrices learn as a read-out of their block would.
-
-A linear read-out from h_l to the outputs has the gradient e h_l^T; B_l, its transpose, takes the step of that read-out,
-
-    B_l <- (1 - eta decay) B_l - eta h_l e^T   (the mean over the batch),
-
-with the learning rate and the weight decay of the optimizer that the rule is attached to.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.shapes import Float
-from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.rules.backprop import unit_rms
 from kymograph_studies.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, TrueFeedback
 from kymograph_studies.rules.feedback import LAW, Matrices, chain_of_one_sample, feedback_for
@@ -81,6 +66,9 @@ PARTS = {
 }
 
 
+Direct = TypeVar("Direct", bound="DirectFeedback")
+
+
 class DirectFeedback(BlockRule):
     """DFA, optionally with normalised credit, a penalty, and a separate matrix for the embed.
 
@@ -120,6 +108,12 @@ class DirectFeedback(BlockRule):
                 f"{len(self.net.blocks)} blocks need as many feedback matrices, not {len(self.feedback)}"
             )
 
+    @classmethod
+    def drawn(cls: type[Direct], net: nn.Module, setup: Setup, *, shared_embed: bool = False, **options: Any) -> Direct:
+        """Returns the rule with matrices drawn for the network."""
+        blocks, embed = feedback_for(net, setup, shared_embed=shared_embed)
+        return cls(net, blocks, embed_feedback=embed, loss=setup.loss, law=LAW, **options)
+
     def credit(self, error: Float[Tensor, "batch classes"], block: int) -> Float[Tensor, "batch width"]:
         """Returns B_l e for every sample, normalised if the rule does so, before it is spread over positions."""
         return self._normalised(self.direction(error, block))
@@ -139,23 +133,20 @@ class DirectFeedback(BlockRule):
     def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of all parts, from one forward pass."""
         self.check_followed()
-        net, size = self.net, len(y)
+        net = self.net
         start, outputs, points = net.trace(x, detach=True)
         logits = net.readout(points[-1])
         losses = self.losses(logits, y)
         error = self.message(logits, y) / rows_of(logits)  # the mean over the batch
         signals = []
         for number, output in enumerate(outputs):
-            signal = spread(net, self._mean_over_batch(error, self.feedback[number]), output)
+            signal = net.spread(self._mean_over_batch(error, self.feedback[number]), output)
             if self.penalty:
-                signal = signal + (2 * self.penalty / size) * output.detach()
+                signal = signal + (2 * self.penalty / len(y)) * output.detach()
             signals.append(signal)
-        at_embed = spread(net, self._mean_over_batch(error, self.matrix_of_embed()), start)
+        at_embed = net.spread(self._mean_over_batch(error, self.matrix_of_embed()), start)
         roots = [(losses, torch.ones_like(losses)), *zip(outputs, signals, strict=True), (start, at_embed)]
-        learning = [(root, signal) for root, signal in roots if root.requires_grad]
-        with self.filling(accumulate):
-            if learning:
-                torch.autograd.backward([root for root, _ in learning], [signal for _, signal in learning])
+        self.descend(roots, accumulate)
         self.learn_from(error, points)
         return Credit(losses.detach(), logits.detach(), tuple(signals))
 
@@ -213,19 +204,18 @@ class DirectFeedback(BlockRule):
         return TrueFeedback(twin, x[:1], y[:1], "the chain from each block to the outputs as feedback, on one sample")
 
 
-def spread(net: BlockNetwork, credit: Tensor, h: Tensor) -> Tensor:
-    """Returns credit spread over the positions of ``h``; credit that already has positions is only reshaped."""
-    return credit.view_as(h) if credit.dim() == h.dim() > 2 else net.spread(credit, h)
-
-
 def build_direct(
     net: nn.Module, setup: Setup, *, normalise: bool = False, penalty: float = 0.0, shared_embed: bool = False
 ) -> DirectFeedback:
-    """Returns the rule with matrices drawn for the network."""
-    blocks, embed = feedback_for(net, setup, shared_embed=shared_embed)
-    return DirectFeedback(
-        net, blocks, normalise=normalise, penalty=penalty, embed_feedback=embed, loss=setup.loss, law=LAW
-    )
+    """Returns DFA."""
+    return DirectFeedback.drawn(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)
+
+
+def build_penalised(
+    net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.01, shared_embed: bool = False
+) -> DirectFeedback:
+    """Returns DFA, by default normalised and penalised."""
+    return build_direct(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)
 
 
 class SignDirect(DirectFeedback):
@@ -244,13 +234,16 @@ class SignDirect(DirectFeedback):
 
 
 def build_sign_direct(net: nn.Module, setup: Setup, *, normalise: bool = False) -> SignDirect:
-    """Returns the rule with matrices drawn for the network."""
-    blocks, embed = feedback_for(net, setup)
-    return SignDirect(net, blocks, normalise=normalise, embed_feedback=embed, loss=setup.loss, law=LAW)
+    """Returns sDFA."""
+    return SignDirect.drawn(net, setup, normalise=normalise)
 
 
 class TargetProjection(DirectFeedback):
-    """DRTP: a_l = B_l onehot(y)."""
+    """Direct random target projection, DRTP (Frenkel, Lefebvre and Bol, 2021, arXiv:1909.01311): a_l = B_l onehot(y).
+
+    Every block gets its target through its matrix, before the outputs are known. Under cross-entropy, onehot(y) marks
+    where the error is negative, and the signal keeps only that.
+    """
 
     title, symbol = "drtp", "onehot(y)"
     sent = "target"
@@ -269,20 +262,19 @@ class TargetProjection(DirectFeedback):
 
 
 def build_target_projection(net: nn.Module, setup: Setup, *, normalise: bool = False) -> TargetProjection:
-    """Returns the rule with matrices drawn for the network."""
-    blocks, embed = feedback_for(net, setup)
-    return TargetProjection(net, blocks, normalise=normalise, embed_feedback=embed, loss=setup.loss, law=LAW)
-
-
-def build_penalised(
-    net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.01, shared_embed: bool = False
-) -> DirectFeedback:
-    """Returns DFA with these options."""
-    return build_direct(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)
+    """Returns DRTP."""
+    return TargetProjection.drawn(net, setup, normalise=normalise)
 
 
 class DirectKolenPollack(DirectFeedback):
-    """DFA whose B_l is learned; needs `attach`."""
+    """Direct Kolen-Pollack, DKP (Webster, Choi and Ahn, 2021): each matrix learns as a read-out of its block would.
+
+    A linear read-out from h_l to the outputs has the gradient e h_l^T; B_l, its transpose, takes that read-out's step,
+
+        B_l <- (1 - eta decay) B_l - eta h_l e^T   (the mean over the batch),
+
+    with the learning rate and the weight decay of the optimizer that the rule is attached to: needs `attach`.
+    """
 
     title = "dkp"
     follows = True
@@ -297,9 +289,9 @@ class DirectKolenPollack(DirectFeedback):
 
     def backward(self, x: Tensor, y: Any, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of all parts; what the matrices learn from is accumulated or replaced with them."""
-        if not accumulate or all(own.grad is None for own in self.net.parameters()):
-            for one in self.pending:
-                one.zero_()
+        if not accumulate or all(parameter.grad is None for parameter in self.net.parameters()):
+            for total in self.pending:
+                total.zero_()
         return super().backward(x, y, accumulate=accumulate)
 
     def learn_from(self, error: Tensor, points: list[Tensor]) -> None:
@@ -308,7 +300,7 @@ class DirectKolenPollack(DirectFeedback):
             with torch.enable_grad():
                 matrix = torch.zeros_like(total, requires_grad=True)
                 # Spreading is linear in the matrix, so this gradient is h e^T, gathered from where credit would go.
-                reach = (spread(self.net, error @ matrix.T, point.detach()) * point.detach()).sum()
+                reach = (self.net.spread(error @ matrix.T, point.detach()) * point.detach()).sum()
                 (gradient,) = torch.autograd.grad(reach, matrix)
             total += gradient
 
@@ -316,7 +308,8 @@ class DirectKolenPollack(DirectFeedback):
     def after_update(self, step: int) -> None:
         """Takes one step with every matrix."""
         self.following.note_update()
-        rates = self.following.rates(next(own for own in self.net.parameters() if own.requires_grad), self.title)
+        trained = next(parameter for parameter in self.net.parameters() if parameter.requires_grad)
+        rates = self.following.rates(trained, self.title)
         if rates is None:
             raise KymographError("dkp follows an optimizer that does not train its network; attach the one that does")
         for matrix, gradient in zip((self.matrix_of_embed(), *self.feedback), self.pending, strict=True):
@@ -325,6 +318,5 @@ class DirectKolenPollack(DirectFeedback):
 
 
 def build_direct_kolen_pollack(net: nn.Module, setup: Setup, *, normalise: bool = False) -> DirectKolenPollack:
-    """Returns the rule with its initial matrices drawn for the network."""
-    blocks, embed = feedback_for(net, setup)
-    return DirectKolenPollack(net, blocks, normalise=normalise, embed_feedback=embed, loss=setup.loss, law=LAW)
+    """Returns DKP."""
+    return DirectKolenPollack.drawn(net, setup, normalise=normalise)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,19 +43,11 @@ def draw_feedback(draw: torch.Generator, widths: Sequence[int], classes: int) ->
     return [torch.randn(width, classes, generator=draw) / classes**0.5 for width in widths]
 
 
-class Feedback(NamedTuple):
-    """The feedback matrices of one network."""
+def feedback_for(net: nn.Module, setup: Setup, *, shared_embed: bool = False) -> tuple[list[Tensor], Tensor | None]:
+    """Returns a matrix per block, drawn for ``net`` on its device, and the embed's own, or None if it shares block 0's.
 
-    blocks: list[Tensor]
-    embed: Tensor | None
-    """The embed's own matrix; None if it shares the one of block 0."""
-
-
-def feedback_for(net: nn.Module, setup: Setup, *, shared_embed: bool = False) -> Feedback:
-    """Returns matrices drawn for ``net``, on its device; their shapes come from a forward pass on the example.
-
-    Without an example, one is guessed from the network's first layer. The embed's own matrix is drawn last; with
-    ``shared_embed`` there is none if block 0's fits.
+    Their shapes come from a forward pass on the example, or on one guessed from the network's first layer. The embed's
+    own matrix is drawn last; with ``shared_embed`` there is none if block 0's fits.
     """
     if setup.generator is None:
         raise KymographError("this rule draws random feedback; give make(...) a generator")
@@ -72,7 +63,7 @@ def feedback_for(net: nn.Module, setup: Setup, *, shared_embed: bool = False) ->
     like = next((point for point in points if point.is_floating_point()), points[0])
     matrices = [matrix.to(like.device, like.dtype) for matrix in drawn]
     blocks = len(net.blocks)
-    return Feedback(matrices[:blocks], matrices[blocks] if len(matrices) > blocks else None)
+    return matrices[:blocks], matrices[blocks] if len(matrices) > blocks else None
 
 
 def feedback_hash(feedback: Iterable[Tensor]) -> str:

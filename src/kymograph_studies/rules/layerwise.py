@@ -1,25 +1,11 @@
-"""Feedback alignment, Kolen-Pollack and the weight mirror: rules that replace each weight in the backward pass.
-
-[rules.kolen_pollack] Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the same steps as W, and decays too.
-
-With the step dW that any optimizer took, and its decay a = learning rate * weight decay,
-
-    B <- B + dW + a (W - B):   the step of W, with the decay of B in place of that of W.
-
-So W - B shrinks by the factor 1 - a with every step, under SGD, momentum and Adam alike, and B converges to W.
-
-[rules.weight_mirror] The weight mirror (Akrout et al., 2019, arXiv:1904.05391): B learns W from how each layer responds to noise.
-
-After every update, white noise x is fed to each layer separately, and the responses y = W x are correlated with it:
-E[y x^T] = W. B moves a little towards that estimate, B <- B + eta (y x^T - B), so its decay bounds its size. The noise
-is fresh for every layer: noise that has passed through a layer is no longer white.
-"""
+"""Feedback alignment, Kolen-Pollack and the weight mirror: rules that replace each weight in the backward pass."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -58,8 +44,17 @@ PARTS = {
 }
 
 
+LAW = "N(0, rms(W)^2), W the weight that it stands for, before training"
 WHOLE = "network"
 """The part of parameters that belong to no layer, but to the network itself."""
+
+
+def _compiled(module: nn.Module) -> bool:
+    return (
+        isinstance(module, torch.jit.ScriptModule)
+        or getattr(module, "_compiled_call_impl", None) is not None
+        or type(module).__name__ == "OptimizedModule"
+    )
 
 
 class LayerRule(Rule):
@@ -104,7 +99,7 @@ class LayerRule(Rule):
     def carrying_weights(self) -> dict[str, nn.Parameter]:
         """Returns the weights that a signal comes back through; not a first layer's, below which nothing learns."""
         through = set().union(*self._signals().values())
-        return {name: own for name, own in self.weights().items() if name in through}
+        return {name: weight for name, weight in self.weights().items() if name in through}
 
     def backward(self, x: Any, y: Any, *, accumulate: bool = True) -> Credit:
         """Adds the gradients of all parameters, from one forward pass of the network's own code."""
@@ -116,7 +111,7 @@ class LayerRule(Rule):
             if self._above is None:
                 self._inspect(outputs)
             # Inside the mode as well, for layers that are recomputed in the backward pass.
-            add_gradients(losses, [own for own in self.net.parameters() if own.requires_grad])
+            add_gradients(losses, self.trained_parameters())
         return Credit(losses.detach(), outputs.detach(), tuple(at_blocks[number] for number in sorted(at_blocks)))
 
     def _forward(self, x: Any, at_blocks: dict[int, Tensor]) -> Tensor:
@@ -133,11 +128,11 @@ class LayerRule(Rule):
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """Returns the trainable parameters of each layer, under the name of the module that owns them."""
-        found: dict[str, list[nn.Parameter]] = {}
-        for name, own in self.net.named_parameters():
-            if own.requires_grad:
-                found.setdefault(name.rpartition(".")[0] or WHOLE, []).append(own)
-        return found
+        layers: dict[str, list[nn.Parameter]] = {}
+        for name, parameter in self.net.named_parameters():
+            if parameter.requires_grad:
+                layers.setdefault(name.rpartition(".")[0] or WHOLE, []).append(parameter)
+        return layers
 
     def trained_parts(self) -> list[str]:
         """Returns every part of the network: all of it learns."""
@@ -145,15 +140,15 @@ class LayerRule(Rule):
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """Returns all trainable parameters."""
-        return [own for own in self.net.parameters() if own.requires_grad]
+        return [parameter for parameter in self.net.parameters() if parameter.requires_grad]
 
     def plan(self) -> list[PlanLine]:
         """Returns, for every layer, through which layers' feedback its signal comes."""
         above = self._signals()
+        names = {id(parameter): name for name, parameter in self.net.named_parameters()}
         lines = []
         for part, parameters in self.parts().items():
-            names = {name for name, own in self.net.named_parameters() if any(own is one for one in parameters)}
-            reached = [above[name] for name in names if name in above]
+            reached = [above[name] for parameter in parameters if (name := names[id(parameter)]) in above]
             if not reached:
                 lines.append(PlanLine(part, "nothing: the outputs do not depend on it", "nothing"))
                 continue
@@ -185,19 +180,25 @@ class LayerRule(Rule):
     def derivation(self, x: Any, y: Any) -> dict[str, Tensor]:
         """Returns every layer's gradient by plain autograd, with the value and gradient of each product kept apart."""
         twin = copy.deepcopy(self)
-        parts = {part: own for part, own in twin.parts().items() if own}
-        flat = [own for parameters in parts.values() for own in parameters]
+        parts = twin.parts()
+        flat = [parameter for parameters in parts.values() for parameter in parameters]
         with Surrogate(twin.weights(), twin.feedback_of, self.title):
             losses = twin.losses(twin.net(x), y)
             gradients = torch.autograd.grad(losses.sum(), flat, allow_unused=True, materialize_grads=True)
-        by_id = {id(own): gradient for own, gradient in zip(flat, gradients, strict=True)}
-        return {part: torch.cat([by_id[id(own)].flatten() for own in own_parts]) for part, own_parts in parts.items()}
+        rest = iter(gradients)
+        return {
+            part: torch.cat([gradient.flatten() for gradient in islice(rest, len(parameters))])
+            for part, parameters in parts.items()
+        }
 
     def true_feedback(self, x: Any, y: Any) -> TrueFeedback | None:
         """Returns the rule with every B set to its W."""
         twin = copy.deepcopy(self)
         twin.give_true_feedback()
         return TrueFeedback(twin, x, y, "the weights themselves as feedback")
+
+
+Held = TypeVar("Held", bound="HeldFeedback")
 
 
 class HeldFeedback(LayerRule):
@@ -211,8 +212,13 @@ class HeldFeedback(LayerRule):
 
     def __init__(self, net: nn.Module, setup: Setup, feedback: dict[str, Tensor], law: str = "") -> None:
         super().__init__(net, setup)
-        own = {name: same_layout(feedback[name], weight) for name, weight in self.weights().items()}
-        self.feedback, self.feedback_law = NamedTensors(own), law
+        tensors = {name: same_layout(feedback[name], weight) for name, weight in self.weights().items()}
+        self.feedback, self.feedback_law = NamedTensors(tensors), law
+
+    @classmethod
+    def drawn(cls: type[Held], net: nn.Module, setup: Setup, **options: Any) -> Held:
+        """Returns the rule with feedback drawn for every weight."""
+        return cls(net, setup, drawn_like(net, setup, cls.title), LAW, **options)
 
     def feedback_of(self, name: str) -> Tensor:
         """Returns B."""
@@ -229,33 +235,6 @@ class HeldFeedback(LayerRule):
             self.feedback[name].copy_(weight)
 
 
-LAW = "N(0, rms(W)^2), W the weight that it stands for, before training"
-
-
-def initial_rms(weight: Tensor) -> float:
-    """Returns the root mean square of a weight, its standard deviation if its mean is zero."""
-    return float(weight.detach().cpu().double().square().mean().sqrt())  # not every device has float64
-
-
-def drawn_like(net: nn.Module, setup: Setup, title: str) -> dict[str, Tensor]:
-    """Returns a normal tensor for every weight, with the root mean square that the weight has now."""
-    if setup.generator is None:
-        raise KymographError(f"{title} draws random feedback; give make(...) a generator")
-    found = {}
-    for name, weight in weights_of(net).items():
-        values = torch.randn(weight.shape, generator=setup.generator)
-        found[name] = values * initial_rms(weight)
-    return found
-
-
-def _compiled(module: nn.Module) -> bool:
-    return (
-        isinstance(module, torch.jit.ScriptModule)
-        or getattr(module, "_compiled_call_impl", None) is not None
-        or type(module).__name__ == "OptimizedModule"
-    )
-
-
 class FeedbackAlignment(HeldFeedback):
     """FA: every B is drawn once, at the scale of its weight, and kept."""
 
@@ -263,12 +242,20 @@ class FeedbackAlignment(HeldFeedback):
 
 
 def build_feedback_alignment(net: nn.Module, setup: Setup) -> FeedbackAlignment:
-    """Returns the rule with feedback drawn for every weight."""
-    return FeedbackAlignment(net, setup, drawn_like(net, setup, FeedbackAlignment.title), LAW)
+    """Returns FA."""
+    return FeedbackAlignment.drawn(net, setup)
 
 
 class KolenPollack(HeldFeedback):
-    """FA whose B follows the steps of its W; needs `attach` and an optimizer with weight decay."""
+    """Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the same steps as W, and decays too.
+
+    With the step dW that any optimizer took, and its decay a = learning rate * weight decay,
+
+        B <- B + dW + a (W - B):   the step of W, with the decay of B in place of that of W.
+
+    So W - B shrinks by the factor 1 - a with every step, under SGD, momentum and Adam alike, and B converges to W.
+    Needs `attach` and an optimizer with weight decay.
+    """
 
     title = "kp"
     follows = True
@@ -301,8 +288,8 @@ class KolenPollack(HeldFeedback):
                     "kp measures every step; call rule.before_update() before each, or rule.attach(optimizer) once"
                 )
             decays.append(rates.decay)
-            own, start = self.feedback[name], before[name]
-            own.lerp_(start, rates.lr * rates.decay).add_(weight).sub_(start)
+            start = before[name]
+            self.feedback[name].lerp_(start, rates.lr * rates.decay).add_(weight).sub_(start)
         if decays and not any(decays):
             raise KymographError(
                 "kp needs weight decay: without it B never approaches W; set weight_decay in the optimizer"
@@ -310,12 +297,16 @@ class KolenPollack(HeldFeedback):
 
 
 def build_kolen_pollack(net: nn.Module, setup: Setup) -> KolenPollack:
-    """Returns the rule with initial feedback drawn for every weight."""
-    return KolenPollack(net, setup, drawn_like(net, setup, KolenPollack.title), LAW)
+    """Returns Kolen-Pollack."""
+    return KolenPollack.drawn(net, setup)
 
 
 class WeightMirror(HeldFeedback):
-    """FA whose B is learned from noise.
+    """The weight mirror (Akrout et al., 2019, arXiv:1904.05391): B learns W from how each layer responds to noise.
+
+    After every update, white noise x is fed to each layer separately, and the responses y = W x are correlated with it:
+    E[y x^T] = W. B moves a little towards that estimate, B <- B + eta (y x^T - B), so its decay bounds its size. The
+    noise is fresh for every layer: noise that has passed through a layer is no longer white.
 
     Args:
         eta: how far B moves towards an estimate. The remaining angle between B and W has a squared tangent of about
@@ -354,6 +345,21 @@ class WeightMirror(HeldFeedback):
 
 
 def build_weight_mirror(net: nn.Module, setup: Setup, *, eta: float = 0.01, samples: int = 32) -> WeightMirror:
-    """Returns the rule with initial feedback drawn for every weight."""
-    first = drawn_like(net, setup, WeightMirror.title)
-    return WeightMirror(net, setup, first, LAW, eta=eta, samples=samples)
+    """Returns the weight mirror."""
+    return WeightMirror.drawn(net, setup, eta=eta, samples=samples)
+
+
+def initial_rms(weight: Tensor) -> float:
+    """Returns the root mean square of a weight, its standard deviation if its mean is zero."""
+    return float(weight.detach().cpu().double().square().mean().sqrt())  # not every device has float64
+
+
+def drawn_like(net: nn.Module, setup: Setup, title: str) -> dict[str, Tensor]:
+    """Returns a normal tensor for every weight, with the root mean square that the weight has now."""
+    if setup.generator is None:
+        raise KymographError(f"{title} draws random feedback; give make(...) a generator")
+    draw = setup.generator
+    return {
+        name: torch.randn(weight.shape, generator=draw) * initial_rms(weight)
+        for name, weight in weights_of(net).items()
+    }

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from kymograph.errors import KymographError
 from kymograph.shapes import Float, Int
-from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.replicas import TokenTargets
 
 Loss = Callable[[Tensor, Any], Tensor]
@@ -70,8 +69,3 @@ def target_of(outputs: Tensor, y: Any) -> Tensor:
     raise KymographError(
         f"targets must be class indices of shape {tuple(outputs.shape[:-1])}, or have the same shape as the outputs"
     )
-
-
-def default_loss(net: nn.Module) -> Loss | None:
-    """Returns the default loss of ``net``; None if it has none."""
-    return cross_entropy if isinstance(net, BlockNetwork) else None

@@ -14,19 +14,19 @@ from kymograph_studies.rules.layerwise import LAW, LayerRule, drawn_like, initia
 
 PARTS = {
     "usf": {
-        "attribute": "build_uniform_sign",
+        "attribute": "UniformSign",
         "order": 7,
         "about": "sign symmetry: the signs of the weights, all with one magnitude",
         "acts_on": "layers",
     },
     "frsf": {
-        "attribute": "build_fixed_sign",
+        "attribute": "FixedSign",
         "order": 9,
         "about": "sign symmetry: the signs of the weights, with fixed random magnitudes",
         "acts_on": "layers",
     },
     "brsf": {
-        "attribute": "build_redrawn_sign",
+        "attribute": "RedrawnSign",
         "order": 8,
         "about": "sign symmetry: the signs of the weights, with magnitudes redrawn for every update",
         "acts_on": "layers",
@@ -37,6 +37,8 @@ PARTS = {
 class SignRule(LayerRule):
     """A rule with B = M * sign(W) for the current W. A subclass defines the magnitudes M."""
 
+    sizes: str
+    """The magnitudes, in words."""
     given: NamedTensors
     """Magnitudes that replace the rule's own, by weight; the proof sets them to |W|."""
     scales: NamedTensors
@@ -73,9 +75,6 @@ class SignRule(LayerRule):
         """Describes what replaces the weights called ``names``."""
         return super().feedback_text(names).replace("B of", "the signs of", 1) + f" with {self.sizes}"
 
-    sizes: str
-    """The magnitudes, in words."""
-
 
 class UniformSign(SignRule):
     """uSF: every magnitude is the root mean square that the weight had before training."""
@@ -85,11 +84,6 @@ class UniformSign(SignRule):
     def magnitude_of(self, name: str, weight: Tensor) -> Tensor:
         """Returns the one magnitude."""
         return self.scales[name]
-
-
-def build_uniform_sign(net: nn.Module, setup: Setup) -> UniformSign:
-    """Returns the rule."""
-    return UniformSign(net, setup)
 
 
 class FixedSign(SignRule):
@@ -106,11 +100,6 @@ class FixedSign(SignRule):
     def magnitude_of(self, name: str, weight: Tensor) -> Tensor:
         """Returns |R|."""
         return self.magnitudes[name]
-
-
-def build_fixed_sign(net: nn.Module, setup: Setup) -> FixedSign:
-    """Returns the rule."""
-    return FixedSign(net, setup)
 
 
 class RedrawnSign(SignRule):
@@ -131,8 +120,3 @@ class RedrawnSign(SignRule):
         """Moves on to the next magnitudes."""
         self.following.note_update()
         self.stream.advance()
-
-
-def build_redrawn_sign(net: nn.Module, setup: Setup) -> RedrawnSign:
-    """Returns the rule."""
-    return RedrawnSign(net, setup)

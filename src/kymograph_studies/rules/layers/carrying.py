@@ -1,20 +1,12 @@
 """Runs any module so that the backward pass of every product with a weight uses that weight's feedback.
 
-[rules.layers.products] Products whose backward pass uses other weights: y = W x forward, B^T g backward, exact for W and the bias.
+The products compute y = W x forward and B^T g backward, exact for W and the bias. Nothing else differs from the layer
+itself, so with B = W each is the ordinary product. Under autocast the backward pass runs in the precision of the
+outputs, as in autograd.
 
-Nothing else differs from the layer itself, so with B = W each is the ordinary product. Under autocast the backward
-pass runs in the precision of the outputs, as in autograd.
-
-[rules.layers.carrying] Runs any module so that the backward pass of every product with a weight uses that weight's feedback.
-
-The module's own code runs unchanged: a `TorchFunctionMode` sees each torch call, wherever it is made, and swaps the
-products. Module backward hooks would miss functional calls, break on in-place operations, and still compute the
-product that they replace.
-
-[rules.layers.surrogate] Derives the gradients of layer-by-layer feedback a second time, by plain autograd on another expression.
-
-``W stop(x) + B x - stop(B x)`` has the value W x and the gradient B^T g. It takes two products instead of one, so it is
-not used for training, but it has no backward pass of its own that could be wrong.
+The module's own code runs unchanged: a `TorchFunctionMode` (`Carrying`) sees each torch call, wherever it is made, and
+swaps the products. Module backward hooks would miss functional calls, break on in-place operations, and still compute
+the product that they replace. `Surrogate` derives the same gradients a second time.
 """
 
 from __future__ import annotations
@@ -39,7 +31,7 @@ class LinearProduct(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tensor, layer: str) -> Tensor:
         """Returns the outputs, (..., outputs)."""
         out = nn.functional.linear(x, weight, bias)
-        ctx.layer = layer  # read from the graph by `inspection.py`
+        ctx.layer = layer  # read from the graph by `layers_above`
         ctx.save_for_backward(x.to(out.dtype) if weight.requires_grad else None, feedback)
         return out
 
@@ -220,47 +212,22 @@ def _addmm(mode: Carrying, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor,
 
 
 def _convolution(
-    mode: Carrying,
-    func: Any,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
+    mode: Carrying, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *values: Any, **named: Any
 ) -> Tensor:
-    axes = weight.dim() - 2
-    dilation, x = _each(dilation, axes), input
-    if isinstance(padding, str):
-        x, padding = _padded(input, weight, padding, dilation)
-    padding, stride = _each(padding, axes), _each(stride, axes)
-    settings = ConvolutionSettings(stride, padding, dilation, False, [0] * axes, groups)
-    plain: Operation = lambda x, weight, bias: func(x, weight, bias, stride, padding, dilation, groups)  # noqa: E731
-    return mode.product(plain, x, weight, bias, functools.partial(_convolution_back, settings))
-
-
-def _transposed_convolution(
-    mode: Carrying,
-    func: Any,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
-    axes = weight.dim() - 2
-    settings = ConvolutionSettings(
-        _each(stride, axes), _each(padding, axes), _each(dilation, axes), True, _each(output_padding, axes), groups
+    order, axes, x = _CONVOLUTIONS[func], weight.dim() - 2, input
+    given: dict[str, Any] = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1}
+    given |= dict(zip(order, values, strict=False)) | named
+    if isinstance(given["padding"], str):
+        x, given["padding"] = _padded(input, weight, given["padding"], _each(given["dilation"], axes))
+    stride, padding, dilation, extra = (
+        _each(given[name], axes) for name in ("stride", "padding", "dilation", "output_padding")
     )
+    settings = ConvolutionSettings(stride, padding, dilation, "output_padding" in order, extra, given["groups"])
 
     def plain(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return func(x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return func(x, weight, bias, *(given[name] for name in order))
 
-    return mode.product(plain, input, weight, bias, functools.partial(_convolution_back, settings))
+    return mode.product(plain, x, weight, bias, functools.partial(_convolution_back, settings))
 
 
 def _convolution_back(
@@ -312,14 +279,21 @@ def opened(func: types.FunctionType) -> types.FunctionType:
 
 _GOING_BACK = {Tensor.backward, torch.autograd.grad, torch.autograd.backward}
 _OPENED = {F.multi_head_attention_forward} | _GOING_BACK
+_CONVOLUTIONS = {
+    **dict.fromkeys((torch.conv1d, torch.conv2d, torch.conv3d), ("stride", "padding", "dilation", "groups")),
+    **dict.fromkeys(
+        (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d),
+        ("stride", "padding", "output_padding", "groups", "dilation"),
+    ),
+}
+"""The arguments of each convolution after input, weight and bias, in order."""
 _SWAPS: dict[Any, Callable[..., Tensor]] = {
     F.linear: _linear,
     torch.addmm: _addmm,
     Tensor.addmm: _addmm,
     Tensor.__rmatmul__: _reversed_matmul,
     **dict.fromkeys((torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm), _matmul),
-    **dict.fromkeys((torch.conv1d, torch.conv2d, torch.conv3d), _convolution),
-    **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), _transposed_convolution),
+    **dict.fromkeys(_CONVOLUTIONS, _convolution),
 }
 _RECURRENT = {  # they pass through their weights from one time step to the next, whether or not their input learns
     getattr(torch, name + cell) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
@@ -337,7 +311,11 @@ _REFUSED = {
 
 
 class Surrogate(Carrying):
-    """Replaces every product with a weight by the expression above."""
+    """Derives the gradients a second time, by plain autograd: replaces every product by another expression.
+
+    ``W stop(x) + B x - stop(B x)`` has the value W x and the gradient B^T g. It takes two products instead of one, so
+    it is not used for training, but it has no backward pass of its own that could be wrong.
+    """
 
     def swapped(
         self, plain: Operation, x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tensor, swapped: Swapped
