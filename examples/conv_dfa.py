@@ -14,7 +14,7 @@ from torch import nn
 
 import kymograph as ky
 from kymograph_studies import rules
-from kymograph_studies.data import images as digits
+from kymograph_studies.data.images import load_digits
 from kymograph_studies.models.cut import cut
 
 
@@ -33,7 +33,7 @@ from kymograph_studies.models.cut import cut
 )  # fmt: skip
 def conv_study(run: ky.ActiveRun, *, rule: str = "bp", lr: float = 0.003, width: int = 16, steps: int = 300) -> dict:
     """Trains a plain convolutional network on the digits under one rule."""
-    task = digits.load_digits()
+    task = load_digits()
     x, y = task.train.float() / 255 - 0.3, task.train_labels
     with run.seeded("init"):
         blocks = [nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU()) for _ in range(3)]

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import kymograph as ky
-from kymograph_studies.data import images as digits
+from kymograph_studies.data.images import load_digits
 
 
 @ky.study(
@@ -27,7 +27,7 @@ from kymograph_studies.data import images as digits
 )  # fmt: skip
 def dead_study(run: ky.ActiveRun, *, lr: float = 0.1, depth: int = 6, width: int = 64, steps: int = 300) -> dict:
     """Trains a ReLU network on the digits and counts the units that are 0 for a whole batch."""
-    task = digits.load_digits()
+    task = load_digits()
     x, y = task.train.flatten(1).float() / 255 - 0.3, task.train_labels
     with run.seeded("init"):
         layers = [nn.Linear(64, width), nn.ReLU()]

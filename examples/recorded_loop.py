@@ -15,14 +15,14 @@ import torch
 from torch import nn
 
 import kymograph as ky
-from kymograph_studies.data import images as digits
+from kymograph_studies.data.images import load_digits
 
 OPTIMIZERS = {"sgd": lambda weights: torch.optim.SGD(weights, 0.1), "adam": lambda weights: torch.optim.Adam(weights)}
 
 
 def train(arm: str, seed: int, out: str, steps: int) -> None:
     """Trains and records one run."""
-    task = digits.load_digits()
+    task = load_digits()
     x, y = task.train.flatten(1).float() / 255 - 0.3, task.train_labels
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import kymograph as ky
-from kymograph_studies.data import images as digits
+from kymograph_studies.data.images import load_digits
 
 
 def loss_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -36,7 +36,7 @@ def warmup_study(
     run: ky.ActiveRun, *, lr: float = 0.5, warmup_steps: int = 0, steps: int = 300, every: int = 10
 ) -> dict[str, float]:
     """Trains an MLP on the digits and tracks the largest eigenvalue of the loss's Hessian."""
-    task = digits.load_digits()
+    task = load_digits()
     x, y = task.train.flatten(1).float() / 255 - 0.3, task.train_labels
     with run.seeded("init"):
         model = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))

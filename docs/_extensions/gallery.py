@@ -85,8 +85,8 @@ def draw(example: Example) -> None:
         (Path(directory) / "examples").symlink_to(ROOT / "examples")
         for command in example.commands:
             subprocess.run(shlex.split(command), check=True, cwd=directory, env=environment)
-        found = Image.open(Path(directory) / "runs" / "figures" / f"{example.figure}.png").convert("RGB")
-        small = found.resize((WIDTH, round(found.height * WIDTH / found.width)), Image.Resampling.LANCZOS)
+        drawn = Image.open(Path(directory) / "runs" / "figures" / f"{example.figure}.png").convert("RGB")
+        small = drawn.resize((WIDTH, round(drawn.height * WIDTH / drawn.width)), Image.Resampling.LANCZOS)
         small.quantize(COLOURS, dither=Image.Dither.NONE).save(example.picture, optimize=True)
 
 
@@ -103,6 +103,6 @@ def setup(app) -> dict[str, bool]:
 
 
 if __name__ == "__main__":
-    for one in examples():
-        if not sys.argv[1:] or one.path.stem in sys.argv[1:]:
-            draw(one)
+    for example in examples():
+        if not sys.argv[1:] or example.path.stem in sys.argv[1:]:
+            draw(example)

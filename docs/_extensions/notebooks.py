@@ -47,5 +47,5 @@ def without_traces(notebook: Any) -> Any:
 if __name__ == "__main__":
     import nbformat
 
-    for one in NOTEBOOKS:
-        nbformat.write(without_traces(execute(one)), one)
+    for path in NOTEBOOKS:
+        nbformat.write(without_traces(execute(path)), path)

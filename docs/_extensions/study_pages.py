@@ -41,15 +41,15 @@ def verdict_rows(study: str, page: str) -> list[list[str]]:
     if not lines:
         return []
     header, *rows = [[cell.strip() for cell in line.replace("\\|", "\0").split("|")[1:-1]] for line in lines]
-    places = [header.index(name) for name in COLUMNS]
-    mine = [row for row in rows if len(row) == len(header) and row[header.index("set-up")].split(",")[0] == study]
-    return [[row[place].replace("\0", "\\|").removeprefix(f"{study}, ") for place in places] for row in mine]
+    columns, setup = [header.index(name) for name in COLUMNS], header.index("set-up")
+    of_study = [row for row in rows if len(row) == len(header) and row[setup].split(",")[0] == study]
+    return [[row[column].replace("\0", "\\|").removeprefix(f"{study}, ") for column in columns] for row in of_study]
 
 
 def verdict_pages(study: str) -> dict[str, str]:
     """Returns the pages that may contain verdicts about a study, each with its data set."""
-    own = f"verdicts-{study}.md"  # for studies that a plain `kymograph reproduce` does not include
-    return {"verdicts-cifar10.md": "CIFAR-10", "verdicts.md": "embedded data", own: "embedded data"}
+    alone = f"verdicts-{study}.md"  # for studies that a plain `kymograph reproduce` does not include
+    return {"verdicts-cifar10.md": "CIFAR-10", "verdicts.md": "embedded data", alone: "embedded data"}
 
 
 def number_table(study: str, page: str) -> str:
@@ -87,12 +87,12 @@ class StudyVerdicts(_Table):
     """The verdicts on a study's claims."""
 
     def text(self, study: str) -> str:
-        found = []
+        tables = []
         for name, where in verdict_pages(study).items():
             rows = verdict_rows(study, self.page(name))
             if rows:
-                found.append(f"On {where} ([all verdicts](../{name})):\n\n{markdown_table(COLUMNS, rows).strip()}")
-        return "\n\n".join(found) or "No claim of this study is in the tables of verdicts."
+                tables.append(f"On {where} ([all verdicts](../{name})):\n\n{markdown_table(COLUMNS, rows).strip()}")
+        return "\n\n".join(tables) or "No claim of this study is in the tables of verdicts."
 
 
 class StudyNumbers(_Table):

@@ -106,7 +106,7 @@ TEXT = "Means over seeds and their 95 % intervals; every tuned arm at the value 
 EDGE = "A value in brackets is at the edge of its grid, so that a better one may lie outside."
 
 
-def arm_numbers(study: Study, runs: Sequence[StoredRun]) -> str:
+def arm_numbers(study: Study[Any], runs: Sequence[StoredRun]) -> str:
     """Returns a Markdown table of every arm's chosen value, headline numbers, contrasts and time.
 
     The time is that of one run, including all measurements, while other runs share the machine.
@@ -160,7 +160,7 @@ def _sibling(arm: str, end: str, arms: Mapping[str, object]) -> str:
 def _difference(runs: Sequence[StoredRun], others: Sequence[StoredRun], key: str) -> str:
     """Returns the mean difference over the seeds that both arms have, with its interval; empty if there are none."""
     theirs = {run.seed: run.summary.get(key) for run in others}
-    pairs = [(run.summary.get(key), theirs.get(run.seed)) for run in runs]
+    pairs: list[tuple[Any, Any]] = [(run.summary.get(key), theirs.get(run.seed)) for run in runs]
     return _estimate(headline_number([a - b for a, b in pairs if is_number(a) and is_number(b)]))
 
 
@@ -179,7 +179,7 @@ def _estimate(number: HeadlineNumber) -> str:
 def verdict_page(
     verdicts: Verdicts,
     archive: Archive,
-    studies: Collection[Study],
+    studies: Collection[Study[Any]],
     ids: set[str],
     data: str,
     command: str,

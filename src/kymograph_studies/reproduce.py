@@ -81,7 +81,7 @@ def stages(data: str, quick: bool, epochs: int | None) -> Iterator[Stage]:
         yield Stage("snapshot", "snapshot-vit", VIT, fields, most_seeds=VIT_SEEDS)
 
 
-def claimed_stages(study: Study, apart: Collection[str], shared: Mapping[str, Any]) -> Iterator[Stage]:
+def claimed_stages(study: Study[Any], apart: Collection[str], shared: Mapping[str, Any]) -> Iterator[Stage]:
     """Yields what the study's claims need beyond its default arms: a stage for each set of settings they ask for.
 
     Args:
@@ -131,7 +131,7 @@ def reproduce(
     seeds = choose_seeds(None, SEEDS if n_seeds is None else n_seeds)
     failed = submitted = 0
     ids: set[str] = set()
-    studies: dict[str, Study] = {}
+    studies: dict[str, Study[Any]] = {}
     for stage in stages(data, quick, epochs) if study is None else [default_stage(study, data)]:
         done = run_sweep(stage.study, seeds[: stage.most_seeds], options, arms=stage.arms, fields=stage.fields)
         failed += len(done.failures)
@@ -169,7 +169,7 @@ def reproduce(
     return 1 if failed else 0
 
 
-def _draw(study: Study, store: Store, directory: Path) -> None:
+def _draw(study: Study[Any], store: Store, directory: Path) -> None:
     """Draws the study's figures, except those already drawn from the same runs by the same code."""
     from kymograph.pictures.saving import save_stale
 

@@ -24,11 +24,11 @@ class ScriptFlag:
     instead: str
     """What to write; ``{}`` is replaced by the flag's value."""
 
-    def answer(self, command: str, known: Collection[str], value: str) -> str | None:
-        """Returns the sentence to print if the flag is given to ``command``, which has the options ``known``."""
+    def answer(self, command: str, options: Collection[str], value: str) -> str | None:
+        """Returns the sentence to print if the flag is given to ``command``, which has the options ``options``."""
         instead = self.instead.format(value)
         option = instead.split()[0]
-        if command == self.command or (option in known and option != "--arms"):
+        if command == self.command or (option in options and option != "--arms"):
             return f"{self.flag} is {self.what} here: {instead}"
         if command not in SCRIPTED:
             return None
@@ -84,29 +84,22 @@ The script's BP keeps the true labels; the setting random_targets, ``--random-ta
 """
 
 
-def answer(words: Sequence[str], program: str, known: Collection[str]) -> str | None:
+def answer(words: Sequence[str], program: str, options: Collection[str]) -> str | None:
     """Returns the equivalents of the scripts' flags among ``words``, in words; None if there are none.
 
     Args:
         words: the command line after the command.
         program: the command, e.g. ``kymograph run snapshot``.
-        known: the options that it has, e.g. ``--log-every``.
+        options: the options that it has, e.g. ``--log-every``.
     """
     command = program.removeprefix("kymograph ")
     by_flag = {script_flag.flag: script_flag for script_flag in SCRIPT_FLAGS}
-    said: dict[str, str | None] = {}
-    for index, word in enumerate(words):
+    answers: dict[str, str | None] = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=True):
         typed, _, value = word.partition("=")
         script_flag = by_flag.get("--" + typed.removeprefix("--").replace("-", "_")) if typed.startswith("--") else None
-        is_option = typed.replace("_", "-") in known and (command, typed) not in OTHER_MEANING
+        is_option = typed.replace("_", "-") in options and (command, typed) not in OTHER_MEANING
         if script_flag is not None and not is_option:
-            said[script_flag.flag] = script_flag.answer(
-                command, known, shlex.quote(value or _value_after(words, index))
-            )
-    return "; ".join(filter(None, said.values())) or None
-
-
-def _value_after(words: Sequence[str], index: int) -> str:
-    """Returns the word after a flag if it is the flag's value; else a placeholder."""
-    following = words[index + 1] if index + 1 < len(words) else "--"
-    return "..." if following.startswith("--") else following
+            value = value or ("..." if following.startswith("--") else following)
+            answers[script_flag.flag] = script_flag.answer(command, options, shlex.quote(value))
+    return "; ".join(filter(None, answers.values())) or None

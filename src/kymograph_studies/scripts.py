@@ -367,16 +367,16 @@ def _model(config: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 def _seed(config: Mapping[str, Any], path: Path, unknown: int) -> int:
     """Returns the seed from the log's settings, or from a file name such as ``snapshot_vit_s42.json``."""
-    if isinstance(config.get("seed"), int):
-        return config["seed"]
+    if isinstance(seed := config.get("seed"), int):
+        return seed
     number = re.search(r"_s(\d+)$", path.stem)
     return int(number[1]) if number else unknown
 
 
 def _has_out_ln(config: Mapping[str, Any], path: Path) -> bool:
     """Returns whether the network had a LayerNorm before its head, from the settings or the names in use."""
-    if isinstance(config.get("out_ln"), bool):
-        return config["out_ln"]
+    if isinstance(out_ln := config.get("out_ln"), bool):
+        return out_ln
     name = f"{path.parent.name}/{path.name}".lower()
     return not any(mark in name for mark in ("noln", "no_outln", "no_out_ln"))
 

@@ -160,7 +160,7 @@ def vary_sources(
     return SourceSweeps(sweeps, arm_spreads(runs, study.headlines, compared_as_ratios(study.claims())))
 
 
-def sources_of(study: Study) -> tuple[str, ...]:
+def sources_of(study: Study[Any]) -> tuple[str, ...]:
     """Returns the values that a study's setting ``vary`` can take; raises if it has no such setting."""
     hint = typing.get_type_hints(study.config_type).get(SETTING)
     options = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
@@ -284,7 +284,7 @@ def _agree(runs: Sequence[StoredRun]) -> bool:
 def _number(group: _Group, key: str, label: str, log: bool, idle: Collection[str]) -> NumberSpread:
     values = {}
     for source, runs in group.by_source.items():
-        numbers = [run.summary.get(key) for run in runs]
+        numbers: list[Any] = [run.summary.get(key) for run in runs]
         finite = [float(number) for number in numbers if is_number(number) and not isinstance(number, bool)]
         values[source] = [math.log(number) for number in finite] if log else finite
     total = values.get(ALL, [])

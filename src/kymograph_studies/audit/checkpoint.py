@@ -63,7 +63,8 @@ class Audited:
     def to_json(self) -> dict[str, Any]:
         """Returns the answers with all their numbers."""
         answers = [{**vars(answer), "answer": answer.word} for answer in self.answers]
-        return plain({"schema": 1, "network": self.network, "passed": self.passed, "answers": answers})
+        content = {"schema": 1, "network": self.network, "passed": self.passed, "answers": answers}
+        return {name: plain(value) for name, value in content.items()}
 
     def write(self, path: Path) -> Path:
         """Writes the answers with all their numbers as JSON; returns the path."""

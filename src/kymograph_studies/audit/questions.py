@@ -328,8 +328,8 @@ def _losses(net: BlockNetwork, point: Tensor, first: int, y: Tensor) -> Tensor:
 
 def _lengths(tensor: Tensor) -> Tensor:
     """Returns each image's norm, shaped to broadcast against the tensor."""
-    norms = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
-    return norms.view(-1, *[1] * (tensor.dim() - 1))
+    lengths: Tensor = torch.linalg.vector_norm(tensor.flatten(1), dim=1)
+    return lengths.view(-1, *[1] * (tensor.dim() - 1))
 
 
 def _correlation(predicted: Tensor, actual: Tensor) -> float:

@@ -143,19 +143,18 @@ def interpretation(calibration: CreditCalibration) -> str:
 
 def to_json(calibration: CreditCalibration) -> dict[str, Any]:
     """Returns everything, including every draw, as plain JSON values."""
-    return plain(
-        {
-            "schema": 1,
-            "images": calibration.images,
-            "draws": calibration.draws,
-            "control": calibration.control,
-            "layers": [_layer_to_json(layer) for layer in calibration.layers],
-            "all": _layer_to_json(over_all_points(calibration)),
-            "deep": _layer_to_json(calibration.deep),
-            "interpretation": interpretation(calibration),
-            **calibration.facts,
-        }
-    )
+    content = {
+        "schema": 1,
+        "images": calibration.images,
+        "draws": calibration.draws,
+        "control": calibration.control,
+        "layers": [_layer_to_json(layer) for layer in calibration.layers],
+        "all": _layer_to_json(over_all_points(calibration)),
+        "deep": _layer_to_json(calibration.deep),
+        "interpretation": interpretation(calibration),
+        **calibration.facts,
+    }
+    return {name: plain(value) for name, value in content.items()}
 
 
 def _row(layer: PointCalibration) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ class Clipping(Study[ClippingConfig]):
                 add(f"imbalance/{percent}/{name}", about, clip, {"epochs": 10}, n_rare=10 * percent)
         return arms
 
-    def stack_key(self, config: ClippingConfig) -> tuple:
+    def stack_key(self, config: ClippingConfig) -> tuple[Any, ...]:
         """Returns shape and length; clipping, rate, imbalance and data may differ between the replicas of a stack."""
         shape = ("n_samples", "epochs", "batch_size", "vocab", "dim", "probe_every", "window")
         return tuple(getattr(config, name) for name in shape)

@@ -78,16 +78,17 @@ def _steadier(setup: str, imbalance: str, name: str, origin: str, series: str, w
     Its standard deviation over a run, the script's measure, is mostly its trend; the repaired one is the jitter that is
     left. But clipping shortens the steps, and shorter steps jitter less by construction.
     """
-    key, sentence, kind = f"{series}_std", f"the standard deviation of {what} over a run", None
-    remark = ""
-    if setup == "repaired":
-        key, kind = f"{series}_roughness", "manipulation check"
-        sentence = f"the jitter of {what} around its trend (RMS of successive differences)"
-        remark = "; clipping shortens the steps, so this checks that it does"
+    jitter = setup == "repaired"
+    key = f"{series}_roughness" if jitter else f"{series}_std"
+    deviation = f"the standard deviation of {what} over a run"
+    if jitter:
+        deviation = f"the jitter of {what} around its trend (RMS of successive differences)"
+    remark = "; clipping shortens the steps, so this checks that it does" if jitter else ""
     return Claim(
         _named(name, imbalance), "clipping", setup,
-        f"{sentence} is lower with clipping than without, by more than a tenth{remark}",
-        origin, *_arms(setup, imbalance, key), "less", 1.1, "log ratio", checks=(_fired(setup, imbalance),), kind=kind,
+        f"{deviation} is lower with clipping than without, by more than a tenth{remark}",
+        origin, *_arms(setup, imbalance, key), "less", 1.1, "log ratio", checks=(_fired(setup, imbalance),),
+        kind="manipulation check" if jitter else None,
     )  # fmt: skip
 
 

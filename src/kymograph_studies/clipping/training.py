@@ -190,7 +190,7 @@ def epoch_batches(
     targets = torch.stack([task.targets for task in tasks]).to(device)
     classes = torch.arange(tasks[0].vocab, device=device)
     batches = []
-    for x, y in zip(inputs.split(size, 1), targets.split(size, 1), strict=True):  # (R, B)
+    for x, y in zip(torch.split(inputs, size, 1), torch.split(targets, size, 1), strict=True):  # (R, B)
         tokens = TokenBatch(x[..., None].expand(*x.shape, dim), (x[:, None] == classes[:, None]).float())
         batches.append((tokens, TokenTargets(y.reshape(-1), (y[..., None] == classes).float())))
     return batches
@@ -199,7 +199,7 @@ def epoch_batches(
 def rare_counts(tasks: Sequence[TokenTask], size: int, epochs: int) -> np.ndarray:
     """Returns how many rare samples each step saw, shape (steps, R)."""
     rare = torch.stack([task.targets == RARE_CLASS for task in tasks])  # (R, samples)
-    epoch = torch.stack([batch.sum(1) for batch in rare.split(size, 1)])
+    epoch = torch.stack([batch.sum(1) for batch in torch.split(rare, size, 1)])
     return _numpy(epoch.repeat(epochs, 1)).astype(np.int32)
 
 

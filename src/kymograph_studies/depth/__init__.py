@@ -133,7 +133,7 @@ class Depth(Study[DepthConfig]):
         sweeps = [(setting, value) for setting, values in SWEEPS.items() for value in values]
         return [*WIRINGS, *(_swept(wiring, *point) for wiring in swept for point in sweeps)]
 
-    def stack_key(self, config: DepthConfig) -> tuple:
+    def stack_key(self, config: DepthConfig) -> tuple[Any, ...]:
         """Returns the shape, and whether a run has learned factors or pre-norm, which train in separate stacks."""
         shape = ("layers", "width", "n_samples", "steps", "batch_size", "lr", "probe_every", "probe_size")
         return (config.prenorm, config.branch == "zero", *(getattr(config, name) for name in shape))

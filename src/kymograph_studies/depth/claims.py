@@ -98,7 +98,7 @@ def _idle(setup: str, name: str, task: str) -> Claim:
 
 
 def _better(setup: str, name: str, arm: str, loss: str, task: str) -> Claim:
-    sides = [Side(which, Measure(loss), {"task": task}) for which in (arm, "plain")]
+    ours, plain = (Side(which, Measure(loss), {"task": task}) for which in (arm, "plain"))
     # Plain learns nothing, so comparing it with an arm that learned nothing either is meaningless. An arm that does
     # worse than the null predictor is answered by `_learn`, which it refutes.
     learned = Check(
@@ -108,7 +108,7 @@ def _better(setup: str, name: str, arm: str, loss: str, task: str) -> Claim:
     return Claim(
         name, "depth", setup,
         f"{arm} ends at a lower {loss} than plain on the {task} task, by more than x{LOSS_MARGIN:g}",
-        BETTER, *sides, "less", LOSS_MARGIN, "log ratio", checks=(_unsolved(arm, task), learned),
+        BETTER, ours, plain, "less", LOSS_MARGIN, "log ratio", checks=(_unsolved(arm, task), learned),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -130,10 +130,11 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
 def _std(z: Tensor) -> Tensor:
     """Returns the standard deviation (n - 1) over batch and features, in a tenth of the time of ``z.std()``."""
     flat = as_float64(z).flatten(1)
-    return torch.linalg.vector_norm(flat - flat.mean(1, keepdim=True), dim=1) / math.sqrt(flat.shape[1] - 1)
+    length: Tensor = torch.linalg.vector_norm(flat - flat.mean(1, keepdim=True), dim=1)
+    return length / math.sqrt(flat.shape[1] - 1)
 
 
-def _sites(readings: dict[str, dict[str, Tensor]], sites: dict, key: str) -> Tensor:
+def _sites(readings: dict[str, dict[str, Tensor]], sites: Iterable[str], key: str) -> Tensor:
     """Returns one reading of every site, in the order of the sites, shape (R, sites)."""
     return torch.stack([readings[name][key] for name in sites], dim=1)
 

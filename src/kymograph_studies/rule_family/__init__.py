@@ -150,7 +150,7 @@ class RuleFamily(Study[RuleFamilyConfig]):
         """Returns an arm for each network and rule."""
         return family_arms()
 
-    def stack_key(self, config: RuleFamilyConfig) -> tuple:
+    def stack_key(self, config: RuleFamilyConfig) -> tuple[Any, ...]:
         """Returns all settings; every run trains on its own."""
         return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
 

@@ -78,7 +78,7 @@ def _images(config: RuleFamilyConfig, seed: int, device: str, data_dir: Path | N
             "training_samples or validation_samples"
         )
     order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
-    parts = order.split([train, validation, len(labels) - train - validation])
+    parts = torch.split(order, [train, validation, len(labels) - train - validation])
     divided = dataclasses.replace(
         whole,
         train=images[parts[0]],
@@ -102,7 +102,7 @@ def _sequences(config: RuleFamilyConfig, seed: int, device: str) -> FamilyTask:
     drawn = marked_sums(seed, train + 2 * validation, VALUES, LENGTH)
     x, y = drawn.tokens.to(device), drawn.labels.to(device)
     cuts = [train, validation, validation]
-    sets = [Samples(*pair) for pair in zip(x.split(cuts), y.split(cuts), strict=True)]
+    sets = [Samples(*pair) for pair in zip(torch.split(x, cuts), torch.split(y, cuts), strict=True)]
     digest = hashlib.sha256(drawn.tokens.numpy().tobytes() + drawn.labels.numpy().tobytes()).hexdigest()[:16]
     return FamilyTask(
         SequenceBatches(sets[0], config.batch_size),
@@ -125,7 +125,7 @@ class SequenceBatches:
         """Yields the batches of one epoch."""
         x, y = self._samples
         order = torch.randperm(len(y), generator=streams.generator(seed, "order", str(epoch))).to(y.device)
-        for rows in order.split(self._batch_size):
+        for rows in torch.split(order, self._batch_size):
             yield x[rows], y[rows]
 
 
