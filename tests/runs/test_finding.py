@@ -9,8 +9,7 @@ import pytest
 from kymograph.errors import KymographError
 from kymograph.pictures.live.reading import read_state
 from kymograph.runs import locating as finding
-from kymograph.runs.archive import Archive
-from kymograph.runs.archive import read_archive
+from kymograph.runs.archive import Archive, read_archive
 from kymograph.runs.locating import find_runs
 from tests.runs.test_typed_record import make
 

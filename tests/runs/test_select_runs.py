@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kymograph.errors import KymographError
-from kymograph.runs.declaration import write_declaration
 from kymograph.runs.archive import read_archive, select
+from kymograph.runs.declaration import write_declaration
 from kymograph.runs.store import Store
 from kymograph_studies.clipping import Clipping
 

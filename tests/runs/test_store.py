@@ -8,8 +8,8 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.runs.formats import export
 from kymograph.runs.archive import select
+from kymograph.runs.formats import export
 from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

@@ -17,9 +17,8 @@ from kymograph.claims.judge import judge
 from kymograph.errors import KymographError
 from kymograph.pictures.live.reading import read_state
 from kymograph.pictures.report.page import write_report
-from kymograph.runs.archive import Archive
+from kymograph.runs.archive import Archive, read_archive, select
 from kymograph.runs.formats import export
-from kymograph.runs.archive import read_archive, select
 from kymograph.runs.listing import named_runs, run_table
 from kymograph.runs.record import (
     ARRAYS,

@@ -1,7 +1,5 @@
 """Many runs as arrays: axes always in the order (arm, seed, step, site), missing values NaN.
 
-[runs.store] Many runs as arrays: axes always in the order (arm, seed, step, site), missing values NaN.
-
 store = Store.open("runs")
 grad_norm = store.series("grad_norm")          # axes (arm, seed, step)
 grad_norm.sel(arm="extreme/clip").values       # (seed, step)
@@ -60,12 +58,11 @@ class LabelledArray:
             if axis not in array.axes:
                 raise KymographError(f"{self.name} has no axis {axis!r}{did_you_mean(axis, array.axes)}")
             if label not in array.labels[axis]:
-                known = (str(item) for item in array.labels[axis][:12])
-                raise KymographError(f"{self.name} has no {axis} {label!r}{did_you_mean(str(label), known)}")
-            where = array.axes.index(axis)
+                labels = map(str, array.labels[axis][:12])
+                raise KymographError(f"{self.name} has no {axis} {label!r}{did_you_mean(str(label), labels)}")
             array = LabelledArray(
                 self.name,
-                np.take(array.values, array.labels[axis].index(label), axis=where),
+                np.take(array.values, array.labels[axis].index(label), axis=array.axes.index(axis)),
                 tuple(name for name in array.axes if name != axis),
                 {name: labels for name, labels in array.labels.items() if name != axis},
             )
@@ -112,10 +109,10 @@ class Store:
     def open(root: str | Path) -> Store:
         """Reads every ended run below ``root``, sorted by study, arm (as declared) and seed."""
         path = Path(root)
-        found = find_runs(path)
-        if found.unreadable:
-            raise KymographError(found.unreadable[0])
-        runs, _ = without_copies([stored_run(directory) for directory in found.directories], ())
+        located = find_runs(path)
+        if located.unreadable:
+            raise KymographError(located.unreadable[0])
+        runs, _ = without_copies([stored_run(directory) for directory in located.directories], ())
         if not runs:
             raise KymographError(f"{path} contains no completed run; make some with `kymograph run STUDY --out {path}`")
         return Store(in_order(runs, read_declarations(path)), path)
@@ -203,10 +200,10 @@ class Store:
 
     def where(self, **fields: Any) -> Store:
         """Returns the runs with these settings, e.g. ``where(lr=0.1)``; ``version`` and ``source`` select by code."""
-        known = {"version", "source", *(name for run in self.runs for name in run.config)}
+        names = {"version", "source", *(name for run in self.runs for name in run.config)}
         for name in fields:
-            if name not in known:
-                raise KymographError(f"no run has a field {name!r}{did_you_mean(name, known)}")
+            if name not in names:
+                raise KymographError(f"no run has a field {name!r}{did_you_mean(name, names)}")
         chosen = self._filter(lambda run: all(_setting(run, name) == value for name, value in fields.items()))
         if not chosen.runs:
             wanted = ", ".join(f"{name}={value}" for name, value in fields.items())
@@ -216,27 +213,26 @@ class Store:
     def series(self, name: str) -> LabelledArray:
         """Returns one quantity of every finished run, axes (arm, seed, step[, site]); absent entries are NaN."""
         grid = self._grid()
-        found = {key: run.series[name] for key, run in grid.items() if name in run.series}
-        if not found:
-            known = {series for run in grid.values() for series in run.series}
-            raise KymographError(f"no run has a series {name!r}{did_you_mean(name, known)}")
-        arms = tuple(dict.fromkeys(arm for arm, _ in found))
-        seeds = tuple(dict.fromkeys(seed for _, seed in found))
+        measured = {key: run.series[name] for key, run in grid.items() if name in run.series}
+        if not measured:
+            names = {series for run in grid.values() for series in run.series}
+            raise KymographError(f"no run has a series {name!r}{did_you_mean(name, names)}")
+        arms, seeds = _arms_and_seeds(measured)
         row_of, column_of = _positions(arms), _positions(seeds)
         # Nearly all runs share their steps and sites, so indices are computed once per distinct set.
-        grids = {series.step.tobytes(): series.step for series in found.values()}
+        grids = {series.step.tobytes(): series.step for series in measured.values()}
         steps = np.unique(np.concatenate(list(grids.values())))
-        labels_of = dict.fromkeys(series.sites for series in found.values())
+        labels_of = dict.fromkeys(series.sites for series in measured.values())
         sites = tuple(dict.fromkeys(site for labels in labels_of for site in labels or ()))
         site_of = _positions(sites)
-        has_sites = next(iter(found.values())).sites is not None
+        has_sites = next(iter(measured.values())).sites is not None
         at = {grid: np.searchsorted(steps, step)[:, None] for grid, step in grids.items()}
         of = {
             labels: np.array([0] if labels is None else [site_of[site] for site in labels], dtype=np.intp)
             for labels in labels_of
         }
         values = np.full((len(arms), len(seeds), len(steps), len(sites) if has_sites else 1), np.nan)
-        for (arm, seed), series in found.items():
+        for (arm, seed), series in measured.items():
             rows, columns = at[series.step.tobytes()], of[series.sites]
             cell = values[row_of[arm], column_of[seed]]
             cell[rows, columns] = series.value.reshape(len(rows), len(columns))
@@ -249,11 +245,10 @@ class Store:
     def summary(self, key: str) -> LabelledArray:
         """Returns one summary number of every finished run, axes (arm, seed); missing is NaN."""
         grid = self._grid()
-        known = {name for run in grid.values() for name in run.summary}
-        if key not in known:
-            raise KymographError(f"no run has a summary {key!r}{did_you_mean(key, known)}")
-        arms = tuple(dict.fromkeys(arm for arm, _ in grid))
-        seeds = tuple(dict.fromkeys(seed for _, seed in grid))
+        names = {name for run in grid.values() for name in run.summary}
+        if key not in names:
+            raise KymographError(f"no run has a summary {key!r}{did_you_mean(key, names)}")
+        arms, seeds = _arms_and_seeds(grid)
         row_of, column_of = _positions(arms), _positions(seeds)
         values = np.full((len(arms), len(seeds)), np.nan)
         for (arm, seed), run in grid.items():
@@ -324,6 +319,12 @@ class Store:
         return grid
 
 
+def _arms_and_seeds(keys: Iterable[tuple[str, int]]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Returns the distinct arms and the distinct seeds of pairs of both, in order."""
+    pairs = list(keys)
+    return tuple(dict.fromkeys(arm for arm, _ in pairs)), tuple(dict.fromkeys(seed for _, seed in pairs))
+
+
 def _positions(labels: Sequence[Any]) -> dict[Any, int]:
     return {label: position for position, label in enumerate(labels)}
 
@@ -351,10 +352,12 @@ def in_order(runs: Iterable[StoredRun], declarations: Mapping[str, Declaration])
 
 def read_declarations(root: Path) -> dict[str, Declaration]:
     """Returns the declarations of the studies below ``root``, an output directory or a study's own, by name."""
-    found: dict[str, Declaration] = {}
+    declarations: dict[str, Declaration] = {}
     for path in matching(root, DECLARATION, f"*/{DECLARATION}"):
         declaration = read_declaration(path.parent)
         # A copy of a study's directory under another name does not override the study's own declaration.
-        if declaration is not None and (path.parent.name == slug(declaration.name) or declaration.name not in found):
-            found[declaration.name] = declaration
-    return found
+        if declaration is None:
+            continue
+        if path.parent.name == slug(declaration.name) or declaration.name not in declarations:
+            declarations[declaration.name] = declaration
+    return declarations

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kymograph.runs.formats import export
-from kymograph.runs.formats.csv import number_texts, quantity_columns
+from kymograph.runs.formats.tables import number_texts, quantity_columns
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

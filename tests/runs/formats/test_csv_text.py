@@ -9,7 +9,7 @@ import pytest
 
 from kymograph import RunResult, RunSeries
 from kymograph.runs.formats import export
-from kymograph.runs.formats.csv import csv_line
+from kymograph.runs.formats.tables import csv_line
 from kymograph.runs.record import write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

@@ -22,9 +22,8 @@ def export(store: Store, to: str, output: str | Path, seed: int | None = None) -
         output: the file or directory to write. Exporting again replaces earlier exports of these runs.
         seed: which seed to write, for a format that holds one seed per file (``"one_seed": True`` in its ``PART``).
     """
-    known = FORMATS.names()
-    if to not in known:
-        raise KymographError(f"cannot export to {to!r}{did_you_mean(to, known)}")
+    if to not in FORMATS.names():
+        raise KymographError(f"cannot export to {to!r}{did_you_mean(to, FORMATS.names())}")
     path = Path(output)
     if not path.parent.is_dir():
         raise KymographError(f"there is no directory {path.parent}; create it first")

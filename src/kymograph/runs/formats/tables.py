@@ -1,10 +1,13 @@
-"""Stored runs as one JSON file, or as Parquet tables."""
+"""Stored runs as files: one JSON file, CSV tables, or Parquet tables."""
 
 from __future__ import annotations
 
+import csv
+import gzip
 import io
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +15,40 @@ import numpy as np
 
 from kymograph.errors import KymographError
 from kymograph.io.writing import SCHEMA, plain, write_atomically
-from kymograph.runs.formats.csv import summary_path
+from kymograph.runs.formats.trackers import tags
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from kymograph.runs.tables import import_pandas, setting_cells, setting_columns, summary_rows
+from kymograph.runs.tables import FIXED, differing_settings, import_pandas, setting_cells, setting_columns, summary_rows
 
 PARTS = {
     "json": {"attribute": "export_json", "about": "one JSON file", "order": 1},
+    "csv": {"attribute": "export_csv", "about": "a CSV table of series, and one of summaries next to it", "order": 2},
+    "csv-summary": {
+        "attribute": "export_csv_summary",
+        "about": "a CSV table with one row per run: its settings and its summary numbers",
+        "order": 2.5,
+    },
     "parquet": {"attribute": "export_parquet", "about": "a Parquet table, and one of summaries next to it", "order": 3},
 }
+_END = "\r\n"  # the writer quotes a cell that contains a character of its line terminator
+_FORMULA = ("=", "@", "+", "-", "\t", "\r")
+_ROWS = 500_000
+"""How many rows of series are written to a Parquet file at a time."""
 
 
 def export_json(store: Store, path: Path) -> None:
     """Writes every run of ``store`` with its settings, series, summary and provenance; missing values are null."""
-    content = {"schema": SCHEMA, "runs": [_run_to_dict(run) for run in store]}
+    content = {"schema": SCHEMA, "runs": [_run_content(run) for run in store]}
     write_atomically(path, json.dumps(content, allow_nan=False).encode())
 
 
-def _run_to_dict(run: StoredRun) -> dict:
+def _run_content(run: StoredRun) -> dict[str, Any]:
     series = {}
     for name, entry in run.series.items():
         series[name] = {"step": entry.step.tolist(), "value": plain(entry.value)}
         if entry.sites is not None:
             series[name]["sites"] = list(entry.sites)
-    facts = {
+    return {
         "id": run.id,
         "study": run.study,
         "arm": run.arm,
@@ -45,14 +58,105 @@ def _run_to_dict(run: StoredRun) -> dict:
         "series": series,
         "summary": dict(run.summary),
         "provenance": run.provenance,
+        **({} if run.reason is None else {"reason": run.reason}),
     }
-    if run.reason is not None:
-        facts["reason"] = run.reason
-    return facts
 
 
-_ROWS = 500_000
-"""How many rows of series are written at a time."""
+def csv_line(cells: Iterable[Any]) -> str:
+    """Returns one row of a CSV file, without its line terminator; None is an empty cell.
+
+    Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.
+
+    >>> csv_line(["a, b", None, 0.1, True, "=1+1", "-0.5"])
+    '"a, b",,0.1,True,\'=1+1,-0.5'
+    """
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str) or not value.startswith(_FORMULA):
+            return "" if value is None else value
+        try:
+            float(value)
+        except ValueError:
+            return f"'{value}"
+        return value
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator=_END).writerow(map(cell, cells))
+    return text.getvalue().removesuffix(_END)
+
+
+def number_texts(values: np.ndarray) -> list[str]:
+    """Returns (n,) numbers as text, each with the fewest digits that restore it in its precision; NaN is empty.
+
+    >>> number_texts(np.array([0.1, np.nan, np.inf], dtype=np.float32))
+    ['0.1', '', 'inf']
+    """
+    return ["" if text == "nan" else text for text in values.astype(str).tolist()]
+
+
+def write_csv(path: Path, lines: Sequence[str]) -> None:
+    """Writes the lines of a table to ``path`` atomically."""
+    content = "".join(f"{line}\n" for line in lines).encode()
+    write_atomically(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def summary_path(path: Path) -> Path:
+    """Returns the path of the table of summaries that goes with a table of series.
+
+    >>> summary_path(Path("runs.csv.gz")).name
+    'runs-summary.csv.gz'
+    """
+    ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    return path.with_name(f"{path.name.removesuffix(ending)}-summary{ending}")
+
+
+def export_csv_summary(store: Store, path: Path) -> None:
+    """Writes identity, status, every setting and every summary number of every run; missing values are empty cells."""
+    rows = summary_rows(store.runs)
+    write_csv(path, [csv_line(rows[0] if rows else ()), *(csv_line(row.values()) for row in rows)])
+
+
+def export_csv(store: Store, path: Path) -> None:
+    """Writes a table with one row per finished run and step and a column per quantity, and the summaries next to it.
+
+    A quantity that was measured at several sites has a column ``NAME/SITE`` for each. Cells without a measurement are
+    empty. Only settings in which the runs differ are columns here, so that the file does not repeat the others at every
+    step; the summaries have all settings and the same column ``id``. A series whose name is taken is in the column
+    ``series/NAME``.
+    """
+    runs = store.finished.runs
+    settings = differing_settings(runs)
+    columns = quantity_columns(runs, {*FIXED, *settings.values()})
+    lines = [csv_line(["study", "arm", "seed", "id", *settings.values(), "step", *columns.values()])]
+    for run in runs:
+        lines += _csv_rows(run, settings, columns)
+    write_csv(path, lines)
+    export_csv_summary(store, summary_path(path))
+
+
+def quantity_columns(runs: Iterable[StoredRun], taken: set[str]) -> dict[str, str]:
+    """Returns the column name of every quantity, or of each of its sites, by tag."""
+    series = dict.fromkeys((name, entry.sites) for run in runs for name, entry in run.series.items())
+    all_tags = [tag for name, sites in series for tag in tags(name, sites)]
+    return {tag: f"series/{tag}" if tag in taken else tag for tag in all_tags}
+
+
+def _csv_rows(run: StoredRun, settings: Mapping[str, str], columns: Mapping[str, str]) -> Iterator[str]:
+    """Yields the lines of one run, in the order of steps."""
+    if not run.series:
+        return
+    steps = np.unique(np.concatenate([entry.step for entry in run.series.values()]))
+    cells: dict[str, list[str]] = {}
+    for name, entry in run.series.items():
+        rows = np.searchsorted(steps, entry.step).tolist()
+        for tag, values in zip(tags(name, entry.sites), np.atleast_2d(entry.value.T), strict=True):
+            cells[tag] = [""] * len(steps)
+            for row, text in zip(rows, number_texts(values), strict=True):
+                cells[tag][row] = text
+    head = csv_line([run.study, run.arm, run.seed, run.id, *setting_cells(run, settings).values()])
+    filled = [cells.get(tag, itertools.repeat("")) for tag in columns]
+    for row in zip(map(str, steps.tolist()), *filled, strict=False):
+        yield f"{head},{','.join(row)}"
 
 
 def export_parquet(store: Store, path: Path) -> None:
@@ -63,9 +167,10 @@ def export_parquet(store: Store, path: Path) -> None:
     pandas = import_pandas()
     rows = summary_rows(store.runs)
     columns = {name: one_type([row[name] for row in rows]) for name in (rows[0] if rows else ())}
-    contents = {path: _series_bytes(store.finished.runs), summary_path(path): _table_bytes(pandas.DataFrame(columns))}
-    for file, content in contents.items():
-        write_atomically(file, content)
+    series, summaries = _series_bytes(store.finished.runs), io.BytesIO()
+    pandas.DataFrame(columns).to_parquet(summaries, index=False)
+    write_atomically(path, series)
+    write_atomically(summary_path(path), summaries.getvalue())
 
 
 def one_type(values: Sequence[Any]) -> list[Any]:
@@ -96,9 +201,9 @@ def _series_bytes(runs: Sequence[StoredRun]) -> bytes:
     with parquet.ParquetWriter(buffer, schema) as writer:
         waiting: list[Any] = []
         for index, run in enumerate(runs):
-            own = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id}
-            own |= {column: values[index] for column, values in by_column.items()}
-            waiting += _tables(run, own, schema, arrow)
+            identity = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id}
+            settings_cells = {column: values[index] for column, values in by_column.items()}
+            waiting += _arrow_tables(run, {**identity, **settings_cells}, schema, arrow)
             if sum(table.num_rows for table in waiting) >= _ROWS:
                 writer.write_table(arrow.concat_tables(waiting))
                 waiting = []
@@ -107,7 +212,7 @@ def _series_bytes(runs: Sequence[StoredRun]) -> bytes:
     return buffer.getvalue()
 
 
-def _tables(run: StoredRun, head: Mapping[str, Any], schema: Any, arrow: Any) -> Iterator[Any]:
+def _arrow_tables(run: StoredRun, head: Mapping[str, Any], schema: Any, arrow: Any) -> Iterator[Any]:
     """Yields the table of each series of a run: one row per step and site."""
     for name, series in run.series.items():
         sites = series.sites or (None,)
@@ -120,13 +225,6 @@ def _tables(run: StoredRun, head: Mapping[str, Any], schema: Any, arrow: Any) ->
         columns["site"] = arrow.array(list(sites) * len(series.step), schema.field("site").type)
         columns["value"] = arrow.array(series.value.reshape(-1).astype(np.float64))
         yield arrow.table(columns, schema=schema)
-
-
-def _table_bytes(table: Any) -> bytes:
-    _import_arrow()
-    buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
-    return buffer.getvalue()
 
 
 def _import_arrow() -> tuple[Any, Any]:

@@ -33,6 +33,11 @@ PARTS = {
     "mlflow": {"attribute": "export_mlflow", "about": "an MLflow database, an SQLite file", "order": 5},
     "tensorboard": {"attribute": "export_tensorboard", "about": "TensorBoard event files, a directory", "order": 4},
 }
+EVENTS = "events.out.tfevents.0.kymograph"
+"""The event file of a run. Its name is fixed, unlike EventFileWriter's of time, host and process: exporting again
+replaces it, whereas a second file next to the first would show every point twice."""
+_MOST_METRICS, _MOST_TAGS = 1000, 100  # that MLflow takes in one call; there are as many parameters as tags
+_MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED"}
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,6 @@ def written_at(run: StoredRun) -> float:
         return 0.0
 
 
-_BATCH = 1000  # the most metrics that MLflow takes in one call
-_FACTS = 100  # the most parameters or tags in one call
-_STATUS = {"finished": "FINISHED", "failed": "FAILED"}
-
-
 def export_mlflow(store: Store, path: Path) -> None:
     """Writes every run of ``store`` into the database at ``path``, an experiment per study.
 
@@ -94,7 +94,7 @@ def export_mlflow(store: Store, path: Path) -> None:
     now, is written again. Infinities become the largest double, as MLflow stores them. A new database is moved into
     place when it is complete, because MLflow cannot continue with half-written tables.
     """
-    _check(path)
+    _check_database(path)
     remove_abandoned_files_once(path.parent)
     if path.exists():
         _write_all(store, path, path)
@@ -115,21 +115,21 @@ def export_mlflow(store: Store, path: Path) -> None:
 def _write_all(store: Store, database: Path, path: Path) -> None:
     """Writes every run into ``database``, whose final path is ``path``."""
     with _quiet():
-        client_type, errors = _mlflow_require()
+        client_type, errors = _import_mlflow()
         try:
             with _own_connections():
                 client = client_type(tracking_uri=f"sqlite:///{real_path(database)}")
                 for study in store.studies:
                     experiment = _experiment(client, study, path)
-                    known = _known(client, experiment)
+                    exported = _exported_runs(client, experiment)
                     for run in store.select(study):
-                        _write(client, experiment, run, known)
+                        _write_run(client, experiment, run, exported)
         except errors as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise KymographError(f"MLflow could not write {path}: {reason}") from None
 
 
-def _mlflow_require() -> tuple[Any, tuple[type[Exception], ...]]:
+def _import_mlflow() -> tuple[Any, tuple[type[Exception], ...]]:
     """Returns MLflow's client and the errors it raises; its telemetry is disabled first."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
@@ -187,7 +187,7 @@ def _own_connections() -> Iterator[None]:
             engine.dispose()
 
 
-def _check(path: Path) -> None:
+def _check_database(path: Path) -> None:
     """Raises, before anything is written, if ``path`` exists and is not an MLflow database."""
     check_replaceable(path)
     if not path.exists():
@@ -204,32 +204,32 @@ def _check(path: Path) -> None:
 
 def _experiment(client: Any, study: str, path: Path) -> str:
     """Returns the id of the study's experiment, created if necessary; its artifacts would go next to the database."""
-    found = client.get_experiment_by_name(study)
-    if found is not None:
-        return found.experiment_id
-    return client.create_experiment(study, artifact_location=real_path(path).with_suffix(".artifacts").as_uri())
+    experiment = client.get_experiment_by_name(study)
+    if experiment is not None:
+        return str(experiment.experiment_id)
+    return str(client.create_experiment(study, artifact_location=real_path(path).with_suffix(".artifacts").as_uri()))
 
 
-def _known(client: Any, experiment: str) -> dict[str, tuple[str, str]]:
+def _exported_runs(client: Any, experiment: str) -> dict[str, tuple[str, str]]:
     """Returns MLflow's id and status of every run in the experiment, by our id."""
-    known: dict[str, tuple[str, str]] = {}
+    exported: dict[str, tuple[str, str]] = {}
     token = None
     while True:
         page = client.search_runs([experiment], max_results=1000, page_token=token)
         for entry in page:
             if "run" in entry.data.tags:
-                known[entry.data.tags["run"]] = (entry.info.run_id, entry.info.status)
+                exported[entry.data.tags["run"]] = (entry.info.run_id, entry.info.status)
         token = page.token
         if not token:
-            return known
+            return exported
 
 
-def _write(client: Any, experiment: str, run: StoredRun, known: Mapping[str, tuple[str, str]]) -> None:
+def _write_run(client: Any, experiment: str, run: StoredRun, exported: Mapping[str, tuple[str, str]]) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    if run.id in known:
-        other, status = known[run.id]
-        if status == _STATUS[run.status]:
+    if run.id in exported:
+        other, status = exported[run.id]
+        if status == _MLFLOW_STATUS[run.status]:
             return
         client.delete_run(other)
     at = int(1000 * written_at(run))
@@ -240,8 +240,8 @@ def _write(client: Any, experiment: str, run: StoredRun, known: Mapping[str, tup
     new = client.create_run(experiment, start_time=began, run_name=f"{run.arm} s{run.seed}").info.run_id
     params = [Param(name, str(value)) for name, value in run.config.items()]
     labels = [RunTag(name, value) for name, value in tags.items()]
-    for start in range(0, max(len(params), len(labels)), _FACTS):
-        end = start + _FACTS
+    for start in range(0, max(len(params), len(labels)), _MOST_TAGS):
+        end = start + _MOST_TAGS
         client.log_batch(new, params=params[start:end], tags=labels[start:end])
     last = max((int(scalar.step[-1]) for scalar in scalars(run) if len(scalar.step)), default=0)
 
@@ -254,19 +254,14 @@ def _write(client: Any, experiment: str, run: StoredRun, known: Mapping[str, tup
             yield Metric(_key(f"summary/{name}"), value, at, last)
 
     everything = metrics()
-    while batch := list(islice(everything, _BATCH)):
+    while batch := list(islice(everything, _MOST_METRICS)):
         client.log_batch(new, metrics=batch)
-    client.set_terminated(new, _STATUS[run.status], end_time=at)  # last: a run without it was cut off
+    client.set_terminated(new, _MLFLOW_STATUS[run.status], end_time=at)  # last: a run without it was cut off
 
 
 def _key(tag: str) -> str:
     """Returns ``tag`` with characters that MLflow does not allow written as codes, so that names stay distinct."""
-    return re.sub(r"[^/\w.\- ]", lambda found: f"-{ord(found[0]):x}-", tag)
-
-
-# One file with a fixed name per run, unlike EventFileWriter's name of time, host and process: exporting again replaces
-# it, whereas a second file next to the first would show every point twice.
-EVENTS = "events.out.tfevents.0.kymograph"
+    return re.sub(r"[^/\w.\- ]", lambda character: f"-{ord(character[0]):x}-", tag)
 
 
 def export_tensorboard(store: Store, directory: Path) -> None:
@@ -274,20 +269,16 @@ def export_tensorboard(store: Store, directory: Path) -> None:
 
     Scalars are float32, as TensorBoard keeps them. Summary numbers are scalars ``summary/KEY``.
     """
-    _require()
-    contents = {directory / run.spec.directory / EVENTS: _events(run) for run in store}
-    for path, content in contents.items():
-        make_directory(path.parent, directory)
-        write_atomically(path, content)
-
-
-def _require() -> None:
     try:
         import tensorboard  # noqa: F401
     except ImportError:
         raise KymographError(
             "event files need tensorboard; install it with `pip install 'kymograph[tensorboard]'`"
         ) from None
+    contents = {directory / run.spec.directory / EVENTS: _events(run) for run in store}
+    for path, content in contents.items():
+        make_directory(path.parent, directory)
+        write_atomically(path, content)
 
 
 def _events(run: StoredRun) -> bytes:
@@ -309,13 +300,13 @@ def _events(run: StoredRun) -> bytes:
     writer = RecordWriter(buffer)
     writer.write(Event(wall_time=at, file_version="brain.Event:2").SerializeToString())
     began = at - (run.seconds or 0.0)
-    for facts in (
+    for message in (
         hparams_pb(_hyperparameters(run), trial_id=run.id, start_time_secs=began),
         _session_end(run, at),
         text_pb("config", _markdown({**run.spec.identity, "id": run.id, "provenance": run.provenance})),
         text_pb("summary", _markdown(run.summary if run.reason is None else {"failed": run.reason})),
     ):
-        writer.write(Event(wall_time=at, summary=facts).SerializeToString())
+        writer.write(Event(wall_time=at, summary=message).SerializeToString())
     for step, values in [*sorted(steps.items()), (max(steps, default=0), final)]:
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values])
         writer.write(Event(wall_time=at, step=step, summary=summary).SerializeToString())
@@ -324,9 +315,9 @@ def _events(run: StoredRun) -> bytes:
 
 def _hyperparameters(run: StoredRun) -> dict[str, Any]:
     """Returns the configuration with study, arm and seed, for the hyperparameter table."""
-    columns = setting_columns([run])
-    facts = {"study": run.study, "arm": run.arm, "seed": run.seed, **setting_cells(run, columns)}
-    return {name: "none" if value is None else value for name, value in facts.items()}
+    settings = setting_cells(run, setting_columns([run]))
+    parameters = {"study": run.study, "arm": run.arm, "seed": run.seed, **settings}
+    return {name: "none" if value is None else value for name, value in parameters.items()}
 
 
 def _session_end(run: StoredRun, at: float) -> Any:
@@ -346,5 +337,5 @@ def _session_end(run: StoredRun, at: float) -> Any:
     return Summary(value=[value])
 
 
-def _markdown(facts: Mapping[str, Any]) -> str:
-    return "```\n" + json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n```"
+def _markdown(content: Mapping[str, Any]) -> str:
+    return "```\n" + json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n```"
