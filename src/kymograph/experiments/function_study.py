@@ -1,13 +1,13 @@
 """A study in one function: its keyword arguments are the settings, its arms are named sets of them.
 
-[lab.function_study] A study in one function: its keyword arguments are the settings, its arms are named sets of them.
+    @ky.study(question="Does warm-up lower the final sharpness?",
+              arms={"constant": {}, "warmup": {"warmup_steps": 100}},
+              claims=[ky.Claim.compare("sharpness", "warmup", "<", "constant", margin=1.1)])
+    def warmup_study(run: ky.ActiveRun, *, lr: float = 0.1, warmup_steps: int = 0, steps: int = 500):
+        ...
+        return {"sharpness": sharpness}
 
-@ky.study(question="Does warm-up lower the final sharpness?",
-          arms={"constant": {}, "warmup": {"warmup_steps": 100}},
-          claims=[ky.Claim.compare("sharpness", "warmup", "<", "constant", margin=1.1)])
-def warmup_study(run: ky.ActiveRun, *, lr: float = 0.1, warmup_steps: int = 0, steps: int = 500):
-    ...
-    return {"sharpness": sharpness}
+What the function returns is the summary of its run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.judge import judge
 from kymograph.claims.verdict import Verdicts
 from kymograph.errors import KymographError
-from kymograph.experiments.running import run
-from kymograph.experiments.running import run as run_study
+from kymograph.experiments import running
 from kymograph.runs.declaration import Arm, SeriesDisplay
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
@@ -37,29 +36,10 @@ from kymograph.studies.study import Study, check_study
 from kymograph.sweep.compute import Workplace
 from kymograph.sweep.engines.base import ENGINES, options_type
 
-_ALWAYS = ("arm", "debug", "help", "seed", "version")
-"""What names a run, and the options that every verb has."""
-
-
-@functools.cache
-def reserved_names() -> Mapping[str, str]:
-    """Returns the names of all options for running a study, each with a phrase for its owner.
-
-    They are those of `kymograph.run` and of the built-in engines. The command line has the same options under the same
-    names; a test compares them.
-    """
-    found: dict[str, str] = {}
-    for engine in filter(ENGINES.is_built_in, ENGINES.names()):
-        kind = options_type(engine)
-        own = dataclasses.fields(kind) if kind is not None else ()
-        found |= {field.name: f"an option of the engine {engine}" for field in own}
-    parameters = inspect.signature(run).parameters.items()
-    shared = [*_ALWAYS, *(name for name, one in parameters if one.kind is not one.VAR_KEYWORD)]
-    return found | dict.fromkeys(shared, "an option of every study")
-
-
 Trained = Mapping[str, Any] | None
 Body = Callable[..., Trained]
+_ALWAYS = ("arm", "debug", "help", "seed", "version")
+"""What names a run, and the options that every verb has."""
 
 
 class FunctionStudy(Study[Any]):
@@ -90,7 +70,7 @@ class FunctionStudy(Study[Any]):
 
     def run(self, seeds: Sequence[int] | None = None, **options: Any) -> Store:
         """Runs the study, as `kymograph.run` does; returns its runs."""
-        return run_study(self, seeds, **options)
+        return running.run(self, seeds, **options)
 
     def judge(self, runs: str | Path | Store = "runs", **options: Any) -> Verdicts:
         """Judges the study's claims on stored runs, as `kymograph.judge` does."""
@@ -102,21 +82,18 @@ class FunctionStudy(Study[Any]):
         return self.body(*args, **settings)
 
     def _call(self, spec: RunSpec[Any], work: Workplace) -> RunResult:
-        from kymograph.experiments import active_run
-        from kymograph.experiments.active_run import ActiveRun
+        from kymograph.experiments.active_run import ActiveRun, global_state, nothing_drawn, seeded
 
         settings = dataclasses.asdict(spec.config)
         run = ActiveRun(spec.arm, spec.seed, settings, work.device, work, work.directory(spec), {"run": spec.id})
-        before = active_run.get_state()
-        active_run.set_seed(spec.seed, "global")
-        start = active_run.get_state()
-        try:
-            returned = self.body(run, **settings)
-            drawn = not active_run.same_state(start, active_run.get_state())
-            series = run.end()
-        finally:
-            run.close()
-            active_run.set_state(before)
+        with seeded(spec.seed, "global"):
+            start = global_state()
+            try:
+                returned = self.body(run, **settings)
+                drawn = not nothing_drawn(start, global_state())
+                series = run.end()
+            finally:
+                run.close()
         if drawn:
             run.notes.append("random numbers came from the global generators, which were set by the run's seed")
         summary = summary_of(dict(run.summary), "run.summary") | summary_of(returned, self.body.__name__)
@@ -166,18 +143,15 @@ def study(
     def decorate(function: Body) -> FunctionStudy:
         chosen = name or function.__name__.removesuffix("_study") or function.__name__
         config_type = _config_type(function, chosen)
-        made = _build_arms(arms, config_type, chosen, about or {}, default_arms)
-        stated = tuple(_of_study(claim, chosen) for claim in claims)
-        kept = dict(headlines) if headlines is not None else {
-            side.measure.name: side.measure.name
-            for claim in stated for side in claim.sides if side.measure.reduce is None
-        }  # fmt: skip
-        facts = {
+        built_arms = _build_arms(arms, config_type, chosen, about or {}, default_arms)
+        stated = tuple(replace(claim, study=chosen) if claim.study in ("", "own") else claim for claim in claims)
+        of_claims = [side.measure.name for claim in stated for side in claim.sides if side.measure.reduce is None]
+        attributes = {
             "name": chosen,
             "question": question,
             "version": version,
             "config_type": config_type,
-            "headlines": kept,
+            "headlines": dict(headlines if headlines is not None else zip(of_claims, of_claims, strict=True)),
             "series": tuple(series),
             "time": time,
             "body": staticmethod(function),
@@ -185,18 +159,18 @@ def study(
             "bounds": dict(bounds or {}),
             "p_values": tuple(p_values),
             "threads": threads,
-            "_arms": made,
+            "_arms": built_arms,
             "_claims": stated,
             "__module__": function.__module__,
             "__doc__": function.__doc__,
         }
-        result: FunctionStudy = type(function.__name__, (FunctionStudy,), facts)()
+        result: FunctionStudy = type(function.__name__, (FunctionStudy,), attributes)()
         check_study(result, f"the study {chosen!r}")
         result.tuning()  # an invalid rule is refused here, not at the first run
-        known = {arm.name for arm in made}
+        arm_names = {arm.name for arm in built_arms}
         for claim in stated:
             for side in claim.sides:
-                if side.arm not in known:
+                if side.arm not in arm_names:
                     raise KymographError(
                         f"the claim {claim.name!r} is about the arm {side.arm!r}, which {chosen} does not have"
                     )
@@ -213,7 +187,7 @@ def summary_of(returned: Any, what: str) -> dict[str, Any]:
         raise KymographError(
             f"{what} returned a {type(returned).__name__}; return a dictionary of numbers, e.g. {{'accuracy': 0.9}}"
         )
-    found = {}
+    summary: dict[str, Any] = {}
     for key, value in returned.items():
         if not isinstance(key, str):
             raise KymographError(f"{what} returned {key!r} as the name of a number; names are strings")
@@ -222,8 +196,8 @@ def summary_of(returned: Any, what: str) -> dict[str, Any]:
             raise KymographError(
                 f"{what} returned {key!r} as a {type(value).__name__}; a summary has numbers, strings and None"
             )
-        found[key] = plain
-    return found
+        summary[key] = plain
+    return summary
 
 
 def _config_type(function: Body, study: str) -> type:
@@ -260,6 +234,23 @@ def _config_type(function: Body, study: str) -> type:
     )
 
 
+@functools.cache
+def reserved_names() -> Mapping[str, str]:
+    """Returns the names of all options for running a study, each with a phrase for its owner.
+
+    They are those of `kymograph.run` and of the built-in engines. The command line has the same options under the same
+    names; a test compares them.
+    """
+    owners: dict[str, str] = {}
+    for engine in filter(ENGINES.is_built_in, ENGINES.names()):
+        kind = options_type(engine)
+        for field in dataclasses.fields(kind) if kind is not None else ():
+            owners[field.name] = f"an option of the engine {engine}"
+    parameters = inspect.signature(running.run).parameters.values()
+    shared = [*_ALWAYS, *(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD)]
+    return owners | dict.fromkeys(shared, "an option of every study")
+
+
 def _build_arms(
     arms: Mapping[str, Mapping[str, Any]],
     config_type: type,
@@ -271,14 +262,10 @@ def _build_arms(
         raise KymographError(f"{study} has no arms; a study compares at least one with another or with a number")
     names = {name: None for settings in arms.values() for name in settings}
     defaults = dataclasses.asdict(config_type())
-    made = []
+    built = []
     for arm, settings in arms.items():
         treatment = {name: settings.get(name, defaults.get(name)) for name in names}
         build_config(config_type, treatment, study)  # names and types are checked here, not at the first run
         text = about.get(arm) or ", ".join(f"{name} {value}" for name, value in settings.items())
-        made.append(Arm(arm, text, treatment, default=default is None or arm in default))
-    return tuple(made)
-
-
-def _of_study(claim: Claim, study: str) -> Claim:
-    return replace(claim, study=study) if claim.study in ("", "own") else claim
+        built.append(Arm(arm, text, treatment, default=default is None or arm in default))
+    return tuple(built)

@@ -1,15 +1,13 @@
 """A run of any training loop, recorded like a study's: no study, no function, no engine.
 
-[lab.record] A run of any training loop, recorded like a study's: no study, no function, no engine.
-
     with ky.record("mine", arm="adam", seed=3, config={"lr": 1e-3}) as run:
         for step in run.steps(1000):
             ...
             run.log(loss=loss)
         run.summary["accuracy"] = accuracy
 
-The run joins the plan when it starts, so that an interrupted one shows as missing. Arms and seeds accumulate over
-separate executions of a script.
+The run counts as planned when it starts, so that an interrupted one shows as missing. Arms and seeds accumulate over
+separate executions of a program.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from kymograph.claims.registration import binding_terms
 from kymograph.errors import KymographError
@@ -33,113 +30,19 @@ from kymograph.runs.declaration import Arm, Declaration, read_declaration, study
 from kymograph.runs.history import log_replaced, log_sweep
 from kymograph.runs.log import Log
 from kymograph.runs.provenance import provenance
-from kymograph.runs.record import RunResult, is_finished, pack_record, store_record, write_failure
+from kymograph.runs.record import RunResult, is_finished, pack_record, store_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.tuned import SUFFIX, tuned_study
 from kymograph.streams import MAX_SEED
 from kymograph.studies.loading import STUDIES
 from kymograph.sweep.code_identity import source_files, source_hash, stop_while_loading
-from kymograph.sweep.compute import choose_device, import_torch
-from kymograph.sweep.heartbeat import Heartbeat
+from kymograph.sweep.compute import choose_device, import_torch, record_failure
+from kymograph.sweep.heartbeat import PARTIAL, Heartbeat
 from kymograph.sweep.orders import Stack
 from kymograph.sweep.progress import Follower
 
 _SCALARS = (str, int, float, bool, type(None))
 _NOTED: set[tuple[Path, str]] = set()  # the experiments about whose seeds a note was printed by this process
-
-
-class RecordedRun(ActiveRun):
-    """A run of the user's own loop, from its start to its record; made by `record`."""
-
-    exists = False
-    """Whether the run was recorded before, so that there is nothing to do."""
-
-    def __init__(self, root: Path, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
-        """Starts the run: makes its working directory and starts its heartbeat."""
-        self._root, self._spec = root, spec
-        threads = import_torch().get_num_threads()
-        self._facts = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
-        self._started = time.perf_counter()
-        self._ended = False
-        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), Follower())
-        directory = root / f"{spec.directory}.part"
-        make_directory(directory, root)
-        identity = {"run": spec.id, "program": program}
-        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, directory, identity)
-        self._heart.__enter__()
-
-    def __enter__(self) -> RecordedRun:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.finish()
-        else:
-            self._fail(error)
-
-    def steps(self, over: Any) -> Iterator[Any]:
-        """Yields as `ActiveRun.steps` does; `kymograph watch` shows the number of steps if it is known."""
-        count = over if isinstance(over, int) else len(over) if isinstance(over, Sized) else 0
-        self._heart.expect(self.step + count if count else 0)
-        return super().steps(over)
-
-    def finish(self) -> None:
-        """Writes the record; for notebooks, where there is no ``with`` block. Nothing can be logged afterwards."""
-        if self._ended:
-            raise KymographError("the run has already ended")
-        try:
-            series = self.end()
-            result = RunResult(series, summary_of(dict(self.summary), "run.summary"), notes=tuple(self.notes))
-            packed = pack_record(self._spec, result, self._facts)
-        except BaseException as error:
-            self._fail(error)
-            raise
-        self._stop()
-        store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
-        self._clear()
-
-    def _fail(self, error: BaseException) -> None:
-        """Stores why the run failed; an interrupted run is not stored, and so counts as missing."""
-        if self._ended:
-            return
-        self.close()
-        self._stop()
-        if isinstance(error, Exception):
-            lines = str(error).strip().splitlines() or ["no message"]
-            reason = lines[0] if isinstance(error, KymographError) else f"{type(error).__name__}: {lines[0]}"
-            text = "".join(traceback.format_exception(error))
-            write_failure(self._root, self._spec, reason, self._facts, text)
-
-    def _stop(self) -> None:
-        self._ended = True
-        self._heart.__exit__(None, None, None)
-
-    def _clear(self) -> None:
-        shutil.rmtree(self._root / f"{self._spec.directory}.part", ignore_errors=True)
-
-
-class ExistingRun(ActiveRun):
-    """A run that is already recorded: it has no steps, and nothing logged to it is kept; see ``if_exists``."""
-
-    exists = True
-
-    def __init__(self, spec: RunSpec[dict[str, Any]], device: str) -> None:
-        super().__init__(spec.arm, spec.seed, spec.config, device, Follower(), None, {})
-
-    def __enter__(self) -> ExistingRun:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self.close()
-
-    def steps(self, over: Any) -> Iterator[Any]:
-        """Yields nothing."""
-        return iter(())
-
-    def finish(self) -> None:
-        """Leaves the record as it is."""
 
 
 def record(
@@ -181,7 +84,8 @@ def record(
     directory = study_directory(root, study)
     make_directory(directory, root)
     settings = flat_settings(config or {})
-    spec = RunSpec(study, arm, seed, settings, _version(directory))
+    declared = read_declaration(directory)
+    spec = RunSpec(study, arm, seed, settings, 1 if declared is None else declared.version)
     if is_finished(root, spec):
         if if_exists == "skip":
             return ExistingRun(spec, choose_device(device))
@@ -198,18 +102,106 @@ def record(
     return RecordedRun(root, spec, choose_device(device), _program())
 
 
+class RecordedRun(ActiveRun):
+    """A run of the user's own loop, from its start to its record; made by `record`."""
+
+    exists = False
+    """Whether the run was recorded before, so that there is nothing to do."""
+
+    def __init__(self, root: Path, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
+        """Starts the run: makes its working directory and starts its heartbeat."""
+        self._root, self._spec = root, spec
+        threads = import_torch().get_num_threads()
+        self._origin = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
+        self._started = time.perf_counter()
+        self._ended = False
+        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), Follower())
+        self._working = root / f"{spec.directory}{PARTIAL}"
+        make_directory(self._working, root)
+        identity = {"run": spec.id, "program": program}
+        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, self._working, identity)
+        self._heart.__enter__()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self._fail(error)
+
+    def steps(self, over: Any) -> Iterator[Any]:
+        """Yields as `ActiveRun.steps` does; `kymograph watch` shows the number of steps if it is known."""
+        count = over if isinstance(over, int) else len(over) if isinstance(over, Sized) else 0
+        self._heart.expect(self.step + count if count else 0)
+        return super().steps(over)
+
+    def finish(self) -> None:
+        """Writes the record; for notebooks, where there is no ``with`` block. Nothing can be logged afterwards."""
+        if self._ended:
+            raise KymographError("the run has already ended")
+        try:
+            series = self.end()
+            result = RunResult(series, summary_of(dict(self.summary), "run.summary"), notes=tuple(self.notes))
+            packed = pack_record(self._spec, result, self._origin)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._stop()
+        store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
+        shutil.rmtree(self._working, ignore_errors=True)
+
+    def _fail(self, error: BaseException) -> None:
+        """Stores why the run failed; an interrupted run is not stored, and so counts as missing."""
+        if self._ended:
+            return
+        self.close()
+        self._stop()
+        if isinstance(error, Exception):
+            record_failure(self._root, self._spec, error, self._origin)
+
+    def _stop(self) -> None:
+        self._ended = True
+        self._heart.__exit__(None, None, None)
+
+
+class ExistingRun(ActiveRun):
+    """A run that is already recorded: it has no steps, and nothing logged to it is kept; see ``if_exists``."""
+
+    exists = True
+
+    def __init__(self, spec: RunSpec[dict[str, Any]], device: str) -> None:
+        super().__init__(spec.arm, spec.seed, spec.config, device, Follower(), None, {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def steps(self, over: Any) -> Iterator[Any]:
+        """Yields nothing."""
+        return iter(())
+
+    def finish(self) -> None:
+        """Leaves the record as it is."""
+
+
 def _note_other_seed(root: Path, study: str, seed: int) -> None:
     """Prints a note, once per process and directory, if the experiment's claims are registered for other seeds."""
-    directory = (real_path(root), study)
-    if directory in _NOTED:
+    experiment = (real_path(root), study)
+    if experiment in _NOTED:
         return
     terms = binding_terms(Log.read(root), study)
     if terms is not None and seed not in terms.seeds:
-        _NOTED.add(directory)
+        _NOTED.add(experiment)
         listed = ", ".join(map(str, terms.seeds))
         print(
-            f"note: seed {seed} decides nothing: the claims about {study} are registered for {listed}; this is said "
-            "once, and holds for every other seed",
+            f"note: seed {seed} decides nothing: the claims about {study} are registered for {listed}, and runs at "
+            "other seeds do not count (this note is shown once)",
             file=sys.stderr,
         )
 
@@ -220,32 +212,27 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     >>> flat_settings({"optimizer": {"name": "sgd", "lr": 0.1}, "sizes": (8, 8)})
     {'optimizer.name': 'sgd', 'optimizer.lr': 0.1, 'sizes': [8, 8]}
     """
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in config.items():
         if not isinstance(name, str) or not name:
             raise KymographError(f"the name of a setting must be a string, not {name!r}")
         full_name = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            found |= flat_settings(value, f"{full_name}.")
+            flat |= flat_settings(value, f"{full_name}.")
         elif isinstance(value, list | tuple):
-            if not all(isinstance(one, _SCALARS) for one in value):
+            if not all(isinstance(item, _SCALARS) for item in value):
                 raise KymographError(f"the setting {full_name} cannot be stored; its items must be strings or numbers")
-            found[full_name] = list(value)
+            flat[full_name] = list(value)
         elif isinstance(value, _SCALARS):
             if isinstance(value, float) and value - value != 0:
                 raise KymographError(f"the setting {full_name} is {value}; settings must be finite")
-            found[full_name] = value
+            flat[full_name] = value
         else:
             raise KymographError(
                 f"the setting {full_name} is a {type(value).__name__}, which cannot be stored; settings are strings, "
                 "numbers, booleans, None and lists of these"
             )
-    return found
-
-
-def _version(directory: Path) -> int:
-    declared = read_declaration(directory)
-    return 1 if declared is None else declared.version
+    return flat
 
 
 def _declare(
@@ -258,16 +245,16 @@ def _declare(
 ) -> None:
     """Adds the arm to the experiment's declaration; all its settings count as treatment."""
     before = read_declaration(directory) or Declaration(study, version=1)
-    arms = {one.name: one for one in before.arms}
-    if arm not in arms:
-        arms[arm] = Arm(arm, treatment=dict(settings), default=True)
+    arms = list(before.arms)
+    if arm not in [declared.name for declared in arms]:
+        arms.append(Arm(arm, treatment=dict(settings), default=True))
     write_declaration(
         directory,
         Declaration(
             study,
             question or before.question,
             before.version,
-            arms=tuple(arms.values()),
+            arms=tuple(arms),
             headlines={**before.headlines, **headlines},
             time=before.time,
         ),

@@ -143,15 +143,17 @@ def choose_seeds(seeds: Iterable[int] | None, n_seeds: int | None) -> tuple[int,
 
 
 def read_settings(path: str | Path, study: Study[Any]) -> SweepRequest:
-    """Returns the runs of ``study`` that a TOML file asks for; every name and type in it is checked.
+    """Returns the runs of ``study`` that a TOML file asks for.
 
-    lr = 0.05
-    steps = 300
-    arms = ["constant", "warmup"]
-    n_seeds = 10                    # or seeds = [42, 123]
+        lr = 0.05
+        steps = 300
+        arms = ["constant", "warmup"]
+        n_seeds = 10                    # or seeds = [42, 123]
 
-    [grid]
-    width = [16, 64]
+        [grid]
+        width = [16, 64]
+
+    Every name and type in the file is checked.
     """
     file = Path(path)
     if not is_file(file):

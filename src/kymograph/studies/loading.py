@@ -25,13 +25,15 @@ STUDIES = Registry("kymograph.studies", attribute="STUDY", noun="study")
 
 
 def load_study(reference: str) -> Study[Any]:
-    """Returns the study that ``reference`` names; a user-defined one knows the hash of its source.
+    """Returns the study that ``reference`` names.
 
-    load_study("depth")              a registered study
-    load_study("warmup.py")          the only study of a file
-    load_study("warmup.py:Warmup")   a study of a file
-    load_study("warmup")             the only study of a package in the current directory
-    load_study("my.package:Warmup")  a study of a module that can be imported
+        load_study("depth")              # a registered study
+        load_study("warmup.py")          # the only study of a file
+        load_study("warmup.py:Warmup")   # a study of a file
+        load_study("warmup")             # the only study of a package in the current directory
+        load_study("my.package:Warmup")  # a study of a module that can be imported
+
+    A user-defined study knows the hash of its source.
     """
     return load_with_reference(reference)[0]
 
