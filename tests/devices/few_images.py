@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from kymograph import streams
-from kymograph_studies.data import images as digits
-from kymograph_studies.data import load_task
+from kymograph_studies.data import images, load_task
 from kymograph_studies.data.images import ImageTask
 
 CLASSES = 7
@@ -20,16 +19,16 @@ CLASSES = 7
 def few_images(directory: Path | None = None, augment: bool = False) -> ImageTask:
     """Returns 96 training and 40 test images of 8 x 8 pixels."""
     draw = streams.generator(0, "few images")
-    images = torch.randint(0, 256, (136, 1, 8, 8), generator=draw).to(torch.uint8)
+    pixels = torch.randint(0, 256, (136, 1, 8, 8), generator=draw).to(torch.uint8)
     labels = torch.arange(136) % CLASSES
-    return ImageTask("few", images[:96], labels[:96], images[96:], labels[96:], (0.5,), (0.3,), CLASSES, augment)
+    return ImageTask("few", pixels[:96], labels[:96], pixels[96:], labels[96:], (0.5,), (0.3,), CLASSES, augment)
 
 
 @contextmanager
 def instead_of_digits() -> Iterator[None]:
     """Lets the few images be the data set ``digits`` for the length of a block."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digits, "load", few_images)
+        patch.setattr(images, "load_digits", few_images)
         load_task.cache_clear()
         yield
     load_task.cache_clear()

@@ -17,8 +17,7 @@ from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
 from kymograph.studies.loading import STUDIES
 from kymograph.sweep.compute import Workplace
-from kymograph_studies.analysis import nulls as fresh
-from kymograph_studies.analysis import nulls as rows
+from kymograph_studies.analysis import nulls
 from kymograph_studies.data.images import Batches
 from kymograph_studies.snapshot import Snapshot
 from kymograph_studies.training import image_training
@@ -155,14 +154,14 @@ def test_matrices_that_stay_on_the_cpu_are_noticed(monkeypatch: pytest.MonkeyPat
         stacks = [draw_matrices(feedback[index].cpu(), draws, draw) for index in serving]
         return torch.stack([pair.mean_cosines(stack) for pair, stack in zip(pairs, stacks, strict=True)])
 
-    monkeypatch.setattr(fresh, "cosines_of_drawn", on_the_cpu)
+    monkeypatch.setattr(nulls, "cosines_of_drawn", on_the_cpu)
     reasons = reasons_of_failure(tmp_path)
     assert len(reasons) == 2 and all("same device" in reason for reason in reasons)
 
 
 def test_arrays_made_from_values_on_the_device_are_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Calibration once called `.numpy()` on values on the GPU."""
-    draw = rows.draw_rows
-    monkeypatch.setattr(rows, "draw", lambda *given: SimpleNamespace(cpu=lambda: draw(*given)))  # .cpu() does nothing
+    draw = nulls.draw_rows
+    monkeypatch.setattr(nulls, "draw_rows", lambda *given: SimpleNamespace(cpu=lambda: draw(*given)))  # left there
     reasons = reasons_of_failure(tmp_path)
     assert len(reasons) == 2 and all("to numpy" in reason for reason in reasons)
