@@ -196,7 +196,7 @@ def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tup
     return [groups[rank] for rank in sorted(groups)]
 
 
-PANELS = Registry("kymograph.panels", "kymograph.pictures.report")
+PANELS = Registry("kymograph.panels", "kymograph.pictures.report", "draw")
 MOST_DRAWN = 12
 """The most settings of a study that get charts; a page with hundreds of them would be too large to open."""
 
