@@ -27,19 +27,6 @@ from kymograph.cli.arguments import (
 from kymograph.cli.output import fitting_output
 from kymograph.errors import KymographError, UsageError
 
-
-def _downloads() -> Iterable[str]:
-    """Returns the data sets that are files."""
-    from kymograph_studies.data import DATA_SETS as registry
-
-    return (name for name, part in registry.parts().items() if "files" in part.properties)
-
-
-DATA_SETS = Choices("data set", parts_of("kymograph_studies.data", "DATA_SETS"))
-DOWNLOADS = Choices("data set to download called", _downloads)
-MODELS = Choices("model", parts_of("kymograph_studies.models", "MODELS"))
-NULLS = Choices("null", parts_of("kymograph_studies.analysis", "NULLS"))
-
 PARTS = {
     "audit": {
         "attribute": "audit_verb",
@@ -85,6 +72,21 @@ PARTS = {
         "settings": True,
     },
 }
+LEAST_DRAWS = 19
+"""With fewer, no Monte-Carlo p-value can reach 0.05."""
+
+
+def _downloads() -> Iterable[str]:
+    """Returns the data sets that are files."""
+    from kymograph_studies.data import DATA_SETS as registry
+
+    return (name for name, part in registry.parts().items() if "files" in part.properties)
+
+
+DATA_SETS = Choices("data set", parts_of("kymograph_studies.data", "DATA_SETS"))
+DOWNLOADS = Choices("data set to download called", _downloads)
+MODELS = Choices("model", parts_of("kymograph_studies.models", "MODELS"))
+NULLS = Choices("null", parts_of("kymograph_studies.analysis", "NULLS"))
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,6 @@ def audit_verb(words: list[str]) -> int:
     return 1 if options.strict and not audited.passed else 0
 
 
-LEAST_DRAWS = 19
-"""With fewer, no Monte-Carlo p-value can reach 0.05."""
-
-
 @dataclass(frozen=True)
 class CalibrateOptions:
     """Compare a trained network's credit cosines with their nulls."""
@@ -172,18 +170,16 @@ def calibrate_verb(words: list[str]) -> int:
     at_least("images", options.images, 2)
     from kymograph_studies.calibration.checkpoint import calibrate_checkpoint, table, write_calibration
 
-    found = calibrate_checkpoint(
+    calibration = calibrate_checkpoint(
         options.checkpoint,
-        data=options.test_data.data,
-        data_dir=options.test_data.data_dir,
-        device=options.test_data.device,
         images=options.images,
         draws=options.draws,
         nulls=options.nulls or None,
         seed=options.seed,
+        **vars(options.test_data),
     )
-    print(table(found))
-    for path in write_calibration(found, Path(options.out)):
+    print(table(calibration))
+    for path in write_calibration(calibration, Path(options.out)):
         print(path)
     return 0
 
@@ -326,12 +322,12 @@ def variance_verb(words: list[str]) -> int:
         sources=options.sources,
         fields=fields,
     )
-    computed = sum(one.computed for one in done.sweeps.values()) - done.failures
-    found = sum(one.found for one in done.sweeps.values())
-    print(f"{study.name}: {computed} runs computed, {found} found, {done.failures} failed; in {options.out}\n")
+    sweeps = done.sweeps.values()
+    computed, stored = sum(swept.computed for swept in sweeps) - done.failures, sum(swept.found for swept in sweeps)
+    print(f"{study.name}: {computed} runs computed, {stored} found, {done.failures} failed; in {options.out}\n")
     print(table(done.arms))
     if done.failures:
-        failed = [outcome for one in done.sweeps.values() for outcome in one.failures]
-        runs = Store(run for one in done.sweeps.values() for run in one.store)
+        failed = [outcome for swept in sweeps for outcome in swept.failures]
+        runs = Store(run for swept in sweeps for run in swept.store)
         print(failure_text(failed, runs, options.out, options.compute.debug), file=sys.stderr)
     return 1 if done.failures else 0
