@@ -121,9 +121,6 @@ class Study(ABC, Generic[Config]):
     ``tune = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest")``, or
     ``tune = {"adam/*": Tuned("lr", (3e-3, 1e-3, 3e-4), by="loss", best="lowest"), "sgd": ...}``.
     """
-    contrasts: ClassVar[Mapping[str, str]] = {}
-    """Arms with which the page of numbers compares the others: the label of the difference, and the end of the arm's
-    name; ``{"to BP": "bp"}`` compares ``mlp/dfa`` with ``mlp/bp``, seed by seed, in the first headline number."""
     column_notes: ClassVar[Mapping[str, str]] = {}
     """What a reader should know about single summary numbers, shown below the tables of a report that have them."""
 
