@@ -1,8 +1,9 @@
-"""What the engines of this machine do with real studies, and what an order holds."""
+"""Which engine computes with how many workers, and what the engines of this machine do with a failing study."""
 
 from __future__ import annotations
 
-import json
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +13,89 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.experiments.running import run_sweep
 from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs.store import Store
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep import compute as computing
 from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.compute import RunOutcome
+from kymograph.sweep.engines import local
+from kymograph.sweep.engines.base import choose_engine
 from kymograph.sweep.orders import Order, Stack, orders_for
-from kymograph.sweep.progress import Progress
-from kymograph.sweep.worker import carry_out
+from kymograph.sweep.progress import Follower, Progress
 from tests.cli.command import write_coin
-from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+from tests.sweep.conftest import CORES, Machine
 
 FAILING = "tests.studies.failing:Failing"
-LOCAL = ("serial", "processes")  # the contract of all engines is in test_contract.py
-every_engine = pytest.mark.parametrize("engine", LOCAL)
+every_engine = pytest.mark.parametrize("engine", ("serial", "processes"))  # the contract of all is in test_contract.py
+
+
+def test_engines_are_checked() -> None:
+    def chosen(name: str, stacks: int, workers: int | None) -> tuple[str, int]:
+        engine = choose_engine(name, stacks, workers, "cpu")
+        return type(engine).__name__, engine.workers  # type: ignore[attr-defined]
+
+    assert chosen("auto", 1, None) == ("SerialEngine", 1)
+    assert chosen("auto", 5, 3) == ("ProcessesEngine", 3)
+    assert chosen("processes", 2, 8) == ("ProcessesEngine", 2)
+    with pytest.raises(KymographError, match="did you mean 'serial'"):
+        choose_engine("serail", 1, None, "cpu")
+    with pytest.raises(KymographError, match="at least 1"):
+        choose_engine("auto", 1, 0, "cpu")
+
+
+def test_one_card_has_one_worker(machine: Machine) -> None:
+    """`auto` once started a CUDA process per core on a single card."""
+    machine.has(cuda=1)
+    for device in ("auto", "cuda", "cuda:0"):
+        assert isinstance(choose_engine("auto", 40, None, device), local.SerialEngine)
+        assert choose_engine("processes", 40, None, device).workers == 1  # type: ignore[attr-defined]
+
+
+def test_two_cards_have_two_workers(machine: Machine) -> None:
+    machine.has(cuda=2)
+    engine = choose_engine("auto", 40, None, "auto")
+    assert isinstance(engine, local.ProcessesEngine) and engine.workers == 2
+    one_stack = choose_engine("auto", 1, None, "auto")
+    assert isinstance(one_stack, local.SerialEngine)
+
+
+def test_cores_have_a_worker_each_and_a_number_asked_for_is_taken(machine: Machine) -> None:
+    machine.has(cuda=1)
+    on_cpu = choose_engine("auto", 200, None, "cpu")
+    assert isinstance(on_cpu, local.ProcessesEngine) and on_cpu.workers == CORES
+    asked = choose_engine("auto", 200, 3, "cuda")
+    assert isinstance(asked, local.ProcessesEngine) and asked.workers == 3
+
+
+def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: str) -> list[str]:
+    """Returns the device in the order of each of several workers, all of which are at work at once."""
+    given: list[str] = []
+    together = threading.Barrier(workers, timeout=10)
+
+    def compute(hand: object, order: Order) -> list[RunOutcome]:
+        together.wait()
+        given.append(order.device)
+        return []
+
+    monkeypatch.setattr(local._WorkerThread, "_compute", compute)
+    stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
+    code = CodeReference("Study", "built_in", user_defined=False)
+    orders = orders_for(code, stacks, Path(), device, None)
+    assert list(local.ProcessesEngine(workers).run(orders, Follower())) == [[]] * workers
+    return sorted(given)
+
+
+def test_workers_have_a_card_each(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.has(cuda=2)
+    assert devices_of_workers(monkeypatch, 2, "auto") == ["cuda:0", "cuda:1"]
+    assert devices_of_workers(monkeypatch, 4, "cuda") == ["cuda:0", "cuda:0", "cuda:1", "cuda:1"]
+    assert devices_of_workers(monkeypatch, 2, "cuda:1") == ["cuda:1", "cuda:1"]
+
+
+def test_workers_do_not_choose_for_themselves(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.has()
+    assert devices_of_workers(monkeypatch, 2, "auto") == ["cpu", "cpu"]
 
 
 def options(out: Path, engine: str) -> ComputeOptions:
     return ComputeOptions(out, engine, 2, "cpu", quiet=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
-def test_every_engine_gives_the_same_bytes(tmp_path: Path, study: str, fields: dict) -> None:
-    stores = [
-        kymograph.run(study, seeds=[1, 2], out=tmp_path / name, quiet=True, engine=name, workers=2, **fields)
-        for name in LOCAL
-    ]
-    for store in stores[1:]:
-        assert len(store) == len(stores[0]) > 0
-        for run, other in zip(stores[0], store, strict=True):
-            for name in ("arrays.safetensors", "summary.json"):
-                assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -92,6 +145,17 @@ def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None
     assert all(run.traceback is None for run in done.store.failed), "it died without a word"
 
 
+@pytest.mark.parametrize("code", ["0", "'a message'"])
+@every_engine
+@pytest.mark.slow
+def test_a_study_that_calls_exit_fails_its_run_and_not_the_sweep(tmp_path: Path, engine: str, code: str) -> None:
+    path = write_coin(tmp_path)
+    path.write_text(path.read_text().replace("        step = ", f"        raise SystemExit({code})\n        step = "))
+    done = run_sweep(str(path), (1, 2), options(tmp_path / "runs", engine))
+    assert len(done.failures) == 2 and not done.store.finished
+    assert all("SystemExit" in (run.reason or "") and "in train" in (run.traceback or "") for run in done.store.failed)
+
+
 @pytest.mark.slow
 def test_the_engine_of_the_guide_keeps_the_contract_too(tmp_path: Path) -> None:
     """The guide's engine used to raise when a worker died."""
@@ -109,62 +173,3 @@ def test_the_engine_of_the_guide_keeps_the_contract_too(tmp_path: Path) -> None:
         ("die", "failed"),
         ("work", "finished"),
     ]
-
-
-def test_an_order_names_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that starts in another directory must find the same files."""
-    monkeypatch.chdir(tmp_path)
-    runs = kymograph.load_study("depth").specs([1], ["plain"])
-    code = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
-    (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], Path("out"), "cpu", "data")
-    assert (order.directory, order.data_dir) == (str(tmp_path / "out"), str(tmp_path / "data"))
-
-
-def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:
-    runs = kymograph.load_study("depth").specs([1], ["plain"])
-    code = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
-    (order,) = orders_for(code, [Stack((runs[0],), (True,), 3)], tmp_path, "cpu", tmp_path)
-    back = Order.from_json(json.loads(json.dumps(order.to_json())))
-    assert back.to_json() == order.to_json()
-    assert back.load_study().typed(back.stack.specs[0]) == runs[0], "the settings become the study's own again"
-
-
-def test_a_result_that_cannot_be_stored_fails_its_own_run_only(tmp_path: Path) -> None:
-    """What cannot be packed is the run's fault, unlike a disk that is full."""
-    done = run_sweep("tests.studies.placed:Odd", (1, 2), options(tmp_path, "serial"))
-    assert [outcome.status for outcome in done.failures] == ["failed"]
-    assert "values of type" in str(done.failures[0].reason) and len(done.store.finished) == 1
-
-
-def test_computing_needs_a_directory() -> None:
-    with pytest.raises(AssertionError):
-        computing.compute(None, None, computing.Workplace("cpu", None))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("code", ["0", "'a message'"])
-@every_engine
-@pytest.mark.slow
-def test_a_study_that_calls_exit_fails_its_run_and_not_the_sweep(tmp_path: Path, engine: str, code: str) -> None:
-    path = write_coin(tmp_path)
-    path.write_text(path.read_text().replace("        step = ", f"        raise SystemExit({code})\n        step = "))
-    done = run_sweep(str(path), (1, 2), options(tmp_path / "runs", engine))
-    assert len(done.failures) == 2 and not done.store.finished
-    assert all("SystemExit" in (run.reason or "") and "in train" in (run.traceback or "") for run in done.store.failed)
-
-
-def test_what_nobody_expected_of_a_worker_is_in_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault outside training used to end the worker: its traceback went nowhere."""
-
-    def fail(*arguments: Any) -> None:
-        raise ZeroDivisionError("while looking around")
-
-    monkeypatch.setattr("kymograph.sweep.worker.check_here", fail)
-    (tmp_path / "runs").mkdir()
-    path = write_coin(tmp_path)
-    study, code = load_with_reference(str(path))
-    specs = tuple(study.specs([1, 2], ["fair"], {}))
-    (order,) = orders_for(code, [Stack(specs, (True, True), 2)], tmp_path / "runs", "cpu", None)
-    answer = carry_out(order, Progress("", 1, 1, quiet=True))
-    assert [outcome["reason"] for outcome in answer["outcomes"]] == ["ZeroDivisionError: while looking around"] * 2
-    store = Store.of_specs(tmp_path / "runs", specs)
-    assert all("in fail" in (run.traceback or "") for run in store.failed) and len(store.failed) == 2

@@ -27,8 +27,8 @@ from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
 from kymograph.sweep.orders import Stack
 from kymograph.sweep.progress import Follower
 from tests.cli.command import write_coin
-from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 from tests.pictures.live.stage import beat, dead_process, specs
+from tests.sweep.rigs import NOTES, copy_study
 
 
 class Listener(Follower):
@@ -79,10 +79,7 @@ def test_a_beat_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "warmup").read_text() == "in the way"
 
 
-@pytest.mark.parametrize(("study", "fields"), [("clipping", QUICK_CLIPPING), ("depth", QUICK_DEPTH)])
-def test_training_is_the_same_to_the_bit_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: str, fields: dict
-) -> None:
+def test_training_is_the_same_to_the_bit_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent(Heartbeat):
         def __enter__(self) -> Heartbeat:
             return self
@@ -91,11 +88,13 @@ def test_training_is_the_same_to_the_bit_without_it(
             pass
 
     monkeypatch.setattr(module, "EVERY", 0.001)
+    monkeypatch.setenv(NOTES, str(tmp_path / "notes"))
+    study = str(copy_study(tmp_path / "code"))
     before = torch.get_rng_state()
-    beating = kymograph.run(study, seeds=[1, 2], out=tmp_path / "a", quiet=True, **fields)
+    beating = kymograph.run(study, seeds=[1, 2], out=tmp_path / "a", quiet=True)
     assert torch.equal(torch.get_rng_state(), before)
     monkeypatch.setattr(computing, "Heartbeat", Silent)
-    silent = kymograph.run(study, seeds=[1, 2], out=tmp_path / "b", quiet=True, **fields)
+    silent = kymograph.run(study, seeds=[1, 2], out=tmp_path / "b", quiet=True)
     for run, other in zip(beating, silent, strict=True):
         for name in ("arrays.safetensors", "summary.json"):
             assert (run.directory / name).read_bytes() == (other.directory / name).read_bytes()

@@ -1,7 +1,12 @@
+"""A sweep as a whole: what is stored is not computed again, and a kill at any moment loses nothing."""
+
 from __future__ import annotations
 
+import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,53 +17,21 @@ from kymograph.experiments import stages as stage
 from kymograph.experiments.running import choose_seeds, run_sweep
 from kymograph.experiments.stages import ComputeOptions
 from kymograph.runs.record import STATUS
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.loading import load_study
 from kymograph.sweep.engines import base
-from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.orders import Stack, missing_stacks
-from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
+from tests.studies.tossing import REFERENCE
+from tests.sweep.rigs import NOTES, Rig, contents, copy_study
 
 FAILING = "tests.studies.failing:Failing"
-
-
-def options(out: Path, engine: str = "serial") -> ComputeOptions:
-    return ComputeOptions(out, engine, 2, "cpu", quiet=True)
-
-
-def specs(count: int, kind: int = 0) -> list[RunSpec]:
-    return [RunSpec("s", "a", seed, {"kind": kind}, 1) for seed in range(count)]
-
-
-def planned(runs: list[RunSpec], root: Path, largest: int) -> list[Stack]:
-    return missing_stacks(runs, root, lambda spec: (spec.config["kind"],), lambda spec: 1, largest)
-
-
-def test_stacks_are_few_equal_and_of_one_kind(tmp_path: Path) -> None:
-    stacks = planned([*specs(10), *specs(3, kind=1)], tmp_path, largest=4)
-    assert sorted(len(stack.specs) for stack in stacks) == [3, 3, 3, 4]
-    assert all(len({spec.config["kind"] for spec in stack.specs}) == 1 for stack in stacks)
-
-
-def test_a_stack_crosses_to_a_worker_unchanged(tmp_path: Path) -> None:
-    (stack,) = planned(specs(3), tmp_path, largest=8)
-    assert Stack.from_json(stack.to_json()) == stack
-
-
-def test_finished_runs_stay_in_their_stack_so_that_a_restart_computes_the_same_one(tmp_path: Path) -> None:
-    study = load_study("clipping")
-    asked = study.specs([1, 2, 3], ["extreme/clip"], QUICK_CLIPPING)
-    kymograph.run("clipping", seeds=[2], arms=["extreme/clip"], out=tmp_path, quiet=True, **QUICK_CLIPPING)
-    (stack,) = missing_stacks(asked, tmp_path, lambda s: study.stack_key(s.config), lambda s: 1, 8)
-    assert [spec.seed for spec in stack.specs] == [1, 2, 3]
-    assert stack.missing == (True, False, True)
+ROUNDS, KILLS_A_ROUND = 5, 4
+SEEDS = range(16)
+"""Eight stacks, so that a sweep is a series of moments at which something is or is not yet stored."""
 
 
 def test_a_finished_run_is_never_computed_again(tmp_path: Path) -> None:
-    first = kymograph.run("clipping", seeds=[1, 2], out=tmp_path, quiet=True, **QUICK_CLIPPING)
+    first = kymograph.run(REFERENCE, seeds=[1, 2], out=tmp_path, quiet=True)
     stamps = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in first}
-    done = run_sweep("clipping", (1, 2, 3), options(tmp_path), fields=QUICK_CLIPPING)
-    assert (done.computed, done.found) == (4, 8)
+    done = run_sweep(REFERENCE, (1, 2, 3), ComputeOptions(tmp_path, "serial", 2, "cpu", quiet=True))
+    assert (done.computed, done.found) == (2, 4)
     again = {run.id: (run.directory / STATUS).stat().st_mtime_ns for run in done.store}
     assert {run: again[run] for run in stamps} == stamps
 
@@ -72,7 +45,9 @@ def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
 
 
 def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kymograph.run("depth", seeds=[1], arms=["plain", "residual"], out=tmp_path, quiet=True, **QUICK_DEPTH)
+    monkeypatch.setenv(NOTES, str(tmp_path / "notes"))
+    study = str(copy_study(tmp_path / "code"))
+    kymograph.run(study, seeds=[1, 2, 3, 4], out=tmp_path / "out", quiet=True, engine="serial")
     asked: list[int] = []
     choose = base.choose_engine
 
@@ -81,7 +56,7 @@ def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatc
         return choose("serial", stacks, workers, device, options)
 
     monkeypatch.setattr(stage, "choose_engine", note)
-    kymograph.run("depth", seeds=[1], out=tmp_path, quiet=True, **QUICK_DEPTH)
+    kymograph.run(study, seeds=[1, 2, 3, 4, 5, 6], out=tmp_path / "out", quiet=True)
     assert asked[-1] == 3, "chosen for all stacks of the plan, not for those that are left"
 
 
@@ -95,21 +70,42 @@ def test_seeds_are_checked() -> None:
             choose_seeds(seeds, count)  # type: ignore[arg-type]
 
 
-def test_engines_are_checked() -> None:
-    def chosen(name: str, stacks: int, workers: int | None) -> tuple[str, int]:
-        engine = choose_engine(name, stacks, workers, "cpu")
-        return type(engine).__name__, engine.workers  # type: ignore[attr-defined]
-
-    assert chosen("auto", 1, None) == ("SerialEngine", 1)
-    assert chosen("auto", 5, 3) == ("ProcessesEngine", 3)
-    assert chosen("processes", 2, 8) == ("ProcessesEngine", 2)
-    with pytest.raises(KymographError, match="did you mean 'serial'"):
-        choose_engine("serail", 1, None, "cpu")
-    with pytest.raises(KymographError, match="at least 1"):
-        choose_engine("auto", 1, 0, "cpu")
+def stored(root: Path) -> set[str]:
+    """Returns the records that are there; one that is being written is hidden, and is no run."""
+    return {str(path) for path in root.glob("contract/[!.]*/status.json")}
 
 
-def test_an_unknown_device_is_named(tmp_path: Path) -> None:
-    with pytest.raises(KymographError, match="no device 'tpu'"):
-        kymograph.run("clipping", seeds=[1], out=tmp_path / "x", device="tpu", quiet=True, **QUICK_CLIPPING)
-    assert not (tmp_path / "x").exists()
+@pytest.mark.slow
+def test_twenty_kills_lose_nothing_and_change_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill comes a random moment after a random number of runs is stored: slow machines are hit like fast ones."""
+    monkeypatch.setenv(NOTES, str(tmp_path / "notes"))
+    study = copy_study(tmp_path / "code")
+
+    def start(out: Path, engine: str) -> subprocess.Popen:
+        return Rig(engine).start(study, SEEDS, out, "--seconds", "0.1")
+
+    assert start(tmp_path / "whole", "serial").wait() == 0
+    expected = contents(tmp_path / "whole")
+    runs = len(stored(tmp_path / "whole"))
+    draw = random.Random(0)
+    at_work = partial = 0
+    for round_ in range(ROUNDS):
+        out = tmp_path / f"round {round_}"
+        survivors: set[str] = set()
+        for number in range(KILLS_A_ROUND):
+            process = start(out, ("serial", "processes")[(round_ + number) % 2])
+            target = draw.randint(len(survivors), max(len(survivors), runs // 2))
+            while process.poll() is None and len(stored(out)) < target:
+                time.sleep(0.01)
+            time.sleep(draw.uniform(0, 0.2 if target > len(survivors) else 2.0))
+            at_work += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            now = stored(out)
+            assert now >= survivors, "a stored run was lost"
+            survivors = now
+            partial += 0 < len(now) < runs
+        assert start(out, "serial").wait() == 0
+        assert contents(out) == expected
+    assert at_work >= 5, "the kills must hit sweeps that are at work"
+    assert partial >= 1, "some kills must leave a sweep half done"
