@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,78 +31,6 @@ from kymograph_studies.script_randomness import script_generator
 from kymograph_studies.snapshot import Snapshot, SnapshotConfig
 from kymograph_studies.training.image_training import draw_network, make_rule
 
-
-class UserModel(NamedTuple):
-    """A network with a batch and the loss that it is trained with."""
-
-    net: nn.Module
-    x: Any
-    y: Any
-    loss: Loss
-
-
-def load_model(reference: str, seed: int = 42, samples: int = 16) -> UserModel:
-    """Returns the network that ``file.py:function`` makes, alone or with ``x, y`` or ``x, y, loss``.
-
-    Without a batch, inputs are guessed from the first layer, and random targets are drawn: classes, with the
-    cross-entropy, for outputs (batch, classes), and real numbers, with the squared error, for outputs of other shapes.
-    """
-    made = _call(_function(reference), reference)
-    net, *rest = made if isinstance(made, tuple) else (made,)
-    if not isinstance(net, nn.Module) or len(rest) not in (0, 2, 3):
-        raise KymographError(f"{reference} must return a network, or (network, x, y), or (network, x, y, loss)")
-    if rest:
-        x, y, *own_loss = rest
-        return UserModel(net, x, y, own_loss[0] if own_loss else cross_entropy)
-    draw = streams.generator(seed, "model", "batch")
-    x = guess_example(net, samples, draw)
-    with evaluation_mode(net), torch.no_grad():
-        outputs = net(x)
-    if outputs.dim() == 2:
-        return UserModel(net, x, torch.randint(outputs.shape[-1], (samples,), generator=draw), cross_entropy)
-    return UserModel(net, x, torch.randn(outputs.shape, generator=draw).to(outputs), squared_error)
-
-
-def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Returns the mean squared error."""
-    return nn.functional.mse_loss(outputs, y)
-
-
-def _function(reference: str) -> Callable[[], Any]:
-    file, _, name = reference.rpartition(":")
-    path = Path(file)
-    if not name or path.suffix != ".py":
-        raise KymographError(f"name a function in a file, as in model.py:make_model, not {reference!r}")
-    if not path.is_file():
-        raise KymographError(f"there is no file {file}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.append(str(real_path(path).parent))  # so that it can import its neighbours
-    try:
-        with without_bytecode():
-            spec.loader.exec_module(module)
-    except Exception as error:  # a user's file can fail to load in any way
-        raise KymographError(f"cannot load {file}: {_reason(error)}") from None
-    finally:
-        sys.path.pop()
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise KymographError(f"{file} defines no function {name!r}")
-    return found
-
-
-def _call(function: Callable[[], Any], reference: str) -> Any:
-    try:
-        return function()
-    except Exception as error:
-        raise KymographError(f"{reference} fails: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 IMAGES = 16
 UNUSED_WIDTH = 16
 """The width of a network that no arm describes."""
@@ -114,14 +42,30 @@ class RuleProof:
 
     name: str
     parts: Sequence[PartProof] = ()
-    identities: Sequence[Identity] = field(default_factory=list)
+    identities: Sequence[Identity] = ()
     refused: str = ""
     """Why the rule does not act on this network; empty if it does."""
 
     @property
     def holds(self) -> bool:
         """Whether everything holds; trivially so for a rule that refuses the network."""
-        return all(part.holds for part in self.parts) and all(one.holds for one in self.identities)
+        return all(part.holds for part in self.parts) and all(identity.holds for identity in self.identities)
+
+
+def rules_text(
+    model: str, seed: int, device: str = "cpu", own: str | None = None, blocks: Sequence[str] = ()
+) -> tuple[str, bool]:
+    """Returns the plans and proofs of all rules on ``model``, or on a user's ``own``, and whether everything holds."""
+    chosen = choose_device(device, float64=True)
+    title = f"{model} at its initial weights, seed {seed}, {IMAGES} images of digits, float64"
+    lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
+    for proof in prove_arms(model, seed, chosen) if own is None else prove_user_model(own, seed, chosen, blocks):
+        holds &= proof.holds
+        lines += ["", proof.name, *_rule_lines(proof)]
+    chained = with_true_chain(script_generator(seed), IMAGES, chosen)
+    what = "dfa with the true chain in place of every B is autograd's (linear blocks)"
+    chain = Identity(what, chained, max(CLOSE.values()))
+    return "\n".join([*lines, "", _identity_line(chain)]), holds and chain.holds
 
 
 def prove_arms(model: str, seed: int = 42, device: str = "cpu") -> Iterator[RuleProof]:
@@ -144,7 +88,14 @@ def prove_user_model(
         net, x, y = net.to(device), _moved(x, device), _moved(y, device)
         draw = streams.generator(seed, "feedback")
         try:
-            rule = make(name, net, loss=loss, generator=draw, example=_example(x), blocks=blocks or None)
+            rule = make(
+                name,
+                net,
+                loss=loss,
+                generator=draw,
+                example=x[:2] if isinstance(x, Tensor) else x,
+                blocks=blocks or None,
+            )
             yield _proved(name, rule, x, y)
         except KymographError as error:
             yield RuleProof(name, refused=str(error))
@@ -157,10 +108,6 @@ def _proved(name: str, rule: Rule, x: Any, y: Any) -> RuleProof:
     return RuleProof(name, prove(rule, x, y), list(identities(rule, x, y)))
 
 
-def _example(x: Any) -> Any:
-    return x[:2] if isinstance(x, Tensor) else x
-
-
 def _moved(data: Any, device: str) -> Any:
     return data.to(device) if isinstance(data, Tensor) else data
 
@@ -171,35 +118,19 @@ def _double(data: Any) -> Any:
 
 def _rules_on(model: str) -> Iterator[tuple[str, SnapshotConfig]]:
     """Yields the rules of the study's arms on ``model``, each once, and then the registered rules that no arm uses."""
-    known: set[tuple[object, ...]] = set()
+    on_model: set[tuple[object, ...]] = set()
     used: set[str] = set()
     for arm in Snapshot().arms():
         config = SnapshotConfig(**{**arm.preset, **arm.treatment})
         properties = RULES.part(config.rule).properties
         used.add(properties.get("normalised", config.rule) if config.rms else config.rule)
         kind = (config.rule, config.rms, config.penalty)
-        if config.model == model and kind not in known:
-            known.add(kind)
+        if config.model == model and kind not in on_model:
+            on_model.add(kind)
             yield arm.name, config
     for rule in RULES.names():
-        if rule not in used or not known:  # a user's model has no arm
+        if rule not in used or not on_model:  # a user's model has no arm
             yield f"{model}/{rule}", SnapshotConfig(model=model, rule=rule, width=UNUSED_WIDTH)
-
-
-def rules_text(
-    model: str, seed: int, device: str = "cpu", own: str | None = None, blocks: Sequence[str] = ()
-) -> tuple[str, bool]:
-    """Returns the plans and proofs of all rules on ``model``, or on a user's ``own``, and whether everything holds."""
-    chosen = choose_device(device, float64=True)
-    title = f"{model} at its initial weights, seed {seed}, {IMAGES} images of digits, float64"
-    lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
-    for proof in prove_arms(model, seed, chosen) if own is None else prove_user_model(own, seed, chosen, blocks):
-        holds &= proof.holds
-        lines += ["", proof.name, *_rule_lines(proof)]
-    chained = with_true_chain(script_generator(seed), IMAGES, chosen)
-    what = "dfa with the true chain in place of every B is autograd's (linear blocks)"
-    chain = Identity(what, chained, max(CLOSE.values()))
-    return "\n".join([*lines, "", _identity_line(chain)]), holds and chain.holds
 
 
 def _rule_lines(proof: RuleProof) -> list[str]:
@@ -235,3 +166,71 @@ def _measured(proof: PartProof) -> str:
 
 def _difference_text(difference: float) -> str:
     return "bit for bit" if difference == 0 else f"off by {difference:.0e}"
+
+
+class UserModel(NamedTuple):
+    """A network with a batch and the loss that it is trained with."""
+
+    net: nn.Module
+    x: Any
+    y: Any
+    loss: Loss
+
+
+def load_model(reference: str, seed: int = 42, samples: int = 16) -> UserModel:
+    """Returns the network that ``file.py:function`` makes, alone or with ``x, y`` or ``x, y, loss``.
+
+    Without a batch, inputs are guessed from the first layer, and random targets are drawn: classes, with the
+    cross-entropy, for outputs (batch, classes), and real numbers, with the squared error, for outputs of other shapes.
+    """
+    make_model = _function(reference)
+    try:
+        made = make_model()
+    except Exception as error:  # a user's function can fail in any way
+        raise KymographError(f"{reference} fails: {_reason(error)}") from None
+    net, *rest = made if isinstance(made, tuple) else (made,)
+    if not isinstance(net, nn.Module) or len(rest) not in (0, 2, 3):
+        raise KymographError(f"{reference} must return a network, or (network, x, y), or (network, x, y, loss)")
+    if rest:
+        x, y, *loss = rest
+        return UserModel(net, x, y, loss[0] if loss else cross_entropy)
+    draw = streams.generator(seed, "model", "batch")
+    x = guess_example(net, samples, draw)
+    with evaluation_mode(net), torch.no_grad():
+        outputs = net(x)
+    if outputs.dim() == 2:
+        return UserModel(net, x, torch.randint(outputs.shape[-1], (samples,), generator=draw), cross_entropy)
+    return UserModel(net, x, torch.randn(outputs.shape, generator=draw).to(outputs), squared_error)
+
+
+def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
+    """Returns the mean squared error."""
+    return nn.functional.mse_loss(outputs, y)
+
+
+def _function(reference: str) -> Callable[[], Any]:
+    file, _, name = reference.rpartition(":")
+    path = Path(file)
+    if not name or path.suffix != ".py":
+        raise KymographError(f"name a function in a file, as in model.py:make_model, not {reference!r}")
+    if not path.is_file():
+        raise KymographError(f"there is no file {file}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.append(str(real_path(path).parent))  # so that it can import its neighbours
+    try:
+        with without_bytecode():
+            spec.loader.exec_module(module)
+    except Exception as error:  # a user's file can fail to load in any way
+        raise KymographError(f"cannot load {file}: {_reason(error)}") from None
+    finally:
+        sys.path.pop()
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise KymographError(f"{file} defines no function {name!r}")
+    return function
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

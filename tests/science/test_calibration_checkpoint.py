@@ -43,7 +43,7 @@ def test_a_stored_network_gives_the_numbers_of_its_run(run: StoredRun) -> None:
     found = calibrate_checkpoint(run.directory, images=2048, draws=19, seed=42)
     assert [layer.name for layer in found.layers] == ["h_0", "h_1", "h_2"] and found.draws == 19
     assert found.deep.observed == pytest.approx(run.summary["deep_cosine"], rel=1e-6)
-    assert found.facts["data"] == "digits" and found.facts["test_accuracy"] == run.summary["test_accuracy"]
+    assert found.metadata["data"] == "digits" and found.metadata["test_accuracy"] == run.summary["test_accuracy"]
     assert next(iter(found.deep.nulls)) == REFERENCE
     again = calibrate_checkpoint(run.directory, images=2048, draws=19, nulls=["rows"], seed=42)
     assert list(again.deep.nulls) == [REFERENCE, "rows"]

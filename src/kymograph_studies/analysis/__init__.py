@@ -1,11 +1,10 @@
 """Analyses of networks, during and after training; the registry of nulls.
 
-[analysis.nulls] Nulls of a credit cosine: what the cosine is when there is nothing to find. Each null is one module.
-
-Each defines ``draw(pairs, matrices, serving, draws, seed)``: the mean cosine at every point of the stream and draw,
-shape (points, draws). Point i pairs errors with gradients (``pairs[i]``) and is served by ``matrices[serving[i]]``. All
-points have the errors of the same images. A draw is joint: calibration averages it over points, so whatever the points
-share in the network, a matrix or the images, they must share in the draw.
+A null is what a credit cosine is when there is nothing to find. It is a function ``draw(pairs, matrices, serving,
+draws, seed)`` that returns the mean cosine at every point of the stream and draw, shape (points, draws). Point i pairs
+errors with gradients (``pairs[i]``) and is served by ``matrices[serving[i]]``; all points have the errors of the same
+images. Calibration averages a draw over points, so the points of a draw share whatever they share in the network: a
+matrix, or the images.
 """
 
 from __future__ import annotations

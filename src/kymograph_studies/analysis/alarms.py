@@ -40,8 +40,8 @@ def growth_per_block(norms: Sequence[float] | np.ndarray) -> float:
     values = np.asarray(norms, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = values[1:] / values[:-1]
-    known = ratios[~np.isnan(ratios)]
-    return float(known.max()) if len(known) else math.nan
+    ratios = ratios[~np.isnan(ratios)]
+    return float(ratios.max()) if len(ratios) else math.nan
 
 
 def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
@@ -60,9 +60,7 @@ def active_alarms(row: Mapping[str, Any], buffer: int) -> list[str]:
 
 def first_epochs(rows: Sequence[Mapping[str, Any]], buffer: int) -> dict[str, int | None]:
     """Returns the epoch at which each alarm is first raised; None if it never is."""
-    found: dict[str, int | None] = dict.fromkeys(MEANINGS)
-    for row in rows:
-        for alarm in active_alarms(row, buffer):
-            if found[alarm] is None:
-                found[alarm] = int(row["epoch"])
-    return found
+    epochs: dict[str, int | None] = dict.fromkeys(MEANINGS)
+    for row in reversed(rows):
+        epochs |= dict.fromkeys(active_alarms(row, buffer), int(row["epoch"]))
+    return epochs

@@ -1,7 +1,5 @@
 """Do a rule's updates align with the gradient, and its feedback with the weights, more than random feedback would?
 
-[analysis.alignment] Does a rule's update of each part align with the gradient, more than random feedback would?
-
 For every part of a network (embed, blocks) the statistic is the cosine between what the rule puts into ``.grad`` on one
 batch and the gradient. To first order, a step in a direction of cosine c lowers the loss c times as much as a step of
 the same length along the gradient. The null is what fresh feedback, which had no part in training, gives on the same
@@ -12,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,32 +23,8 @@ from kymograph_studies.rules import RULES, make
 from kymograph_studies.rules.base import Rule
 from kymograph_studies.rules.layerwise import LayerRule
 
-
-def feedback_angles(rule: Rule) -> dict[str, float]:
-    """Returns the angle in degrees between W and B, flattened, for every weight that carries a signal backward.
-
-    Empty for a rule whose feedback does not replace single weights.
-    """
-    if not isinstance(rule, LayerRule):
-        return {}
-    return {name: angle(weight, rule.feedback_of(name)) for name, weight in rule.carrying_weights().items()}
-
-
-def angle(a: Tensor, b: Tensor) -> float:
-    """Returns the angle between two tensors of one shape in degrees, accurate for small angles; NaN if one is zero.
-
-    >>> round(angle(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0])), 6)
-    45.0
-    """
-    u, v = directions(a.detach().flatten()), directions(b.detach().flatten())
-    # Kahan's formula: the arc cosine of a number near 1 loses half of its digits.
-    half = torch.atan2(torch.linalg.vector_norm(u - v), torch.linalg.vector_norm(u + v))
-    return float(2 * half.rad2deg())
-
-
 FRESH = {"layers": "fa", "network": "fa", "blocks": "dfa"}
 """The rule whose fresh feedback is the null, by what a rule acts on."""
-READOUT = "readout"
 
 
 class Alignment(NamedTuple):
@@ -84,12 +58,12 @@ def alignment(rule: Rule, x: Tensor, y: Tensor, exact: Mapping[str, Tensor] | No
 
     ``exact`` are the gradients, if they are known: see `exact_gradients`.
     """
-    own = part_gradients(rule, x, y)
+    updates = part_gradients(rule, x, y)
     true = exact_gradients(rule, x, y) if exact is None else exact
-    hidden = [part for part in own if part != READOUT]
+    hidden = [part for part in updates if part != "readout"]
     return Alignment(
-        {part: float(cosine(own[part], true[part])) for part in hidden},
-        {part: float(norms(own[part]) / norms(true[part])) for part in hidden},
+        {part: float(cosine(updates[part], true[part])) for part in hidden},
+        {part: float(norms(updates[part]) / norms(true[part])) for part in hidden},
     )
 
 
@@ -130,12 +104,30 @@ def mean_known(values: Mapping[str, float]) -> float:
 
 
 def _by_part(net: nn.Module) -> dict[str, Tensor]:
-    named: dict[str, Any] = dict(net.named_parameters())
-    return {
-        part: torch.cat([as_float64(_gradient(named[name])).flatten() for name in names])
-        for part, names in parameter_names(net).items()
+    gradients = {
+        name: as_float64(torch.zeros_like(weight) if weight.grad is None else weight.grad).flatten()
+        for name, weight in net.named_parameters()
     }
+    return {part: torch.cat([gradients[name] for name in names]) for part, names in parameter_names(net).items()}
 
 
-def _gradient(parameter: nn.Parameter) -> Tensor:
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+def feedback_angles(rule: Rule) -> dict[str, float]:
+    """Returns the angle in degrees between W and B, flattened, for every weight that carries a signal backward.
+
+    Empty for a rule whose feedback does not replace single weights.
+    """
+    if not isinstance(rule, LayerRule):
+        return {}
+    return {name: angle(weight, rule.feedback_of(name)) for name, weight in rule.carrying_weights().items()}
+
+
+def angle(a: Tensor, b: Tensor) -> float:
+    """Returns the angle between two tensors of one shape in degrees, accurate for small angles; NaN if one is zero.
+
+    >>> round(angle(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0])), 6)
+    45.0
+    """
+    u, v = directions(a.detach().flatten()), directions(b.detach().flatten())
+    # Kahan's formula: the arc cosine of a number near 1 loses half of its digits.
+    half = torch.atan2(torch.linalg.vector_norm(u - v), torch.linalg.vector_norm(u + v))
+    return float(2 * half.rad2deg())

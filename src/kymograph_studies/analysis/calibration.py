@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from torch import Tensor
@@ -73,7 +73,8 @@ class CreditCalibration:
     """The gradient compared with itself: must be 1."""
     draws: int
     images: int
-    facts: dict[str, object] = field(default_factory=dict)
+    metadata: dict[str, object] = field(default_factory=dict)
+    """What was calibrated: the file, its data and the seed."""
 
 
 def errors_and_gradients(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -109,14 +110,14 @@ def calibrate(
     before = None if untrained is None else errors_and_gradients(untrained, x, y)
     layers = []
     for point, (pair, index) in enumerate(zip(pairs, serving, strict=True)):
-        own = {name: Null(values[point].numpy()) for name, values in drawn.items()}
+        at_point = {name: Null(values[point].numpy()) for name, values in drawn.items()}
         matrix = matrices[index]
         layers.append(
             PointCalibration(
                 name=f"h_{point}",
                 observed=observed[point],
-                nulls=own,
-                p={name: monte_carlo_p(observed[point], null.values) for name, null in own.items()},
+                nulls=at_point,
+                p={name: monte_carlo_p(observed[point], null.values) for name, null in at_point.items()},
                 closed_sd=closed_form_sd([pair.alignment()]),
                 below_floor=pair.below_floor,
                 out=_observed(pairs[point + 1], matrix) if point < depth else math.nan,
@@ -125,7 +126,7 @@ def calibrate(
             )
         )
     corrected = holm([layer.p[REFERENCE] for layer in layers]) if REFERENCE in drawn else [math.nan] * len(layers)
-    layers = [PointCalibration(**{**vars(layer), "p_holm": p}) for layer, p in zip(layers, corrected, strict=True)]
+    layers = [replace(layer, p_holm=p) for layer, p in zip(layers, corrected, strict=True)]
     deep_observed = float(np.mean(observed[1:]))
     deep_null = {name: values[1:].mean(0) for name, values in drawn.items()}
     deep = PointCalibration(
@@ -148,8 +149,8 @@ def _observed(pairs: Pairs, matrix: Tensor) -> float:
 def _deep_sd(pairs: Sequence[Pairs], serving: Sequence[int]) -> float:
     """Returns the closed form for the mean over points 1..L; points that share a matrix are added before squaring."""
     groups: dict[int, list[Tensor]] = {}
-    for pair, s in list(zip(pairs, serving, strict=True))[1:]:
-        groups.setdefault(s, []).append(pair.alignment())
+    for pair, index in zip(pairs[1:], serving[1:], strict=True):
+        groups.setdefault(index, []).append(pair.alignment())
     count = len(pairs) - 1
     variance = sum((closed_form_sd(group) * len(group) / count) ** 2 for group in groups.values())
     return math.sqrt(variance)

@@ -1,10 +1,8 @@
-"""Norms and gradients along the stream of a block network on a fixed buffer of images, and the cosines of credit.
+"""Norms, gradients and cosines of credit along the stream of a network on a fixed buffer of images.
 
-[probes.sites] Reading activations and their gradients at named sites during one forward and backward pass.
-
-A forward hook reads the output, and a tensor hook on that output reads its gradient. Module backward hooks are never
-used, because they break on in-place operations. Tensors are reduced inside the hook and never kept, because a later
-in-place operation would overwrite them. Everything is keyed by the site's name.
+`watching` reads activations and their gradients at any modules: a forward hook reads the output, and a tensor hook on
+that output its gradient. Module backward hooks are never used, because they break on in-place operations. Tensors are
+reduced inside the hook and never kept, because a later in-place operation would overwrite them.
 """
 
 from __future__ import annotations
@@ -104,7 +102,7 @@ def float64_cosines(net: BlockNetwork, gradients: Sequence[Tensor], x: Tensor, y
     every device has float64.
     """
     exact = flow(copy.deepcopy(net).cpu().double(), x.cpu().double(), y.cpu())[2]
-    return [cosine(own.cpu(), net.measured(other)) for own, other in zip(gradients, exact, strict=True)]
+    return [cosine(gradient.cpu(), net.measured(other)) for gradient, other in zip(gradients, exact, strict=True)]
 
 
 def diagnose(
@@ -122,7 +120,8 @@ def diagnose(
     """
     points, logits, gradients = flow(net, x, y)
     losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
-    hidden = [net.measured(point.detach()) for point in points]
+    error = output_error(logits, y)
+    hidden = [net.measured(point) for point in points]
     measured = [net.measured(gradient) for gradient in gradients]
     sizes = [norms(vectors) for vectors in measured]
     result: dict[str, list[float] | float] = {
@@ -131,9 +130,8 @@ def diagnose(
         "grad_norms_F": [float(size.square().sum().sqrt()) for size in sizes],
         "acc_eval": float(correct(logits, y).mean()),
         "loss_eval": float(as_float64(losses).mean()),
+        "error_norm": float(median_norm(error)),
     }
-    error = output_error(logits, y)
-    result["error_norm"] = float(median_norm(error))
     if credit is not None:
         inside, outside, missing = [], [], 0
         for number in range(len(net.blocks)):

@@ -1,4 +1,4 @@
-"""Measures: pure functions from tensors to tensors, in float64, without absolute epsilons; undefined is NaN."""
+"""Metrics: pure functions from tensors to tensors, in float64, without absolute epsilons; undefined is NaN."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -48,6 +49,7 @@ PARTS = {
 }
 
 
+_CHUNK = 32
 DrawMatrices = Callable[[Tensor, int, torch.Generator], Tensor]
 
 
@@ -75,46 +77,26 @@ def cosines_of_drawn(
     return torch.stack(rows)
 
 
-def draw_fresh(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
-    """Returns the mean cosine at every point and draw, shape (points, draws)."""
-    return cosines_of_drawn("fresh", _fresh_matrices, pairs, matrices, serving, draws, seed)
-
-
 def _fresh_matrices(matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
     """Returns ``draws`` Gaussian matrices (draws, width, classes), in float32."""
     width, classes = matrix.shape
     return torch.randn(draws, width, classes, generator=draw) / math.sqrt(classes)
 
 
-def draw_rows(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
-    """Returns the mean cosine at every point and draw, shape (points, draws)."""
-    return cosines_of_drawn("rows", _rows_matrices, pairs, matrices, serving, draws, seed)
-
-
-def _rows_matrices(matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
+def _permuted_rows(matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
     """Returns ``draws`` copies of the matrix (draws, width, classes) with permuted rows, in float32."""
     order = torch.rand(draws, len(matrix), generator=draw).argsort(1)
     return matrix.float()[order]
 
 
-def draw_columns(
-    pairs: Sequence[Pairs], matrices: Sequence[Tensor], serving: Sequence[int], draws: int, seed: int
-) -> Tensor:
-    """Returns the mean cosine at every point and draw, shape (points, draws)."""
-    return cosines_of_drawn("columns", _matrices, pairs, matrices, serving, draws, seed)
-
-
-def _matrices(matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
+def _permuted_columns(matrix: Tensor, draws: int, draw: torch.Generator) -> Tensor:
     """Returns ``draws`` copies of the matrix (draws, width, classes) with permuted columns, in float32."""
-    order = torch.rand(draws, matrix.shape[1], generator=draw).argsort(1)
-    return matrix.float().T[order].transpose(1, 2)
+    return _permuted_rows(matrix.T, draws, draw).transpose(1, 2)
 
 
-_CHUNK = 32
+draw_fresh = functools.partial(cosines_of_drawn, "fresh", _fresh_matrices)
+draw_rows = functools.partial(cosines_of_drawn, "rows", _permuted_rows)
+draw_columns = functools.partial(cosines_of_drawn, "columns", _permuted_columns)
 
 
 def draw_samples(
@@ -154,18 +136,18 @@ def _errors_by_image(pairs: Sequence[Pairs]) -> tuple[Int[Tensor, " images"], Fl
 def _shuffled_cosines(
     gradients: Float[Tensor, "n d"],
     credit: Float[Tensor, "images d"],
-    own: Int[Tensor, " n"],
+    positions: Int[Tensor, " n"],
     draws: int,
     draw: torch.Generator,
 ) -> Float[Tensor, " draws"]:
-    """Returns the mean cosine of the unit gradients with permuted credit, (draws,); ``own`` is the image of each."""
+    """Returns the mean cosine of the unit gradients with permuted credit, (draws,); ``positions`` are their images."""
     credit = credit / torch.linalg.vector_norm(credit, dim=1, keepdim=True)
     table = gradients @ credit.T  # (n, images): cosine of gradient i with credit j
-    rows = torch.arange(len(own), device=table.device)
+    rows = torch.arange(len(positions), device=table.device)
     parts = []
     for start in range(0, draws, _CHUNK):
         orders = [torch.randperm(len(credit), generator=draw) for _ in range(start, min(start + _CHUNK, draws))]
-        parts.append(table[rows, torch.stack(orders)[:, own].to(table.device)].mean(1))
+        parts.append(table[rows, torch.stack(orders)[:, positions].to(table.device)].mean(1))
     return torch.cat(parts)
 
 
@@ -193,7 +175,12 @@ def _direction_cosines(
     distributed as z / sqrt(|z|^2 + chi^2_{d - k}) with z standard normal, and are drawn from there instead of drawing
     all d. With one point the cosine is that coordinate, whose law is sign * sqrt(Beta(1/2, (d - 1)/2)).
     """
-    coordinates = _coordinates(_by_image(pairs)).cpu()
+    images = torch.cat([pair.images for pair in pairs]).unique()
+    # 0 where an image has no gradient, which adds no cosine.
+    gradients = pairs[0].gradients.new_zeros(len(images), len(pairs), pairs[0].gradients.shape[1])
+    for point, pair in enumerate(pairs):
+        gradients[torch.searchsorted(images, pair.images), point] = pair.gradients
+    coordinates = _coordinates(gradients).cpu()
     n, points, k = coordinates.shape
     outside = pairs[0].gradients.shape[1] - k
     weights = coordinates.transpose(1, 2).reshape(n * k, points)
@@ -205,15 +192,6 @@ def _direction_cosines(
         sums.append(torch.from_numpy(inside / np.sqrt(squares)[:, :, None]).reshape(some, n * k) @ weights)
     counts = torch.tensor([len(pair.images) for pair in pairs])
     return (torch.cat(sums) / counts).T
-
-
-def _by_image(pairs: Sequence[Pairs]) -> Float[Tensor, "images {len(pairs)} d"]:
-    """Returns the unit gradients of every image at every point; 0 where an image has none, which adds no cosine."""
-    images = torch.cat([pair.images for pair in pairs]).unique()
-    gradients = pairs[0].gradients.new_zeros(len(images), len(pairs), pairs[0].gradients.shape[1])
-    for point, pair in enumerate(pairs):
-        gradients[torch.searchsorted(images, pair.images), point] = pair.gradients
-    return gradients
 
 
 def _coordinates(gradients: Float[Tensor, "n points d"]) -> Float[Tensor, "n points k"]:

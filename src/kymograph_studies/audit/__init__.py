@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kymograph.errors import KymographError
 from kymograph.runs.declaration import Arm
@@ -17,7 +17,7 @@ from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.study import SEEDED
 from kymograph.sweep.compute import Workplace
-from kymograph_studies.training.image_study import ImageSettings, ImageStudy, NetworkSettings
+from kymograph_studies.training.image_study import ImageStudy, NetworkSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +38,8 @@ _RULES: dict[str, dict[str, Any]] = {
 class AuditConfig(NetworkSettings):
     """Every setting of an `audit` run; an arm sets the rule and how many of the last blocks learn."""
 
+    fixed: ClassVar[Mapping[str, Any]] = {"log_every": 10**6}  # measured only before and after training
+
     rule: Literal["bp", "dfa"] = "bp"
     """The learning rule. [set by the arm]"""
     rms: bool = True
@@ -51,12 +53,6 @@ class AuditConfig(NetworkSettings):
         if not 0 <= self.last <= self.depth:
             raise KymographError(f"last must be from 0 to {self.depth}, the number of blocks, not {self.last}")
         super().__post_init__()
-
-    @property
-    def network(self) -> ImageSettings:
-        """The settings of the network, which is measured only before and after training."""
-        shared = {name: value for name, value in vars(self).items() if name != "last"}
-        return ImageSettings(**shared, log_every=10**6)
 
 
 class Audit(ImageStudy[AuditConfig]):

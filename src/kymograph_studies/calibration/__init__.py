@@ -6,7 +6,6 @@ gradient is then compared with that of feedback matrices that were not used in t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +23,6 @@ from kymograph_studies.training.image_study import (
     NORMS,
     PAPER,
     TRAINED_SERIES,
-    ImageSettings,
     ImageStudy,
     TrainingSettings,
 )
@@ -47,6 +45,7 @@ class CalibrationConfig(TrainingSettings):
     """Every setting of a `calibration` run; an arm sets the penalty. The network is the residual MLP."""
 
     default_epochs: ClassVar[Mapping[str, int]] = {"cifar10": 30}
+    fixed: ClassVar[Mapping[str, Any]] = {"rule": "dfa", "rms": True, "clip": True}  # as in the script
 
     log_every: int = 1
     """Epochs between measurements of stream and gradient; the last epoch is always measured."""
@@ -60,12 +59,6 @@ class CalibrationConfig(TrainingSettings):
         at_least("log_every", self.log_every, 1)
         at_least("images", self.images, 1)
         at_least("draws", self.draws, 19)
-
-    @property
-    def network(self) -> ImageSettings:
-        """The network's settings: DFA with normalised credit and clipped blocks, as in the script."""
-        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingSettings)}
-        return ImageSettings(**shared, log_every=self.log_every, rule="dfa", rms=True, clip=True)
 
 
 _PUBLISHED = {"data": "cifar10", "epochs": 30}

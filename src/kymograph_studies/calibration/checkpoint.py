@@ -65,9 +65,9 @@ def calibrate_checkpoint(
         tuple(dict.fromkeys((REFERENCE, *(NULLS.names() if nulls is None else nulls)))),
         trained.untrained,
     )
-    calibration.facts.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)
+    calibration.metadata.update(checkpoint=Path(checkpoint).name, data=task.name, data_digest=task.digest(), seed=seed)
     if trained.accuracy is not None:
-        calibration.facts["test_accuracy"] = trained.accuracy
+        calibration.metadata["test_accuracy"] = trained.accuracy
     return calibration
 
 
@@ -76,8 +76,8 @@ def table(calibration: CreditCalibration) -> str:
     rows = [HEADER, *(_row(layer) for layer in (*calibration.layers, over_all_points(calibration), calibration.deep))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    if "test_accuracy" in calibration.facts:
-        lines.insert(0, f"test accuracy {calibration.facts['test_accuracy']:.4f}")
+    if "test_accuracy" in calibration.metadata:
+        lines.insert(0, f"test accuracy {calibration.metadata['test_accuracy']:.4f}")
     lines.append("")
     lines += [
         f"deep mean against {NULLS.part(name).about}: null {null.mean:+.4f} +- {null.sd:.4f}, "
@@ -152,7 +152,7 @@ def to_json(calibration: CreditCalibration) -> dict[str, Any]:
         "all": _layer_to_json(over_all_points(calibration)),
         "deep": _layer_to_json(calibration.deep),
         "interpretation": interpretation(calibration),
-        **calibration.facts,
+        **calibration.metadata,
     }
     return {name: plain(value) for name, value in content.items()}
 

@@ -1,4 +1,8 @@
-"""Tasks: tensors, and what is known about them before any training. Each image data set is one module."""
+"""Tasks: tensors, and what is known about them before any training.
+
+An image data set is a function from a directory (or None) to an `ImageTask`. A module declares its data sets in
+``PARTS`` (or one, called ``load``, in ``PART``).
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,8 @@ def copy_remarks(digests: Iterable[str]) -> list[str]:
     A data set declares the copies that are known to differ from its official files (``PART["copies"]``), by
     `ImageTask.digest`.
     """
-    known: dict[str, str] = {}
+    remarks: dict[str, str] = {}
     for part in DATA_SETS.parts().values():
         if isinstance(copies := part.properties.get("copies"), dict):  # a user's package can declare anything
-            known |= copies
-    return [str(known[digest]) for digest in sorted(set(digests)) if digest in known]
+            remarks |= copies
+    return [str(remarks[digest]) for digest in sorted(set(digests)) if digest in remarks]

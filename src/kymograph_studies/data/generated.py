@@ -1,15 +1,8 @@
 """Generated tasks: tokens with a rare class, marked sums, and vector regression.
 
-[data.tokens] Next-token data with a rare class: the script's, whose rare class cannot be learned, and one where it can.
-
-In both, most targets are class 0 and ``n_rare`` of them, at random positions, are class 1. Each has held-out samples:
-fresh ones from the same distribution, balanced over the two classes, from a stream that training never draws from.
-
-[data.marked_sums] Sequences of tokens, two of them marked; the class is the sum of the marked values modulo the number of values.
-
-A token is a value without a mark, or with mark A, or with mark B. One A and one B are at random positions among values
-without marks. Which values are marked is a linear function of the tokens in a sequence; their sum modulo the number of
-values is not, so a read-out of fixed features cannot learn it.
+The rare class of the script's tokens cannot be learned; `learnable_tokens` are like them, but theirs can. In both, most
+targets are class 0 and ``n_rare`` of them, at random positions, are class 1. Held-out samples are fresh ones from the
+same distribution, balanced over the two classes, from a stream that training never draws from.
 """
 
 from __future__ import annotations
@@ -117,7 +110,12 @@ MARKS = 3  # none, A, B
 
 @dataclass(frozen=True)
 class MarkedSums:
-    """Sequences and their classes."""
+    """Sequences of tokens, two of them marked; the class is the sum of the marked values modulo the number of values.
+
+    A token is a value without a mark, or with mark A, or with mark B. One A and one B are at random positions among
+    values without marks. Which values are marked is a linear function of the tokens in a sequence; their sum modulo the
+    number of values is not, so a read-out of fixed features cannot learn it.
+    """
 
     tokens: Tensor  # (samples, length) int64, in [0, vocab)
     labels: Tensor  # (samples,) int64, in [0, values)

@@ -1,11 +1,4 @@
-"""Image classification from memory: data sets, batches, crops, flips and normalisation as tensor operations.
-
-[data.batches] Batches of images from memory: order, crop, flip and normalisation as tensor operations.
-
-One padded uint8 tensor holds the training set; a crop is read from an `unfold` view of it. Everything random is
-drawn once per epoch from streams named after seed and epoch, so that every arm of a seed sees the same images in the
-same order, and training can resume at any epoch without replaying the ones before it.
-"""
+"""Image classification from memory: data sets, and batches with crops, flips and normalisation as tensor operations."""
 
 from __future__ import annotations
 
@@ -20,6 +13,7 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
+from kymograph.errors import KymographError
 from kymograph_studies.data.cifar10_files import read
 
 PARTS = {
@@ -45,7 +39,8 @@ PARTS = {
         "files": "kymograph_studies.data.cifar10_files",
         "order": 2,
         "copies": {
-            "44334cf67d0084be": "This is a copy of CIFAR-10 whose images were recompressed and reshuffled, so that accuracies and norms need not equal those on the official files to the last digit."
+            "44334cf67d0084be": "This is a copy of CIFAR-10 whose images were recompressed and reshuffled, so that "
+            "accuracies and norms need not equal those on the official files to the last digit."
         },
     },
 }
@@ -95,7 +90,12 @@ PAD = 4
 
 
 class Batches:
-    """The training and test batches of a task on a device."""
+    """The training and test batches of a task on a device.
+
+    One padded uint8 tensor holds the training set; a crop is read from an `unfold` view of it. Everything random is
+    drawn once per epoch from streams named after seed and epoch, so that every arm of a seed sees the same images in
+    the same order, and training can resume at any epoch without replaying the ones before it.
+    """
 
     def __init__(self, task: ImageTask, batch_size: int, device: torch.device | str = "cpu") -> None:
         self.task, self.batch_size = task, batch_size
@@ -149,24 +149,21 @@ class Batches:
 
 def load_digits(directory: Path | None = None) -> ImageTask:
     """Returns scikit-learn's 1,797 handwritten digits of 8 x 8 pixels; a fixed fifth of them is the test set."""
-    from sklearn.datasets import load_digits
-
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise KymographError(
+            "the digits need scikit-learn; install it with `pip install 'kymograph[studies]'`"
+        ) from None
     bunch = load_digits()
     images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]  # (n, 1, 8, 8)
     labels = torch.from_numpy(bunch.target).long()
     order = torch.randperm(len(labels), generator=streams.generator(0, "digits split"))
     test, train = order[:360], order[360:]
     pixels = images[train].double() / 255
+    mean, std = (float(pixels.mean()),), (float(pixels.std()),)
     return ImageTask(
-        "digits",
-        images[train],
-        labels[train],
-        images[test],
-        labels[test],
-        (float(pixels.mean()),),
-        (float(pixels.std()),),
-        classes=10,
-        augment=False,
+        "digits", images[train], labels[train], images[test], labels[test], mean, std, classes=10, augment=False
     )
 
 
@@ -190,22 +187,7 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 def load_cifar10(directory: str | Path | None = None) -> ImageTask:
     """Returns CIFAR-10 from ``directory``, or from the directory that the variable KYMOGRAPH_DATA names."""
-    train, train_labels, test, test_labels = read(directory)
-
-    def images(rows: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(rows.reshape(-1, 3, 32, 32).copy())
-
-    def labels(rows: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(rows.astype(np.int64))
-
-    return ImageTask(
-        "cifar10",
-        images(train),
-        labels(train_labels),
-        images(test),
-        labels(test_labels),
-        MEAN,
-        STD,
-        classes=10,
-        augment=True,
-    )
+    pixels, labels, test_pixels, test_labels = read(directory)
+    train, test = (torch.from_numpy(rows.reshape(-1, 3, 32, 32).copy()) for rows in (pixels, test_pixels))
+    classes, test_classes = (torch.from_numpy(rows.astype(np.int64)) for rows in (labels, test_labels))
+    return ImageTask("cifar10", train, classes, test, test_classes, MEAN, STD, classes=10, augment=True)

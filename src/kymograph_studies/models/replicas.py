@@ -1,7 +1,5 @@
 """Networks of many replicas: the next-token model, and deep stacks of equal layers.
 
-[models.stacks] Deep stacks of equal layers, plain or residual, R replicas at once.
-
     plain               h <- relu(W h + b)
     residual            h <- h + s * relu(W h + b)          s fixed per replica: 1, or 1/sqrt(layers)
     residual, learned   h <- h + a_l * relu(W h + b)        a_l a learned scalar per layer, starting at 0

@@ -1,8 +1,6 @@
-"""Trained networks on disk: our safetensors, and ``.pt`` files without unpickling.
+"""Networks on disk: our safetensors, and the ``.pt`` files of `torch.save`, read without unpickling.
 
-[training.pt_files] Reads the ``.pt`` files of `torch.save` without unpickling: tensors, numbers, strings, lists and dictionaries.
-
-Such a file is a zip archive of a pickle and the data of each storage. The pickle says which part of which storage a
+A ``.pt`` file is a zip archive of a pickle and the data of each storage. The pickle says which part of which storage a
 tensor is. A forged one can describe a tensor of gigabytes over a single number (strides of 0), or name any function.
 Here a tensor is no larger than its storage in the file, and no named function is ever called.
 """
@@ -31,26 +29,39 @@ from kymograph_studies.rules.base import Rule
 from kymograph_studies.training.optimizers import Optimizer
 
 SCHEMA = 1
-ADDED_LATER = ("buffer.", "rule.")
-"""Prefixes of names that are missing in files of earlier versions."""
+_MAX_FILE = 512 * 2**20
+_MAX_LISTING = 4 * 2**20  # of a zip archive: some 30,000 files
+_DTYPES = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
 
 
-def pack_network(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> bytes:
-    """Returns tensors and JSON facts as the bytes of one safetensors file."""
+def pack_network(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> bytes:
+    """Returns tensors and JSON metadata as the bytes of one safetensors file."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save(plain, metadata={"kymograph": json.dumps({"schema": SCHEMA, **facts}, sort_keys=True, allow_nan=False)})
+    packed = json.dumps({"schema": SCHEMA, **metadata}, sort_keys=True, allow_nan=False)
+    return save(plain, metadata={"kymograph": packed})
 
 
 def unpack_network(path: AnyPath, content: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors and facts of a file written by `pack`; raises if it is cut off, foreign or newer.
+    """Returns the tensors and metadata of a file written by `pack_network`; raises if cut off, foreign or newer.
 
     ``content`` is the file's bytes, if they have already been read and checked.
     """
     content = read_bytes(path, MAX_TENSORS) if content is None else content
     try:
-        facts = copy.deepcopy(tensor_header(content).metadata)  # headers are cached, and the caller may change its own
-        schema = facts["schema"]
-        if type(schema) is not int or not isinstance(facts, dict):
+        metadata = copy.deepcopy(tensor_header(content).metadata)  # headers are cached; the caller may change its own
+        schema = metadata["schema"]
+        if type(schema) is not int or not isinstance(metadata, dict):
             raise ValueError("not a kymograph checkpoint")
         tensors = load(content)
     except (SafetensorError, KeyError, ValueError, TypeError):
@@ -59,13 +70,12 @@ def unpack_network(path: AnyPath, content: bytes | None = None) -> tuple[dict[st
         raise KymographError(
             f"{path} has schema {schema}, newer than the {SCHEMA} this version reads; upgrade kymograph"
         )
-    return tensors, facts
+    return tensors, metadata
 
 
 def network_tensors(net: nn.Module) -> dict[str, Tensor]:
     """Returns a network's tensors: ``net.NAME`` for each parameter and ``buffer.NAME`` for each buffer."""
-    parameters = {f"net.{name}": parameter for name, parameter in net.named_parameters()}
-    return parameters | _named_buffers(net)
+    return {f"net.{name}": parameter for name, parameter in net.named_parameters()} | _named_buffers(net)
 
 
 def training_state(flat: Flat, optimizer: Optimizer, rule: Rule) -> dict[str, Tensor]:
@@ -83,34 +93,13 @@ def _named_buffers(net: nn.Module) -> dict[str, Tensor]:
 
 
 def restore(target: Mapping[str, Tensor], stored: Mapping[str, Tensor], path: AnyPath) -> None:
-    """Copies stored tensors into ``target`` in place; raises, and copies none, if a name or a shape does not fit.
-
-    Older files, without buffers and rules' states, are accepted: what they lack is left unchanged.
-    """
-    older = not any(name.startswith(ADDED_LATER) for name in stored)
-    wanted = {name: tensor for name, tensor in target.items() if not (older and name.startswith(ADDED_LATER))}
-    for name, tensor in wanted.items():
+    """Copies stored tensors into ``target`` in place; raises, and copies none, if a name or a shape does not fit."""
+    for name, tensor in target.items():
         if name not in stored or stored[name].shape != tensor.shape:
             raise KymographError(f"{path} does not fit this network: {name} is missing or has another shape")
     with torch.no_grad():
-        for name, tensor in wanted.items():
+        for name, tensor in target.items():
             tensor.copy_(stored[name])
-
-
-_MAX_FILE = 512 * 2**20
-_MAX_LISTING = 4 * 2**20  # of a zip archive: some 30,000 files
-_DTYPES = {
-    "DoubleStorage": torch.float64,
-    "FloatStorage": torch.float32,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-}
 
 
 def read_pt(path: AnyPath) -> Any:

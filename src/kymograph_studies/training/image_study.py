@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from kymograph.errors import KymographError
 from kymograph.registry import Registry
@@ -75,11 +74,13 @@ def seeds_by_source(seed: int, vary: str) -> SourceSeeds:
 
 
 @dataclass(frozen=True)
-class TrainingSettings(ABC):
+class TrainingSettings:
     """The settings that every study of images has."""
 
     default_epochs: ClassVar[Mapping[str, int]] = {}
     """Epochs by data set, where a study's own differ from the data set's."""
+    fixed: ClassVar[Mapping[str, Any]] = {}
+    """Settings of the network that the study fixes."""
 
     data: str = "digits"
     """scikit-learn's digits (embedded), cifar10 (see --data-dir), synthetic, or another registered data set."""
@@ -105,10 +106,10 @@ class TrainingSettings(ABC):
     """What the seed determines: weights, order and feedback together, or one source with the others at seed 42."""
 
     def __post_init__(self) -> None:
+        data_set = DATA_SETS.part(self.data)
         if self.epochs == 0:
-            usual = DATA_SETS.part(self.data).properties.get("epochs", 1)
+            usual = data_set.properties.get("epochs", 1)
             object.__setattr__(self, "epochs", self.default_epochs.get(self.data, usual))
-        DATA_SETS.part(self.data)
         for name in ("epochs", "batch_size", "depth", "width"):
             at_least(name, getattr(self, name), 1)
         for name in ("wd", "penalty", "checkpoint_every"):
@@ -116,9 +117,10 @@ class TrainingSettings(ABC):
         above_zero("lr", self.lr)
 
     @property
-    @abstractmethod
     def network(self) -> ImageSettings:
-        """All settings of the run's network and its training."""
+        """All settings of the run's network and its training: the run's own, and those that the study fixes."""
+        names = {field.name for field in dataclasses.fields(ImageSettings)}
+        return ImageSettings(**{name: value for name, value in vars(self).items() if name in names}, **self.fixed)
 
 
 @dataclass(frozen=True)
@@ -220,13 +222,10 @@ class ImageStudy(Study[Settings]):
 
     def prepare(self, specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> None:
         """Raises if a data set's files are missing; prints notes about the data and about settings without effect."""
-        for note in (*_idle_settings([spec.config for spec in specs]), *_notes_on_data(specs, data_dir)):
-            print(f"note: {note}", file=sys.stderr)
-
-
-def _notes_on_data(specs: Sequence[RunSpec[Settings]], data_dir: Path | None) -> list[str]:
-    names = dict.fromkeys(spec.config.data for spec in specs)
-    return [note for name in names if (note := check_files(name, data_dir)) is not None]
+        data_sets = dict.fromkeys(spec.config.data for spec in specs)
+        for note in (*_idle_settings([spec.config for spec in specs]), *(check_files(d, data_dir) for d in data_sets)):
+            if note is not None:
+                print(f"note: {note}", file=sys.stderr)
 
 
 def _idle_settings(configs: Sequence[TrainingSettings]) -> list[str]:
@@ -237,7 +236,7 @@ def _idle_settings(configs: Sequence[TrainingSettings]) -> list[str]:
         owners = [name for name, part in MODELS.parts().items() if field.name in part.properties.get("settings", ())]
         if not owners or field.name == "skip":  # a model without skips sets that itself
             continue
-        idle = {one.model for one in networks if getattr(one, field.name) != field.default} - set(owners)
+        idle = {config.model for config in networks if getattr(config, field.name) != field.default} - set(owners)
         if idle:
             notes.append(f"{field.name} is a setting of {' and '.join(owners)}, not of {' and '.join(sorted(idle))}")
     return notes

@@ -39,7 +39,7 @@ from kymograph_studies.training.optimizers import AdamW, Sgd
 
 RESUME = "resume.safetensors"
 PER_POINT = {"hidden_norms": "stream_norm", "grad_norms": "stream_grad", "grad_norms_F": "stream_grad_F"}
-PER_BLOCK = {"cos_in": "cos_in", "cos_out": "cos_out"}
+PER_BLOCK = ("cos_in", "cos_out")
 PLAIN = ("acc_eval", "loss_eval", "train_loss", "test_accuracy", "gamma", "below_floor", "error_norm")
 
 
@@ -89,9 +89,9 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
         row["test_accuracy"] = accuracy(net, *tests)
         rows.append(row)
         loss = "" if math.isnan(train_loss) else f"loss {train_loss:.3g}, "  # nothing is trained at epoch 0
-        words = f"{loss}accuracy {row['test_accuracy']:.3f}, ‖h_L‖ {row['hidden_norms'][-1]:.3g}"
-        alarms = active_alarms(row, len(buffer[1]))
-        work.say(words + (f", alarm: {' and '.join(alarms)}" if alarms else ""))
+        alarms = " and ".join(active_alarms(row, len(buffer[1])))
+        text = f"{loss}accuracy {row['test_accuracy']:.3f}, ‖h_L‖ {row['hidden_norms'][-1]:.3g}"
+        work.say(f"{text}, alarm: {alarms}" if alarms else text)
 
     if first == 0:
         measure(0, float("nan"))
@@ -107,12 +107,7 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
         done = epoch + 1
         if done % config.log_every == 0 or done == config.epochs:
             measure(done, float(as_float64(torch.cat(losses)).mean()))
-        if (
-            directory is not None
-            and config.checkpoint_every
-            and done % config.checkpoint_every == 0
-            and done < config.epochs
-        ):
+        if directory is not None and done % config.checkpoint_every == 0 and done < config.epochs:
             state = {"epoch": done, "rows": rows, "training": checkpoints.training_state(flat, optimizer, rule)}
             write_state(directory / RESUME, state, {"run": spec.id})
     return Fitted(config, task, batches, net, rule, rows, notes)
@@ -208,9 +203,9 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
     points = tuple(f"h_{number}" for number in range(config.depth + 1))
     blocks = tuple(f"block_{number}" for number in range(config.depth))
     series = {name: RunSeries(epochs, _column(rows, key), points) for key, name in PER_POINT.items()}
-    series |= {name: RunSeries(epochs, _column(rows, key)) for name in PLAIN if (key := name) in rows[0]}
+    series |= {name: RunSeries(epochs, _column(rows, name)) for name in PLAIN if name in rows[0]}
     if "cos_in" in rows[0]:
-        series |= {name: RunSeries(epochs, _column(rows, key), blocks) for key, name in PER_BLOCK.items()}
+        series |= {name: RunSeries(epochs, _column(rows, name), blocks) for name in PER_BLOCK}
     last = rows[-1]
     buffer = min(BUFFER, len(task.test))
     at_2 = last["grad_norms"][2] if config.depth >= 2 else None  # a network of one block has no h_2
@@ -258,9 +253,10 @@ def result(spec: RunSpec, fitted: Fitted) -> RunResult:
 def _rule_tensors(rule: Rule) -> dict[str, Tensor]:
     """Returns a rule's state: ``feedback.L`` for each block's matrix, ``rule.NAME`` for every other tensor."""
     matrices = rule.matrices()
-    own = {matrix.data_ptr() for matrix in matrices}
-    others = {f"rule.{name}": tensor for name, tensor in rule.state_dict().items() if tensor.data_ptr() not in own}
-    return {f"feedback.{number}": matrix for number, matrix in enumerate(matrices)} | others
+    addresses = {matrix.data_ptr() for matrix in matrices}
+    rest = {name: tensor for name, tensor in rule.state_dict().items() if tensor.data_ptr() not in addresses}
+    feedback = {f"feedback.{number}": matrix for number, matrix in enumerate(matrices)}
+    return feedback | {f"rule.{name}": tensor for name, tensor in rest.items()}
 
 
 def _elasticity(rows: list[dict[str, Any]]) -> float | None:

@@ -1,9 +1,7 @@
-"""The training loop, and what lies between gradients and weights: clipping, schedule, update.
+"""The training loop, and what lies between gradients and weights: schedule, clipping, update.
 
-[training.clipping] Gradient clipping, per replica, outside every learning rule.
-
-Gradients are the rows of a matrix (R, P). A replica without clipping has the threshold infinity, for which
-every formula below is exactly the identity on finite gradients.
+Clipping is outside every learning rule. Gradients are the rows of a matrix (R, P). A replica without clipping has the
+threshold infinity, for which every formula below is exactly the identity on finite gradients.
 """
 
 from __future__ import annotations

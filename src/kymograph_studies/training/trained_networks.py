@@ -14,18 +14,14 @@ from kymograph.errors import KymographError
 from kymograph.io.files import is_directory, is_file
 from kymograph.probes.curvature import evaluation_mode
 from kymograph.runs.record import CHECKPOINT, STATUS, read_file, read_status
-from kymograph.studies.loading import registered_study
 from kymograph_studies.data import load_task
 from kymograph_studies.data.images import ImageTask
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.feedforward import ResidualMLP
 from kymograph_studies.training import checkpoints
 from kymograph_studies.training.checkpoints import read_pt
-from kymograph_studies.training.image_study import ImageSettings, ImageStudy, seeds_by_source
+from kymograph_studies.training.image_study import ImageSettings, seeds_by_source
 from kymograph_studies.training.image_training import make_network
-
-FIRST_WITH_SCRIPTS_START = 2
-"""The first version of the studies in which a seed's initial weights are those of `make_network`."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,11 @@ class Trained:
 
     def task(self, data: str | None, data_dir: str | Path | None) -> ImageTask:
         """Returns the images to measure on: those named, or the ones it was trained on, split as in training."""
-        found = load_task(data or self.data or "cifar10", data_dir)
-        if self.config is None or self.seed is None or found.name != self.config.data:
-            return found
+        task = load_task(data or self.data or "cifar10", data_dir)
+        if self.config is None or self.seed is None or task.name != self.config.data:
+            return task
         split = seeds_by_source(self.seed, self.config.vary).split
-        return found if split is None else found.resplit(split)
+        return task if split is None else task.resplit(split)
 
     def check_images(self, images: Tensor, task: ImageTask, path: str | Path) -> None:
         """Raises if the network does not take these images of ``task``, or has too few outputs for its classes.
@@ -107,44 +103,33 @@ def _checked_content(path: Path) -> bytes | None:
 
 
 def _ours(path: Path, content: bytes | None, need_feedback: bool, data_dir: str | Path | None) -> Trained:
-    tensors, facts = checkpoints.unpack_network(path, content)
-    identity = facts.get("identity")
-    config = _settings(facts, identity) if isinstance(identity, dict) else None
+    tensors, metadata = checkpoints.unpack_network(path, content)
+    identity, settings = metadata.get("identity"), metadata.get("network")
+    try:
+        config = ImageSettings(**settings) if isinstance(settings, dict) else None
+    except TypeError:
+        config = None
     if config is None or not isinstance(identity, dict) or not _has_plausible_size(config, identity, tensors):
         raise KymographError(f"{path} is not the network of a run that was trained on images")
     task = load_task(config.data, data_dir)
     start = seeds_by_source(identity["seed"], config.vary).initialisation
-    net = make_network(config, task, start)
-    known_start = identity.get("version", 0) >= FIRST_WITH_SCRIPTS_START
-    untrained = make_network(config, task, start) if known_start else None
+    net, untrained = (make_network(config, task, start) for _ in range(2))
     checkpoints.restore(checkpoints.network_tensors(net), tensors, path)
     feedback = [tensors[f"feedback.{n}"] for n in range(config.depth) if f"feedback.{n}" in tensors]
     if len(feedback) != config.depth and (need_feedback or feedback or config.rule == "dfa"):
         raise KymographError(
             f"{path} has {len(feedback)} feedback matrices for {config.depth} blocks; calibrate a DFA run"
         )
-    accuracy = _accuracy(facts.get("test_accuracy"), path)
-    matrices = _fitting(net, feedback, path)
-    return Trained(net, matrices, accuracy, config.data, untrained, config, identity["seed"])
+    accuracy = _accuracy(metadata.get("test_accuracy"), path)
+    return Trained(net, _fitting(net, feedback, path), accuracy, config.data, untrained, config, identity["seed"])
 
 
 def _has_plausible_size(config: ImageSettings, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
     """Returns whether the network that a file describes is no larger than its tensors suggest."""
-    whole = (config.depth, config.width, config.expansion, identity.get("seed"), identity.get("version", 0))
+    whole = (config.depth, config.width, config.expansion, identity.get("seed"))
     if not all(type(number) is int for number in whole) or config.depth < 1:
         return False
     return config.depth * config.width**2 * config.expansion <= 4 * sum(tensor.numel() for tensor in tensors.values())
-
-
-def _settings(facts: Mapping[str, Any], identity: Mapping[str, Any]) -> ImageSettings | None:
-    """Returns how the network was trained: as its file says, or, for older files, as its registered study does."""
-    try:
-        if isinstance(facts.get("network"), dict):
-            return ImageSettings(**facts["network"])
-        study = registered_study(str(identity.get("study")))
-        return study.config_type(**identity["config"]).network if isinstance(study, ImageStudy) else None
-    except (TypeError, KeyError):
-        return None
 
 
 def _scripts(path: Path) -> Trained:
@@ -185,12 +170,11 @@ def _script_network(state: Mapping[str, Any], path: Path) -> BlockNetwork:
     if not depth or any(len(parts.get(key, [])) != count for key, count in wanted.items() if key != "out_ln"):
         raise wrong
     width, inputs = parts["embed"][0].shape if parts["embed"][0].dim() == 2 else (0, 0)
-    classes = len(parts["out_head"][1])
-    out_ln = "out_ln" in parts
-    expansion = max(1, parts["blocks.0"][2].shape[0] // width) if width else 1
-    net = ResidualMLP(inputs, 1, classes, depth, width, expansion=expansion, out_ln=out_ln) if width else None
-    if net is None:
+    if not width:
         raise wrong
+    classes, out_ln = len(parts["out_head"][1]), "out_ln" in parts
+    expansion = max(1, parts["blocks.0"][2].shape[0] // width)
+    net = ResidualMLP(inputs, 1, classes, depth, width, expansion=expansion, out_ln=out_ln)
     order = ["embed", *(f"blocks.{number}" for number in range(depth)), *(["out_ln"] if out_ln else []), "out_head"]
     stored = [tensor for key in order for tensor in parts[key]]
     ours = list(net.parameters())

@@ -1,8 +1,8 @@
 """Accelerators: rules written out by hand for one kind of network, each tested against its plain twin.
 
-An accelerator is one module with a ``PART``, whose ``rules`` names the rules it can replace, and a function
-``accelerate``, which returns the fast twin of a plain rule, or None if it does not support that rule's network, loss
-or device.
+A module declares its accelerators in ``PARTS`` (or one, called ``accelerate``, in ``PART``); ``rules`` names the rules
+that it can replace. An accelerator is a function that returns the fast twin of a plain rule, or None if it does not
+support that rule's network, loss or device.
 """
 
 from __future__ import annotations

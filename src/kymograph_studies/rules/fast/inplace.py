@@ -1,7 +1,5 @@
 """Rules that compute each gradient directly in ``.grad``, and layers with their derivatives written out.
 
-[rules.fast.inplace] Rules that compute each gradient directly in ``.grad``.
-
 Autograd computes every gradient in new memory, adds it to a zeroed one and discards it. An accelerator writes to
 ``.grad`` directly, with the results of its plain twin: gradients to be accumulated are computed in separate memory
 first, and where a network has hooks, frozen parameters or an unsupported memory layout, the plain twin does the work.
@@ -22,7 +20,6 @@ from kymograph_studies.models.blocks import parameter_names
 from kymograph_studies.models.flat import views_of
 from kymograph_studies.rules.base import Credit, Rule
 
-_norm_back = torch.ops.aten.native_layer_norm_backward
 Normed = tuple[Tensor, Tensor, Tensor]
 """A LayerNorm's output, and the mean and inverse standard deviation of its inputs."""
 
@@ -41,8 +38,9 @@ def through_norm(
 ) -> Float[Tensor, "batch width"]:
     """Returns the gradient at a LayerNorm's input from that at its output; fills its own if asked."""
     shape, (_, mean, rstd) = norm.normalized_shape, normed
+    back = torch.ops.aten.native_layer_norm_backward
     at_input: Tensor
-    at_input, weight, bias = _norm_back(signal, h, shape, mean, rstd, norm.weight, norm.bias, [True, fill, fill])
+    at_input, weight, bias = back(signal, h, shape, mean, rstd, norm.weight, norm.bias, [True, fill, fill])
     if fill:
         gradient_of(norm.weight).copy_(weight)
         gradient_of(norm.bias).copy_(bias)
@@ -102,19 +100,19 @@ class InPlace(Rule):
         if self._needs_autograd():
             # By the order of the bases this is the plain twin's method, never the abstract one.
             return super().backward(x, y, accumulate=accumulate)  # type: ignore[safe-super]
-        own = self._net_parameters
-        before = [parameter.grad for parameter in own]
+        parameters = self._net_parameters
+        before = [parameter.grad for parameter in parameters]
         elsewhere = accumulate or any(gradient is None for gradient in before)
         if elsewhere:
-            line = own[0].detach().new_zeros(sum(parameter.numel() for parameter in own))
-            for parameter, view in zip(own, views_of(line, own), strict=True):
+            line = parameters[0].detach().new_zeros(sum(parameter.numel() for parameter in parameters))
+            for parameter, view in zip(parameters, views_of(line, parameters), strict=True):
                 parameter.grad = view
         credit = self.fill(x, y) if self._found() else super().backward(x, y, accumulate=False)  # type: ignore[safe-super]
         if elsewhere:
-            for parameter, old in zip(own, before, strict=True):
+            for parameter, old in zip(parameters, before, strict=True):
                 if old is not None:
-                    assert parameter.grad is not None
-                    old.add_(parameter.grad) if accumulate else old.copy_(parameter.grad)
+                    new = gradient_of(parameter)
+                    old.add_(new) if accumulate else old.copy_(new)
                     parameter.grad = old
         return credit
 
@@ -133,7 +131,7 @@ class InPlace(Rule):
     def _needs_autograd(self) -> bool:
         """Returns whether a hook needs autograd, or a parameter is frozen."""
         return _hooked(self._net_parameters, self._net_modules) or not all(
-            own.requires_grad for own in self._net_parameters
+            parameter.requires_grad for parameter in self._net_parameters
         )
 
     def _found(self) -> bool:
@@ -142,7 +140,7 @@ class InPlace(Rule):
         if not self.locate():
             return False
         try:
-            self._locations = [_Location(own, own.data_ptr(), own.grad) for own in self._net_parameters]
+            self._locations = [_Location(weight, weight.data_ptr(), weight.grad) for weight in self._net_parameters]
         except RuntimeError:  # a kind of tensor without storage: located at every step
             return True
         self._rule_tensors = list(self.rule_tensors())

@@ -1,17 +1,12 @@
-"""Backpropagation and DFA of the residual MLP with every derivative written out.
-
-[rules.fast.resmlp_backprop] Backpropagation of the residual MLP with every derivative written out.
+"""Backpropagation and DFA of the residual MLP with every derivative written out, equal to autograd up to rounding.
 
 Autograd computes each weight gradient in new memory, adds it to a zeroed one and discards it, which on a CPU costs a
-tenth of the step. Here each is written directly to ``.grad``. The results are autograd's up to rounding.
+tenth of the step. Here each is written directly to ``.grad``.
 
-[rules.fast.resmlp_direct] DFA of the residual MLP, all blocks at once.
-
-Two facts that autograd cannot know make a DFA step cheaper than a backpropagation step. Nothing flows between blocks,
-so the backward pass is the same few batched products for all of them. And the rank of the credit e B^T is at most the
-number of classes: kept as its two factors, it turns the weight gradients of the embed and of every block's last layer
-(rank 10 instead of 256 on CIFAR-10) into products that cost next to nothing. The results are `DirectFeedback`'s up to
-rounding.
+Two properties that autograd cannot know make a DFA step cheaper than a backpropagation step. Nothing flows between
+blocks, so the backward pass is the same few batched products for all of them. And the rank of the credit e B^T is at
+most the number of classes: kept as its two factors, it turns the weight gradients of the embed and of every block's
+last layer (rank 10 instead of 256 on CIFAR-10) into products that cost next to nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +43,6 @@ PARTS = {
 DEVICES = ("cpu", "cuda")
 """Devices on which writing into strided views is reliable."""
 
-_gelu_back = torch.ops.aten.gelu_backward
-
 
 class _InPlaceBackprop(InPlace):
     """Backpropagation through a `ResidualMLP`, for all parts or for some."""
@@ -63,7 +56,8 @@ class _InPlaceBackprop(InPlace):
         """Fills the gradients of the trained parts; the others are exactly zero."""
         net, blocks = self.net, self.net.mlp_blocks
         if not self.trains_blocks:
-            self._zero()
+            for parameter in self._net_parameters:
+                gradient_of(parameter).zero_()
         x = x.flatten(1)
         h = net.embed_layer(x)
         kept: list[tuple[Tensor, Normed, Tensor, Tensor]] = []
@@ -80,10 +74,6 @@ class _InPlaceBackprop(InPlace):
                 signal = at_input.add_(signal) if net.skip else at_input
             linear_back(net.embed_layer, x, signal)
         return Credit(loss[None], logits)
-
-    def _zero(self) -> None:
-        for parameter in self._net_parameters:
-            gradient_of(parameter).zero_()
 
 
 class FastBackprop(_InPlaceBackprop, Backprop):
@@ -149,7 +139,7 @@ def _block(
     block: MlpBlock, h: Tensor, normed: Normed, inner: Tensor, active: Tensor, signal: Tensor, fill: bool
 ) -> Tensor:
     """Returns the gradient at a block's input, without the skip's, from that at its output; fills its own if asked."""
-    before = _gelu_back(signal @ block.w2.weight, inner)
+    before = torch.ops.aten.gelu_backward(signal @ block.w2.weight, inner)
     if fill:
         linear_back(block.w2, active, signal)
         linear_back(block.w1, normed[0], before)
@@ -227,7 +217,9 @@ def _weights(net: nn.Module, name: str) -> list[Tensor]:
 class _Stack:
     """The parameters, gradients and last forward pass of all blocks, each as one tensor with a leading axis of L."""
 
-    def __init__(self, net: ResidualMLP, feedback: Tensor, values: dict[str, Tensor], gradients: dict[str, Tensor]):
+    def __init__(
+        self, net: ResidualMLP, feedback: Tensor, values: dict[str, Tensor], gradients: dict[str, Tensor]
+    ) -> None:
         self.net, self.feedback = net, feedback  # feedback: (L, width, classes)
         self.w1, self.w1_grad = values["w1.weight"], gradients["w1.weight"]  # (L, inside, width)
         self.w2, self.w2_grad = values["w2.weight"], gradients["w2.weight"]  # (L, width, inside)
@@ -291,15 +283,12 @@ class _Stack:
     def embed_back(self, x: Tensor, coefficients: Tensor, matrix: Tensor) -> None:
         """Fills the gradients of the embed, which learns from the coefficients (B, classes) through ``matrix``."""
         embed = self.net.embed_layer
-        assert embed.weight.grad is not None and embed.bias.grad is not None
         factor = coefficients.t() @ x  # (classes, inputs)
         rows = math.gcd(len(matrix), 32)  # in pieces, which parallelise better than one flat product
-        pieces, gradient = (
-            matrix.view(-1, rows, len(factor)),
-            embed.weight.grad.view(-1, rows, factor.shape[1]),
-        )
+        pieces = matrix.view(-1, rows, len(factor))
+        gradient = gradient_of(embed.weight).view(-1, rows, factor.shape[1])
         torch.bmm(pieces, factor.expand(len(pieces), -1, -1), out=gradient)
-        torch.mv(matrix, coefficients.sum(0), out=embed.bias.grad)
+        torch.mv(matrix, coefficients.sum(0), out=gradient_of(embed.bias))
 
     def blocks_back(self, coefficients: Tensor, pull: float) -> Tensor | None:
         """Fills the gradients of all blocks; returns the signals at their outputs, (L, B, width), if computed.
