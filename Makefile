@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Containers often set it; every test process would then compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all check bench bench-engines bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
+.PHONY: verdicts demo test test-all check bench bench-engines bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --out runs/reproduce
@@ -44,6 +44,10 @@ lock:
 
 sbom: .venv/installed
 	$(BIN)/python .ci/sbom.py > sbom.json
+
+# Writes the pages of verdicts again, from the runs in evidence/; nothing is trained.
+verdicts: .venv/installed
+	$(BIN)/python docs/_extensions/verdict_pages.py
 
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W -b html docs docs/_build
