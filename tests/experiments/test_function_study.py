@@ -12,9 +12,12 @@ import torch
 
 import kymograph as ky
 from kymograph.claims.claim import Claim
+from kymograph.cli.arguments import option_fields, with_engine_options
+from kymograph.cli.verbs.experiment import RunOptions
 from kymograph.errors import KymographError
 from kymograph.experiments import active_run
 from kymograph.experiments.function_study import FunctionStudy, reserved_names, summary_of
+from kymograph.sweep.engines.base import ENGINES
 from tests.cli.command import call
 from tests.studies import warmup_example
 from tests.studies.warmup_example import warmup_study
@@ -202,3 +205,20 @@ def test_bounds_and_p_values_are_declared_like_those_of_a_class() -> None:
     for limits in ((1, 0), (0,), "01", 3.0, (0, None)):
         with pytest.raises(KymographError, match=r"gives error the bounds .*; give \(lowest, highest\)"):
             ky.study(question="?", arms={"one": {}}, bounds={"error": limits})(body)  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("engine", ["auto", *ENGINES.names()])
+def test_every_option_of_the_command_line_is_reserved(engine: str) -> None:
+    options = set(option_fields(with_engine_options(RunOptions, ["--engine", engine])))
+    assert options <= set(reserved_names())
+    assert {"seeds", "out", "grid", "config", "device"} <= options
+
+
+def test_what_names_a_run_is_reserved() -> None:
+    assert {"study", "arm", "seed", "debug", "help"} <= set(reserved_names())
+    assert not {"lr", "steps", "width", "fields", "name"} & set(reserved_names())
+
+
+def test_what_a_name_is_an_option_of_is_said() -> None:
+    names = reserved_names()
+    assert names["device"] == "an option of every study" and names["scheduler"] == "an option of the engine dask"

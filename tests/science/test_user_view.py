@@ -38,6 +38,12 @@ def test_every_setting_of_every_built_in_study_is_described() -> None:
     assert not undescribed
 
 
+def test_the_built_in_study_with_p_values_declares_them() -> None:
+    study = load_study("calibration")
+    assert set(study.p_values) == {key for key in study.headlines if key.endswith("_p")}
+    assert set(study.declaration().p_values) == set(study.p_values)
+
+
 def test_a_subclass_of_a_built_in_study_in_one_file_trains_as_its_base_does(workspace: Path) -> None:
     """It failed with "No module named 'mydepth.train'"."""
     (workspace / "mydepth.py").write_text(

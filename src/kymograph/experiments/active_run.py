@@ -417,10 +417,10 @@ def global_state() -> dict[str, Any]:
     """Returns the states of all global generators, in a form that a resume state can hold."""
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     version, numbers, gauss = random.getstate()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    started = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return {
         "torch": torch.get_rng_state(),
-        "cuda": devices,
+        "cuda": torch.cuda.get_rng_state_all() if started else [],
         "numpy": {"kind": kind, "keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached},
         "python": {"version": version, "numbers": list(numbers), "gauss": gauss},
     }

@@ -1,15 +1,15 @@
-"""Settings from a TOML file."""
+"""Which runs are asked for: by arguments, and by a TOML file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import kymograph as ky
 from kymograph.errors import KymographError
 from kymograph.experiments.running import SweepRequest, read_settings
-from kymograph.studies.loading import load_study
 from tests.studies.warmup_example import warmup_study
 
 WHOLE = """
@@ -76,9 +76,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_settings(tmp_path / "absent.toml", warmup_study)
 
 
+@ky.study(question="Which task?", arms={"only": {}})
+def picky_study(run: ky.ActiveRun, *, task: Literal["identity", "orthogonal"] = "identity") -> None:
+    """Trains nothing."""
+
+
 def test_a_literal_setting_names_its_choices(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="task cannot be 'identiy'; did you mean 'identity'"):
-        read_settings(written(tmp_path, 'task = "identiy"'), load_study("depth"))
+        read_settings(written(tmp_path, 'task = "identiy"'), picky_study)
 
 
 def test_whatever_is_given_besides_the_file_wins() -> None:
