@@ -71,34 +71,37 @@ class Audit(ImageStudy[AuditConfig]):
 
     def arms(self) -> Sequence[Arm]:
         """Returns, for each rule, the rungs of the ladder; 0 is the frozen baseline."""
-        return [
-            Arm(f"{rule}/last{k}", f"{rule}, {_learners(k)}",
-                {**treatment, "last": k}, default=k <= 4, panel=rule.upper(),
-                label=f"{rule.upper()}, {_blocks(k)}",
-                colour="blue" if rule == "bp" else "vermilion")
-            for rule, treatment in _RULES.items() for k in range(DEEPEST + 1)
-        ]  # fmt: skip
+        arms = []
+        for rule, treatment in _RULES.items():
+            for k in range(DEEPEST + 1):
+                blocks = ("no block", "last block")[k] if k < 2 else f"last {k} blocks"
+                learners = f"{blocks} learns" if k == 0 else f"the {blocks} learn{'s' if k == 1 else ''}"
+                arms.append(
+                    Arm(
+                        f"{rule}/last{k}",
+                        f"{rule}, {learners}",
+                        {**treatment, "last": k},
+                        default=k <= 4,
+                        panel=rule.upper(),
+                        label=f"{rule.upper()}, {blocks}",
+                        colour="blue" if rule == "bp" else "vermilion",
+                    )
+                )
+        return arms
 
     def train(self, specs: Sequence[RunSpec[AuditConfig]], work: Workplace) -> list[RunResult]:
         """Trains the rungs one after the other: embed, read-out and the last k blocks of each learn."""
         from kymograph_studies.training.image_training import fit, result
 
-        def learners(config: AuditConfig) -> list[str]:
-            blocks = [f"blocks.{number}" for number in range(config.depth - config.last, config.depth)]
-            return ["embed", *blocks, "readout"]
-
-        return [result(spec, fit(spec, spec.config.network, work, learners(spec.config))) for spec in specs]
+        results = []
+        for spec in specs:
+            depth, last = spec.config.depth, spec.config.last
+            learners = ["embed", *(f"blocks.{number}" for number in range(depth - last, depth)), "readout"]
+            results.append(result(spec, fit(spec, spec.config.network, work, learners)))
+        return results
 
     def figures(self) -> Mapping[str, Callable[..., Figure]]:
         """Returns the figures of `kymograph_studies.audit.figures`."""
         from kymograph_studies.audit.figures import FIGURES
 
         return FIGURES
-
-
-def _learners(last: int) -> str:
-    return "no block learns" if last == 0 else "the last block learns" if last == 1 else f"the last {last} blocks learn"
-
-
-def _blocks(last: int) -> str:
-    return "no block" if last == 0 else "last block" if last == 1 else f"last {last} blocks"

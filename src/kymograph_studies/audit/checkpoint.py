@@ -109,7 +109,8 @@ def audit(
     task = trained.task(data, data_dir)
     batches = Batches(task, 128, chosen)
     x, y = batches.test(images)
-    run = _run_of(Path(path))
+    directory = Path(path) if Path(path).is_dir() else Path(path).parent
+    run = StoredRun(directory) if (directory / STATUS).exists() else None
     alarms = None if run is None else first_epochs(_rows(run), int(run.summary["buffer_size"]))
     start = None if run is None else float(run.series["stream_norm"].value[0, -1])
     trained.check_images(x, task, path)
@@ -121,7 +122,8 @@ def audit(
     unknown = _unknown_rule(trained)
     config, known_start = trained.config, trained.seed is not None and trained.untrained is not None
     if ladder and not unknown and config is not None and known_start:
-        out = Path(ladder_out) if ladder_out is not None else _runs_directory(Path(path))
+        here = real_path(directory)  # of a run, or of a lone file
+        out = Path(ladder_out) if ladder_out is not None else here if run is None else here.parent.parent
         frozen, rungs = _ladder(trained, tests, ComputeOptions(out, "serial", None, chosen, data_dir, quiet))
     depth = questions.depth_utility(correct_images(trained.net, *tests), frozen, rungs, unknown)
     if unknown:
@@ -179,24 +181,14 @@ def _unknown_rule(trained: Trained) -> str:
     return f"the audit does not know the rule {trained.config.rule!r}: it repeats the training of {rules} only"
 
 
-def _run_of(path: Path) -> StoredRun | None:
-    """Returns the stored run that the network belongs to, if there is one."""
-    directory = path if path.is_dir() else path.parent
-    return StoredRun(directory) if (directory / STATUS).exists() else None
-
-
-def _runs_directory(path: Path) -> Path:
-    """Returns the directory of runs that holds the audited run; for a lone file, the file's own directory."""
-    directory = real_path(path if path.is_dir() else path.parent)
-    return directory.parent.parent if (directory / STATUS).exists() else directory
-
-
 def _rows(run: StoredRun) -> list[dict[str, Any]]:
     """Returns the numbers that the alarms need, a row per measured epoch."""
     norms, gradients = run.series["stream_norm"], run.series["stream_grad"]
-    errors = run.series.get("error_norm")
-    rows = []
-    for index, epoch in enumerate(norms.step.tolist()):
-        row = {"epoch": epoch, "hidden_norms": norms.value[index], "grad_norms": gradients.value[index]}
-        rows.append(row if errors is None else {**row, "error_norm": float(errors.value[index])})
+    rows = [
+        {"epoch": epoch, "hidden_norms": norms.value[index], "grad_norms": gradients.value[index]}
+        for index, epoch in enumerate(norms.step.tolist())
+    ]
+    if (errors := run.series.get("error_norm")) is not None:
+        for row, error in zip(rows, errors.value, strict=True):
+            row["error_norm"] = float(error)
     return rows

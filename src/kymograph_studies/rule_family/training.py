@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from kymograph import streams
 from kymograph.runs.record import RunResult, RunSeries
@@ -64,7 +64,8 @@ def _trained(spec: RunSpec[RuleFamilyConfig], work: Workplace) -> RunResult:
     summary: dict[str, Any] = {"finite": True, "theory_step": expected, "angle_at_theory_step": None, **NO_NULL}
     if 0 in moments:
         observer.measure(0)
-    for step in training(_batches(config, task, seed), rule, Update(optimizer)):
+    batches = itertools.chain.from_iterable(task.batches.epoch(seed, epoch) for epoch in range(config.epochs))
+    for step in training(batches, rule, Update(optimizer)):
         done = step.index + 1
         if not bool(torch.isfinite(step.loss).all()):
             summary["finite"] = False
@@ -83,8 +84,10 @@ def _trained(spec: RunSpec[RuleFamilyConfig], work: Workplace) -> RunResult:
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "classes": task.classes,
         "data_digest": task.digest,
-        **_feedback_identity(rule, seed),
     }
+    if feedback := rule.feedback_tensors():
+        summary["feedback_law"] = rule.feedback_law or None
+        summary["feedback_seed"], summary["feedback_hash"] = seed, feedback_hash(feedback.values())
     if tuning:
         return RunResult({}, summary)
     series = observer.series()
@@ -93,23 +96,6 @@ def _trained(spec: RunSpec[RuleFamilyConfig], work: Workplace) -> RunResult:
         numbers, null = observer.null(config.draws, seed)
         summary, series = summary | numbers, series | null
     return RunResult(series, summary)
-
-
-def _batches(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    for epoch in range(config.epochs):
-        yield from task.batches.epoch(seed, epoch)
-
-
-def _feedback_identity(rule: Rule, seed: int) -> dict[str, Any]:
-    """Returns what identifies the feedback: its law, its seed and its hash at the end."""
-    feedback = rule.feedback_tensors()
-    if not feedback:
-        return {}
-    return {
-        "feedback_law": rule.feedback_law or None,
-        "feedback_seed": seed,
-        "feedback_hash": feedback_hash(feedback.values()),
-    }
 
 
 def measured_steps(total: int, count: int) -> tuple[int, ...]:
