@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -46,21 +46,19 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
-    """Writes ``content`` to ``path`` by rename, so that the file is either unchanged or complete.
+@contextlib.contextmanager
+def written_atomically(path: Path, *, readable: bool = False) -> Iterator[IO[bytes]]:
+    """Opens a file that becomes ``path`` by rename when the block ends: ``path`` is either unchanged or complete.
 
-    ``durably``: whether to wait until it is on the disk. What is not a file is not replaced.
+    ``readable``: whether the block may also read what it has written. What is not a file is not replaced.
     """
     check_replaceable(path)
     temporary = temporary_name(path.parent, path.name[:100], str(next(_numbers)))
     remove_abandoned_files_once(path.parent)
     try:
         try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-                if durably:
-                    file.flush()
-                    os.fsync(file.fileno())
+            with open(temporary, "x+b" if readable else "xb") as file:
+                yield file
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
@@ -68,6 +66,15 @@ def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
             raise
     except OSError as error:
         raise KymographError(f"cannot write {path}: {error.strerror}; choose another path") from None
+
+
+def write_atomically(path: Path, content: bytes, durably: bool = False) -> None:
+    """Writes ``content`` to ``path`` atomically; ``durably``: whether to wait until it is on the disk."""
+    with written_atomically(path) as file:
+        file.write(content)
+        if durably:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def make_directory(path: Path, root: Path | None = None) -> None:

@@ -33,8 +33,8 @@ from kymograph.io.files import (
     opened,
     real_path,
 )
-from kymograph.io.processes import remove_abandoned_files_once, temporary_directory, temporary_name
-from kymograph.io.writing import SCHEMA, make_directory, write_atomically
+from kymograph.io.processes import temporary_directory
+from kymograph.io.writing import SCHEMA, make_directory, write_atomically, written_atomically
 from kymograph.runs.archive import Archive
 from kymograph.runs.locating import find_runs
 from kymograph.runs.store import read_declarations
@@ -109,7 +109,8 @@ def write_bundle(
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
         files = staged if thin else {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
         _check_number(files, directory)
-        with _written(target) as file:
+        make_directory(target.parent)
+        with written_atomically(target, readable=True) as file:
             digest = _pack(file, files, manifest)
             if _listing(directory, target) != before:
                 raise KymographError(f"the runs in {directory} changed while they were packed; wait for their sweep")
@@ -184,26 +185,6 @@ def _report(archive: Archive, studies: Mapping[str, Study[Any]]) -> str:
         planned=archive.planned,
         now=f"for a bundle, from a log that ends {max(times)}" if times else "for a bundle",
     )
-
-
-@contextlib.contextmanager
-def _written(target: Path) -> Iterator[IO[bytes]]:
-    """Opens a temporary file that becomes ``target`` when it is complete; system errors become one sentence."""
-    make_directory(target.parent)
-    check_replaceable(target)
-    remove_abandoned_files_once(target.parent)
-    temporary = temporary_name(target.parent, target.name[:100], "bundle")
-    try:
-        try:
-            with open(temporary, "x+b") as file:
-                yield file
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise KymographError(f"cannot write {target}: {error.strerror}; choose another path") from None
 
 
 def _pack(file: IO[bytes], files: Mapping[str, _Source], code: Mapping[str, Any]) -> str:
