@@ -86,16 +86,10 @@ def prove_user_model(
     for name in RULES.names():
         net, x, y, loss = load_model(reference, seed)
         net, x, y = net.to(device), _moved(x, device), _moved(y, device)
+        example = x[:2] if isinstance(x, Tensor) else x
         draw = streams.generator(seed, "feedback")
         try:
-            rule = make(
-                name,
-                net,
-                loss=loss,
-                generator=draw,
-                example=x[:2] if isinstance(x, Tensor) else x,
-                blocks=blocks or None,
-            )
+            rule = make(name, net, loss=loss, generator=draw, example=example, blocks=blocks or None)
             yield _proved(name, rule, x, y)
         except KymographError as error:
             yield RuleProof(name, refused=str(error))
@@ -226,7 +220,7 @@ def _function(reference: str) -> Callable[[], Any]:
         raise KymographError(f"cannot load {file}: {_reason(error)}") from None
     finally:
         sys.path.pop()
-    function = getattr(module, name, None)
+    function: Callable[[], Any] | None = getattr(module, name, None)
     if not callable(function):
         raise KymographError(f"{file} defines no function {name!r}")
     return function

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,8 +46,8 @@ def watching(
     """
     readings = SiteReadings()
 
-    def attach(name: str) -> Callable[[nn.Module, tuple, Tensor], None]:
-        def forward_hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+    def attach(name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
+        def forward_hook(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
             if not isinstance(output, Tensor):
                 kind = type(output).__name__
                 raise KymographError(f"{name} returns a {kind}, not a tensor; watch a module that returns one")

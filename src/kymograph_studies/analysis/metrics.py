@@ -87,7 +87,8 @@ def effective_dimension(points: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*
     # (..., min(n, d)), largest first; svdvals raises on NaN
     singular = torch.linalg.svdvals(torch.where(usable, centred, 0.0))
     spectrum = (singular / singular[..., :1]).square()  # 0/0 = NaN where all points coincide
-    return torch.special.entr(spectrum / spectrum.sum(-1, keepdim=True)).sum(-1).exp()
+    entropy: Tensor = torch.special.entr(spectrum / spectrum.sum(-1, keepdim=True)).sum(-1)
+    return entropy.exp()
 
 
 def largest_effective_dimension(n: int, d: int) -> int:

@@ -204,4 +204,5 @@ def _coordinates(gradients: Float[Tensor, "n points d"]) -> Float[Tensor, "n poi
     if d <= points:
         return gradients
     values, vectors = torch.linalg.eigh((gradients @ gradients.mT).cpu())
-    return (vectors * values.clamp(min=0.0).sqrt()[:, None, :]) @ vectors.mT
+    root: Tensor = (vectors * values.clamp(min=0.0).sqrt()[:, None, :]) @ vectors.mT
+    return root

@@ -29,7 +29,8 @@ def load_task(name: str, directory: str | Path | None = None) -> ImageTask:
 
     ``directory`` holds the files of a data set that has any; None: the directory that the environment names.
     """
-    return DATA_SETS.load(name)(directory)
+    task: ImageTask = DATA_SETS.load(name)(directory)
+    return task
 
 
 def check_files(name: str, directory: str | Path | None = None) -> str | None:

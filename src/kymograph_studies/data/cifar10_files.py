@@ -179,7 +179,7 @@ class _Bytes:
     def __init__(self) -> None:
         self.left = _MAX_FILE
 
-    def encode(self, text: Any, encoding: str = "latin1") -> bytes:
+    def encode(self, text: str | bytes, encoding: str = "latin1") -> bytes:
         """Returns the bytes of a Python 2 string."""
         if isinstance(text, bytes):
             return text

@@ -172,7 +172,8 @@ def random_orthogonal(seed: int, width: int) -> Tensor:
     """Returns an orthogonal matrix uniform under the Haar measure (QR of a Gaussian, signs fixed by R's diagonal)."""
     gaussian = torch.randn(width, width, generator=streams.generator(seed, "task"), dtype=torch.float64)
     orthogonal, triangular = torch.linalg.qr(gaussian)
-    return (orthogonal * triangular.diagonal().sign()).float()
+    haar: Tensor = orthogonal * triangular.diagonal().sign()
+    return haar.float()
 
 
 def batch_indices(seed: int, steps: int, batch_size: int, n_samples: int) -> Tensor:

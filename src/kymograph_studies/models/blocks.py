@@ -71,7 +71,8 @@ class BlockNetwork(nn.Module):
 
     def readout(self, h: Tensor) -> Tensor:
         """Returns the logits from the last point of the stream."""
-        return self.head(self.norm(self.pooled(h)))
+        logits: Tensor = self.head(self.norm(self.pooled(h)))
+        return logits
 
     def pooled(self, h: Tensor) -> Tensor:
         """Returns the part of a point of the stream that the read-out sees, (batch, features)."""
@@ -96,7 +97,7 @@ class BlockNetwork(nn.Module):
         """
         if credit.dim() == h.dim():
             return credit.view_as(h)
-        share = credit / self.credit_shape(h)[1] ** 0.5
+        share: Tensor = credit / self.credit_shape(h)[1] ** 0.5
         return (share[:, :, None, None] if h.dim() == 4 else share[:, None]).expand_as(h)
 
 

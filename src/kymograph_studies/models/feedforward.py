@@ -71,7 +71,8 @@ class MlpBlock(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """Maps (B, width) to (B, width)."""
-        return self.w2(nn.functional.gelu(self.w1(self.norm(h))))
+        out: Tensor = self.w2(nn.functional.gelu(self.w1(self.norm(h))))
+        return out
 
     def first_stds(self) -> dict[nn.Linear, float]:
         """Returns the initial standard deviation of W2, which does not start from torch's default."""

@@ -89,7 +89,8 @@ class ReplicaNetwork(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Moves or casts the flat memory first, so that the parameters stay views of it."""
         self.flat.apply(fn)
-        return super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch's has no annotations
+        return self
 
 
 class FlatNetwork:

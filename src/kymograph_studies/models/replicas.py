@@ -70,13 +70,13 @@ class NextToken(ReplicaNetwork):
     def token_logits(self, values: Tensor) -> Tensor:
         """Returns the logits of every token under weights ``values`` (..., P), shape (..., token, class)."""
         cut = self.vocab * self.dim
-        embedding = values[..., :cut].unflatten(-1, (self.vocab, self.dim))
-        weight = values[..., cut : 2 * cut].unflatten(-1, (self.vocab, self.dim))
-        return embedding @ weight.transpose(-1, -2) + values[..., None, 2 * cut :]
+        weight: Tensor = values[..., cut : 2 * cut].unflatten(-1, (self.vocab, self.dim))
+        return self.embeddings(values) @ weight.transpose(-1, -2) + values[..., None, 2 * cut :]
 
     def embeddings(self, values: Tensor) -> Tensor:
         """Returns the embedding tables inside weights ``values`` (..., P), shape (..., vocab, dim)."""
-        return values[..., : self.vocab * self.dim].unflatten(-1, (self.vocab, self.dim))
+        embedding: Tensor = values[..., : self.vocab * self.dim].unflatten(-1, (self.vocab, self.dim))
+        return embedding
 
 
 NORM_EPS = 1e-5  # inside LayerNorm, as in torch

@@ -51,7 +51,8 @@ class AttentionBlock(nn.Module):
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (B, heads, T, width / heads) each
         mixed = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(h.shape)
         attention = self.out(mixed)
-        return attention + self.down(nn.functional.gelu(self.up(self.norm2(h + attention))))
+        added: Tensor = attention + self.down(nn.functional.gelu(self.up(self.norm2(h + attention))))
+        return added
 
 
 class ViTMini(BlockNetwork):

@@ -99,7 +99,7 @@ class RandomCredit(BlockRule):
 
     def noise(self, error: Tensor, point: int) -> Float[Tensor, "*batch width"]:
         """Returns the credit of each sample (and position) at point ``point`` of the stream, from its output error."""
-        size = torch.linalg.vector_norm(error, dim=-1, keepdim=True) / error.shape[-1] ** 0.5
+        size: Tensor = torch.linalg.vector_norm(error, dim=-1, keepdim=True) / error.shape[-1] ** 0.5
         return size * self.stream.normal(str(point), error, *error.shape[:-1], self.widths[point])
 
     def backward(self, x: Tensor, y: Tensor, *, accumulate: bool = True) -> Credit:

@@ -197,13 +197,13 @@ class ImageStudy(Study[Settings]):
     tables = {"Alarms": {summary_key(name): f"{name}, first epoch" for name in ("gradient", "growth", "reference")}}
     column_notes = {summary_key(alarm): text for alarm, text in MEANINGS.items()}
 
-    def stack_key(self, config: Settings) -> tuple:
+    def stack_key(self, config: Settings) -> tuple[Any, ...]:
         """Returns all settings; every run trains on its own."""
         return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
 
     def steps(self, config: Settings) -> int:
         """Returns epochs times batches per epoch."""
-        images = DATA_SETS.part(config.data).properties.get("training_images", config.batch_size)
+        images: int = DATA_SETS.part(config.data).properties.get("training_images", config.batch_size)
         return config.epochs * -(-images // config.batch_size)
 
     def parts(self, config: Settings) -> Sequence[tuple[Registry, str]]:

@@ -53,7 +53,7 @@ class ClipByValue:
 
     def __call__(self, gradients: Tensor, norms: Tensor | None) -> Tensor:
         """Clamps in place; a row changed if its largest entry was beyond the limit."""
-        beyond = torch.linalg.vector_norm(gradients, ord=torch.inf, dim=1) > self.limit[:, 0]
+        beyond: Tensor = torch.linalg.vector_norm(gradients, ord=torch.inf, dim=1) > self.limit[:, 0]
         torch.clamp(gradients, -self.limit, self.limit, out=gradients)
         return beyond
 

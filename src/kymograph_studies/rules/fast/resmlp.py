@@ -250,7 +250,7 @@ class _Stack:
         """Returns h_L, (B, width), from images (B, inputs)."""
         if self.unit.shape[1] != len(x):
             self._room_for(len(x))
-        h = self.net.embed_layer(x)
+        h: Tensor = self.net.embed_layer(x)
         for block, unit, inner, active, output in zip(
             self.net.mlp_blocks, self.unit, self.inner, self.active, self.output, strict=True
         ):

@@ -175,15 +175,19 @@ class Carrying(TorchFunctionMode):
             )
 
 
-def _linear(mode: Carrying, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _linear(
+    mode: Carrying, func: Callable[..., Tensor], input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     return mode.product(func, input, weight, bias, _linear_back)
 
 
 def _linear_back(x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Tensor, layer: str) -> Tensor:
-    return LinearProduct.apply(x, weight, bias, feedback, layer)
+    # torch's `apply` has no annotations.
+    out: Tensor = LinearProduct.apply(x, weight, bias, feedback, layer)  # type: ignore[no-untyped-call]
+    return out
 
 
-def _matmul(mode: Carrying, func: Any, input: Tensor, other: Tensor, **kwargs: Any) -> Tensor:
+def _matmul(mode: Carrying, func: Callable[..., Tensor], input: Tensor, other: Tensor, **kwargs: Any) -> Tensor:
     right, left = mode.is_weight(other), mode.is_weight(input)
     if right == left:  # no weight, or a weight made of two
         return func(input, other, **kwargs)
@@ -200,19 +204,27 @@ def _from_the_left(x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Ten
     return _linear_back(x.mT, weight, bias, feedback, layer).mT
 
 
-def _reversed_matmul(mode: Carrying, func: Any, input: Tensor, other: Tensor) -> Tensor:
+def _reversed_matmul(mode: Carrying, func: Callable[..., Tensor], input: Tensor, other: Tensor) -> Tensor:
     return _matmul(mode, lambda one, two: func(two, one), other, input)
 
 
-def _addmm(mode: Carrying, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, **scales: Any) -> Tensor:
+def _addmm(
+    mode: Carrying, func: Callable[..., Tensor], input: Tensor, mat1: Tensor, mat2: Tensor, **scales: Any
+) -> Tensor:
     if not (mode.is_weight(mat1) or mode.is_weight(mat2)):
         return func(input, mat1, mat2, **scales)
-    scale, shift = scales.get("alpha", 1), scales.get("beta", 1)
-    return shift * input + scale * _matmul(mode, torch.matmul, mat1, mat2)
+    out: Tensor = scales.get("beta", 1) * input + scales.get("alpha", 1) * _matmul(mode, torch.matmul, mat1, mat2)
+    return out
 
 
 def _convolution(
-    mode: Carrying, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *values: Any, **named: Any
+    mode: Carrying,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *values: Any,
+    **named: Any,
 ) -> Tensor:
     order, axes, x = _CONVOLUTIONS[func], weight.dim() - 2, input
     given: dict[str, Any] = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1}
@@ -235,7 +247,9 @@ def _convolution_back(
 ) -> Tensor:
     if x.dim() < weight.dim():  # a single sample
         return _convolution_back(settings, x[None], weight, bias, feedback, layer)[0]
-    return ConvolutionProduct.apply(x, weight, bias, feedback, layer, settings)
+    # torch's `apply` has no annotations.
+    out: Tensor = ConvolutionProduct.apply(x, weight, bias, feedback, layer, settings)  # type: ignore[no-untyped-call]
+    return out
 
 
 def _each(value: Any, axes: int) -> list[int]:
@@ -279,7 +293,7 @@ def opened(func: types.FunctionType) -> types.FunctionType:
 
 _GOING_BACK = {Tensor.backward, torch.autograd.grad, torch.autograd.backward}
 _OPENED = {F.multi_head_attention_forward} | _GOING_BACK
-_CONVOLUTIONS = {
+_CONVOLUTIONS: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys((torch.conv1d, torch.conv2d, torch.conv3d), ("stride", "padding", "dilation", "groups")),
     **dict.fromkeys(
         (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d),
