@@ -7,6 +7,7 @@ import inspect
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from kymograph.errors import KymographError
 from kymograph.runs import log
 from kymograph.runs.log import DIRECTORY
 from kymograph.sharing.verify import all_hold, verify
+from tests.studies.spiky import REFERENCE as SPIKY
 from tests.studies.tossing import REFERENCE, Tossing, claim
 
 
@@ -193,13 +195,26 @@ def test_a_published_digest_must_be_in_the_log(tmp_path: Path) -> None:
     assert not all(one.holds for one in verify(tmp_path / "runs", anchor="0123456789abcdef"))
 
 
-def test_runs_computed_again_are_compared(tmp_path: Path) -> None:
-    store = run(tmp_path)
-    findings = [one for one in verify(tmp_path, rerun=3, studies=[_loaded()], seed=1) if "computed again" in one.what]
-    assert len(findings) == 3 and all(one.holds and one.detail == "the same bits" for one in findings)
-    missing = [one for one in verify(tmp_path, rerun=1) if "computed again" in one.what]
-    assert not missing[0].holds and "its study's code is not here" in missing[0].detail
-    assert store.root is not None
+def test_runs_computed_again_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path)
+
+    def again(count: int, *studies: kymograph.Study) -> list[tuple[bool, str]]:
+        results = verify(tmp_path, rerun=count, studies=studies, seed=1)
+        return [(result.holds, result.detail) for result in results if "computed again" in result.what]
+
+    study = _loaded()
+    assert again(3, study) == [(True, "the same bits")] * 3
+    ((holds, detail),) = again(1)
+    assert not holds and "its study's code is not here" in detail
+    tossed = type(study).toss
+
+    def off_by_a_millionth(tossing: Tossing, spec: kymograph.RunSpec) -> kymograph.RunResult:
+        result = tossed(tossing, spec)
+        return replace(result, summary={"x": result.summary["x"] + 1e-6})
+
+    monkeypatch.setattr(type(study), "toss", off_by_a_millionth)
+    for holds, detail in again(3, study):
+        assert not holds and "must be bit-identical on the same machine and versions" in detail
 
 
 def _loaded() -> kymograph.Study:
@@ -348,7 +363,7 @@ def test_giving_up_every_run_leaves_a_verdict(tmp_path: Path) -> None:
 def test_a_study_that_was_deleted_leaves_its_verdicts(tmp_path: Path) -> None:
     run(tmp_path, shift=3.0)
     shutil.rmtree(tmp_path / "tossing")
-    kymograph.run("depth", seeds=[1], arms=["plain"], steps=2, out=tmp_path, quiet=True, engine="serial")
+    kymograph.run(SPIKY, seeds=[1], out=tmp_path, quiet=True, engine="serial")
     found = {one.claim.study: one for one in kymograph.judge(tmp_path)}["tossing"]
     assert found.outcome == "INVALID" and "the declaration of tossing was changed" in found.reason
     assert {"planned runs", "the declaration of tossing"} <= set(wrong(tmp_path))

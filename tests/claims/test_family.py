@@ -17,7 +17,6 @@ from kymograph.claims.verdict import Outcome, Verdict, setup_text
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import Arm, Declaration
-from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.statistics.intervals import t_interval
 
@@ -105,7 +104,10 @@ def test_scaling_a_positive_quantity_changes_no_verdict_on_a_ratio(factor: float
         (runs([1.7e308 - 1e300 * i for i in range(6)], [-1.7e308] * 6), "as large as 1.7e+308: its statistics would"),
         (runs([*HIGH[:7], -1.7e308], LOW), "a number at seed 7 is as large as 1.7e+308"),
         (StudyEvidence(runs(HIGH, LOW), [planned("a", 8)]), "1 of 9 planned runs of a are missing (seed 8)"),
-        (StudyEvidence(runs(HIGH, LOW), invalid=[Damaged("s", "b", 3, "id", "it was edited")]), "b at seed 3 does not count"),
+        (
+            StudyEvidence(runs(HIGH, LOW), invalid=[Damaged("s", "b", 3, "id", "it was edited")]),
+            "b at seed 3 does not count",
+        ),
         (StudyEvidence([*runs(HIGH, LOW, lr=1), *runs(HIGH, LOW, lr=2)]), "they differ in lr: choose with --where"),
         (StudyEvidence([*runs(HIGH, [], lr=1), *runs([], LOW, lr=2)], declaration=about(a="clip")), "differ in lr"),
     ],
@@ -177,8 +179,6 @@ def test_claims_of_one_study_share_alpha_in_whatever_set_up() -> None:
     fewer = told(runs(HIGH, LOW), *claims[:6])
     assert {verdict.outcome for verdict in fewer} == {Outcome.SUPPORTED}
     assert replace(CLAIM, setup="a label of its own").family == CLAIM.family, "a label makes no family"
-    with pytest.raises(KymographError, match="setup must be a label"):
-        replace(CLAIM, setup="")
 
 
 def test_claims_that_are_registered_and_not_judged_share_alpha() -> None:
@@ -368,52 +368,6 @@ def test_a_row_holds_everything_a_verdict_was_decided_from() -> None:
     assert replace(verdict, registered={"digest": "abc"}).row()["registered"] == {"digest": "abc"}
     (number,) = told(runs(other, []), replace(CLAIM, right=0.5))
     assert number.pairing_gain is None
-
-
-SERIES = RunSeries(np.arange(4), np.array([[1.0, 2.0], [2.0, 2.0], [3.0, 8.0], [2.0, 18.0]]), ("h_0", "h_1"))
-
-
-@pytest.mark.parametrize(
-    ("reduce", "site", "value"),
-    [("last", "h_0", 2.0), ("first", "h_1", 2.0), ("growth", "last", 9.0), ("rises", "h_0", 2 / 3), ("max", "h_0", 3.0),
-     ("min", "h_1", 2.0), ("mean", "h_0", 2.0), ("median", "h_1", 5.0), ("std", "h_0", math.sqrt(0.5)),
-     ("depth slope", None, math.log(9.0))],
-)  # fmt: skip
-def test_a_series_becomes_one_number(reduce: str, site: str | None, value: float) -> None:
-    from kymograph.claims.estimands import measure
-
-    run = FakeRun("a", 0, {}, series={"h": SERIES})
-    assert measure(run, Measure("h", reduce, site)) == pytest.approx(value)
-
-
-def test_a_series_asked_for_wrongly_is_named() -> None:
-    from kymograph.claims.estimands import measure
-
-    run = FakeRun("a", 0, {"word": "x", "big": "Infinity", "none": None}, series={"h": SERIES})
-    for what, words in ((Measure("h", "last"), "name one of them"), (Measure("h", "last", "h_9"), "no site 'h_9'"),
-                        (Measure("g", "last"), "no series 'g'"), (Measure("word"), "a string")):  # fmt: skip
-        with pytest.raises(KymographError, match=words):
-            measure(run, what)
-    assert measure(run, Measure("big")) == math.inf and math.isnan(measure(run, Measure("none")))
-    with pytest.raises(KymographError, match="cannot be reduced by 'sum'"):
-        Measure("h", "sum")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"margin": -1.0}, "margin must be"), ({"scale": "log ratio", "margin": 0.5}, "ratio of at least 1"),
-     ({"direction": "up"}, "direction must be"), ({"scale": "log"}, "scale must be"),
-     ({"alpha": 0.9}, "alpha must lie")],
-)  # fmt: skip
-def test_a_claim_that_makes_no_sense_is_refused(change: dict, words: str) -> None:
-    with pytest.raises(KymographError, match=words):
-        replace(CLAIM, **change)
-
-
-def test_the_hash_changes_with_anything_the_claim_says() -> None:
-    assert CLAIM.hash == replace(CLAIM).hash
-    for change in ({"margin": 0.2}, {"text": "u"}, {"direction": "less"}, {"alpha": 0.01}, {"right": 1.0}):
-        assert replace(CLAIM, **change).hash != CLAIM.hash
 
 
 def test_a_ratio_beyond_all_numbers_is_infinite_and_no_crash() -> None:

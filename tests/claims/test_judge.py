@@ -1,5 +1,8 @@
+"""Judging a directory of runs: what was dropped, edited, changed or registered too late shows in every verdict."""
+
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -12,37 +15,46 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.claims import registration
 from kymograph.claims.files import read_claims
 from kymograph.claims.judge import judge
-from kymograph.claims.registration import register_claims
-from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.runs import locating as finding
+from kymograph.claims.registration import register_claims, register_study
+from kymograph.claims.verdict import Outcome, Verdict, Verdicts
+from kymograph.runs import locating
 from kymograph.runs.store import Store
-from kymograph.studies.loading import list_studies
-from kymograph_studies.clipping import claims as clipping_claims
+from kymograph.streams import fixed_seeds
+from kymograph.studies.loading import load_study
 from tests.cli.command import call
-from tests.conftest import QUICK_CLIPPING
+from tests.studies import spiky
+from tests.studies.spiky import ARMS, RARE, REFERENCE, SPIKES
 
-ARMS = ["extreme/no_clip", "extreme/clip", "moderate/no_clip", "moderate/clip"]
 OWN = """
 [[claim]]
 name = "the largest gradient is larger without clipping"
-study = "clipping"
-arm = "extreme/no_clip"
-against = "extreme/clip"
-summary = "weight_change_max"
+study = "spiky"
+arm = "easy/no_clip"
+against = "easy/clip"
+summary = "peak"
 direction = "greater"
 scale = "log ratio"
 margin = 1.5
 """
 
 
+def run(out: Path, seeds: int = 10, **more: Any) -> Store:
+    options = {"arms": ARMS[:2], "n_seeds": seeds, "quiet": True, "engine": "serial", **more}
+    return kymograph.run(REFERENCE, out=out, **options)
+
+
+def judged(runs: Path, **options: Any) -> Verdicts:
+    """Returns the verdicts on the claims in the study's code."""
+    return judge(runs, studies=[spiky.Spiky()], **options)
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten seeds of the script's arms of `clipping`, cut short."""
+    """Ten seeds of the two arms of the easy task."""
     out = tmp_path_factory.mktemp("judged")
-    kymograph.run("clipping", n_seeds=10, arms=ARMS, out=out, quiet=True, **QUICK_CLIPPING)
+    run(out)
     return out
 
 
@@ -52,22 +64,18 @@ def runs(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "runs"))
 
 
-def by_name(verdicts: Verdicts) -> Mapping[str, kymograph.claims.verdict.Verdict]:  # type: ignore[name-defined]
+def by_name(verdicts: Verdicts) -> Mapping[str, Verdict]:
     return {verdict.claim.name: verdict for verdict in verdicts}
-
-
-SPIKES = "gradient spikes sit at rare samples"
-RARE = "rare accuracy is not worse under clipping, 80:20"
 
 
 def test_a_directory_is_judged_on_the_claims_registered_with_it(finished: Path) -> None:
     verdicts = judge(finished)
     found = by_name(verdicts)
-    assert len(verdicts) == 13 and len(verdicts.never_run) == 11, "the repaired arms were never run"
+    assert len(verdicts) == 3 and len(verdicts.never_run) == 1, "the arms of the hard task were never run"
     assert found[SPIKES].outcome is Outcome.SUPPORTED
-    assert found[RARE].outcome is Outcome.INVALID and "rare class can be learned" in found[RARE].reason
+    assert found[RARE].outcome is Outcome.INVALID and "the rare class can be learned" in found[RARE].reason
     assert {verdict.registration for verdict in verdicts} == {"registered"}
-    assert "SUPPORTED" in verdicts._repr_html_() and verdicts.markdown().count("\n") == 15
+    assert "SUPPORTED" in verdicts._repr_html_() and verdicts.markdown().count("\n") == 5
 
 
 def test_a_store_is_judged_as_it_is(finished: Path) -> None:
@@ -78,43 +86,47 @@ def test_a_store_is_judged_as_it_is(finished: Path) -> None:
 
 
 def test_a_dropped_seed_shows(runs: Path) -> None:
-    shutil.rmtree(next((runs / "clipping").glob("extreme__no_clip-s42-*")))
+    shutil.rmtree(next((runs / "spiky").glob("easy__no_clip-s42-*")))
     verdict = by_name(judge(runs))[SPIKES]
     assert verdict.outcome is Outcome.INVALID and "1 of 10 planned runs" in verdict.reason and "42" in verdict.reason
 
 
 def test_an_arm_that_was_deleted_whole_shows(runs: Path) -> None:
-    for directory in (runs / "clipping").glob("extreme__*"):
+    for directory in (runs / "spiky").glob("easy__*"):
         shutil.rmtree(directory)
     assert "10 of 10 planned runs" in by_name(judge(runs))[SPIKES].reason
 
 
 def test_an_edited_record_shows(runs: Path) -> None:
-    path = next((runs / "clipping").glob("extreme__no_clip-s42-*")) / "summary.json"
-    path.write_text(path.read_text().replace('"rare_grad_norm": ', '"rare_grad_norm": 1'))
+    path = next((runs / "spiky").glob("easy__no_clip-s42-*")) / "summary.json"
+    path.write_text(path.read_text().replace('"peak": ', '"peak": 1'))
     verdict = by_name(judge(runs))[SPIKES]
     assert verdict.outcome is Outcome.INVALID and "seed 42" in verdict.reason and "edited" in verdict.reason
-    assert by_name(judge(runs))[RARE].reason.startswith("the check"), "other arms are judged as before"
+    assert by_name(judge(runs))["clipping fires"].outcome is Outcome.SUPPORTED, "other arms are judged as before"
 
 
 def test_a_margin_changed_after_the_runs_shows(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
-    plain = clipping_claims.claims()
-    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in plain]
-    monkeypatch.setattr(clipping_claims, "claims", lambda: changed)
-    verdict = by_name(judge(runs))[SPIKES]
+    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in spiky.claims()]
+    monkeypatch.setattr(spiky, "claims", lambda: changed)
+    verdict = by_name(judged(runs))[SPIKES]
     assert verdict.registration == "changed after runs existed (margin)"
     # Running again does not paper over it.
-    kymograph.run("clipping", n_seeds=10, arms=ARMS, out=runs, quiet=True, **QUICK_CLIPPING)
-    assert by_name(judge(runs))[SPIKES].registration == "changed after runs existed (margin)"
-    assert "changed after runs existed" in json.dumps(judge(runs).rows())
+    register_study(runs, spiky.Spiky(), fixed_seeds(10), {})
+    assert by_name(judged(runs))[SPIKES].registration == "changed after runs existed (margin)"
+    assert "changed after runs existed" in json.dumps(judged(runs).rows())
 
 
 def test_a_failed_run_shows(tmp_path: Path) -> None:
-    kymograph.run("clipping", n_seeds=6, arms=ARMS[:2], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
+    run(tmp_path, lr=100.0)
     verdicts = judge(tmp_path)
     assert verdicts and all(verdict.outcome is Outcome.INVALID for verdict in verdicts)
+    assert "it failed: RuntimeError: the learning rate is too large" in by_name(verdicts)[SPIKES].reason
+
+
+def test_a_diverged_run_shows(tmp_path: Path) -> None:
+    run(tmp_path, lr=2.0)
+    verdict = by_name(judge(tmp_path))[SPIKES]
+    assert verdict.outcome is Outcome.INVALID and "it diverged" in verdict.reason
 
 
 def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path, tmp_path: Path) -> None:
@@ -123,8 +135,8 @@ def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path
     (verdict,) = judge(finished, path)
     assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
     fresh = tmp_path / "fresh"
-    register_claims(fresh, read_claims(path), settings=QUICK_CLIPPING)
-    kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=fresh, quiet=True, **QUICK_CLIPPING)
+    register_claims(fresh, read_claims(path), settings={"lr": 0.2}, studies=[load_study(REFERENCE)])
+    run(fresh, lr=0.2)
     assert judge(fresh, path)[0].registration == "registered"
     register_claims(fresh, read_claims(path))
     path.write_text(OWN.replace("1.5", "1.6"))
@@ -139,15 +151,15 @@ def test_the_verb_prints_cards_or_one_table_and_writes_files(
     claims.write_text(OWN)
     assert call("judge", str(finished), "--json", str(rows), "--markdown", str(table)) == 0
     out = capsys.readouterr().out
-    for word in ("SUPPORTED     ", "INVALID       ", "set-up: ", "10 claims:"):
+    for word in ("SUPPORTED     ", "INVALID       ", "set-up: ", "2 claims:"):
         assert word in out
     assert call("judge", str(finished), "--wide") == 0
     out = capsys.readouterr().out
-    for word in ("claim", "origin", "verdict", "effect [95 % interval]", "SUPPORTED", "INVALID", "10 claims:"):
+    for word in ("claim", "origin", "verdict", "effect [95 % interval]", "SUPPORTED", "INVALID", "2 claims:"):
         assert word in out
     content = json.loads(rows.read_text())
     assert [set(row) >= {"claim", "study", "setup", "origin", "verdict", "reason", "effect", "interval", "p", "n"}
-            for row in content] == [True] * 13  # fmt: skip
+            for row in content] == [True] * 3  # fmt: skip
     assert table.read_text().startswith("| claim |")
     assert call("judge", str(finished), "--claims", str(claims)) == 0
     assert "post hoc" in capsys.readouterr().out
@@ -181,22 +193,7 @@ from kymograph.cli.main import main
 main(["judge", {str(finished)!r}])
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert done.returncode == 0 and "10 claims" in done.stdout, done.stderr
-
-
-def test_every_finding_has_a_claim_in_the_scripts_own_set_up_and_in_the_repaired_one() -> None:
-    claims = [claim for study in list_studies() for claim in study.claims()]
-    assert len(claims) >= 14
-    assert len({registration.key(claim) for claim in claims}) == len(claims)
-    for study in ("clipping", "depth", "snapshot", "calibration"):
-        assert {claim.setup for claim in claims if claim.study == study} == {"script", "repaired"}
-    families = [claim.family for claim in claims]
-    assert max(families.count(family) for family in families) <= 25, "ten seeds can carry a family of twenty-five"
-    arms = {study.name: {arm.name for arm in study.arms()} for study in list_studies()}
-    for claim in claims:
-        origins = ("script 00", "scripts 00", "arXiv:2606.21126, stated by no script")
-        origins = origins if claim.setup in ("script", "repaired") else ("arXiv:",)
-        assert claim.left.arm in arms[claim.study] and any(origin in claim.origin for origin in origins)
+    assert done.returncode == 0 and "2 claims" in done.stdout, done.stderr
 
 
 def test_a_study_that_cannot_be_read_has_no_verdict_but_invalid(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,48 +201,33 @@ def test_a_study_that_cannot_be_read_has_no_verdict_but_invalid(runs: Path, monk
     real = os.scandir
 
     def denied(path: Any = ".") -> Any:
-        if str(path) == str(runs / "clipping"):
+        if str(path) == str(runs / "spiky"):
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr(finding.os, "scandir", denied)
+    monkeypatch.setattr(locating.os, "scandir", denied)
     verdicts = judge(runs)
     assert len(verdicts) > 0 and {verdict.outcome for verdict in verdicts} == {Outcome.INVALID}
-    assert all("cannot read clipping: Permission denied" in verdict.reason for verdict in verdicts)
+    assert all("cannot read spiky: Permission denied" in verdict.reason for verdict in verdicts)
 
 
 def test_a_claim_that_was_taken_out_of_the_code_is_still_judged(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = clipping_claims.claims()
-    monkeypatch.setattr(clipping_claims, "claims", lambda: [c for c in plain if c.name != SPIKES])
-    verdict = by_name(judge(runs))[SPIKES]
+    others = [claim for claim in spiky.claims() if claim.name != SPIKES]
+    monkeypatch.setattr(spiky, "claims", lambda: others)
+    verdict = by_name(judged(runs))[SPIKES]
     assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "registered, and no longer claimed"
 
 
-def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = judge(runs)
-    monkeypatch.setattr("kymograph.claims.judge.registered_study", lambda name: None)
-    after = judge(runs)
+def test_the_claims_of_a_study_whose_code_is_not_here_are_judged_as_registered(runs: Path) -> None:
+    before, after = judged(runs), judge(runs)
     assert sorted(v.claim.hash for v in after) == sorted(v.claim.hash for v in before)
     assert {v.registration for v in after} == {"registered"}
 
 
-def test_every_claim_comes_back_from_its_registration() -> None:
-    for study in list_studies():
-        for claim in study.claims():
-            again = kymograph.Claim.of(json.loads(json.dumps(claim.content)))
-            assert again == claim and again.hash == claim.hash
-    with pytest.raises(ValueError, match="left"):
-        kymograph.Claim.of({"right": 1.0})
-
-
 def test_every_view_tells_that_a_claim_was_changed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
-    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in clipping_claims.claims()]
-    monkeypatch.setattr(clipping_claims, "claims", lambda: changed)
-    verdicts = judge(runs)
+    changed = [dataclasses.replace(claim, margin=claim.margin * 2) for claim in spiky.claims()]
+    monkeypatch.setattr(spiky, "claims", lambda: changed)
+    verdicts = judged(runs)
     for view in (verdicts.markdown(), verdicts._repr_html_()):
         assert "changed after runs existed (margin)" in view
 
@@ -258,11 +240,11 @@ def test_a_store_without_a_planned_seed_says_so(finished: Path) -> None:
 
 def test_other_settings_in_the_directory_are_told_apart(tmp_path: Path) -> None:
     for lr in (0.1, 0.2):
-        kymograph.run("clipping", n_seeds=10, arms=ARMS[:2], out=tmp_path, quiet=True, lr=lr, **QUICK_CLIPPING)
+        run(tmp_path, lr=lr)
     found = by_name(judge(tmp_path))[SPIKES]
     assert "they differ in lr: choose with --where" in by_name(judge(tmp_path, where={"n_rare": 6}))[SPIKES].reason
     assert found.registration == "registered" and "10 runs with another lr than registered were not used" in found.notes
-    kymograph.run("clipping", seeds=[42], arms=ARMS[:1], out=tmp_path, quiet=True, lr=1e38, **QUICK_CLIPPING)
+    run(tmp_path, 1, arms=ARMS[:1], lr=2.0)
     chosen = by_name(judge(tmp_path, where={"lr": 0.1}))[SPIKES]
     assert chosen.outcome is Outcome.SUPPORTED and chosen.n == 10, "what failed with other settings does not matter"
     assert chosen.registration == "registered" and "narrowed with --where lr=0.1" in chosen.notes
@@ -273,7 +255,7 @@ def test_other_settings_in_the_directory_are_told_apart(tmp_path: Path) -> None:
 
 def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path = tmp_path / "claims.toml"
-    path.write_text(OWN + OWN.replace('study = "clipping"', 'study = "cliping"').replace("the largest", "another"))
+    path.write_text(OWN + OWN.replace('study = "spiky"', 'study = "spikey"').replace("the largest", "another"))
     assert call("judge", str(finished), "--claims", str(path)) == 0
     assert "not judged: another gradient is larger without clipping" in capsys.readouterr().out
     (tmp_path / "empty").mkdir()
@@ -282,8 +264,8 @@ def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, 
 
 
 def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    words = ["run", "clipping", "--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--out", str(tmp_path)]
+    words = ["run", REFERENCE, "--arms", *ARMS[:2], "--engine", "serial", "--out", str(tmp_path)]
     assert call(*words, "--seeds", "1", "2") == 0
     assert "2 seeds are too few for a verdict" in capsys.readouterr().err
     assert call(*words, "--n-seeds", "6") == 0
-    assert "6 seeds cannot decide the 10 claims of clipping:" in capsys.readouterr().err
+    assert "6 seeds cannot decide the 2 claims of spiky:" in capsys.readouterr().err

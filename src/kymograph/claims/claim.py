@@ -243,7 +243,10 @@ class Claim:
     def content(self) -> dict[str, Any]:
         """All fields of the claim, ready for JSON; fields that were added later are left out while unset."""
         fields = dataclasses.asdict(self)
-        return plain({name: value for name, value in fields.items() if name not in _LATER or value is not None})
+        content: dict[str, Any] = plain(
+            {name: value for name, value in fields.items() if name not in _LATER or value is not None}
+        )
+        return content
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> Claim:

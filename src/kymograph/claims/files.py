@@ -183,7 +183,7 @@ def _number(value: Any, label: str) -> float:
     return float(value)
 
 
-def named_claims(name: str) -> tuple[list[Claim], list[Study]]:
+def named_claims(name: str) -> tuple[list[Claim], list[Study[Any]]]:
     """Returns the claims of a TOML or Python file or of a study, and the study itself if one is named."""
     path = Path(name)
     if name in STUDIES.parts() or ":" in name or (path.suffix == ".py" and is_file(path) and not _lists_claims(path)):

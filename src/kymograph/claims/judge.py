@@ -48,7 +48,7 @@ def judge(
     claims: Iterable[Claim] | str | Path | None = None,
     where: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
-    studies: Iterable[Study] = (),
+    studies: Iterable[Study[Any]] = (),
 ) -> Verdicts:
     """Judges the claims of every study that has runs in a store or directory; needs no torch.
 
@@ -175,7 +175,7 @@ def choose(judged: JudgedRuns, where: dict[str, Any], only: Collection[str] | No
 
 
 def _judge_study(
-    declaration: Declaration, judged: JudgedRuns, code: Study | None, stated: Sequence[Claim] | None
+    declaration: Declaration, judged: JudgedRuns, code: Study[Any] | None, stated: Sequence[Claim] | None
 ) -> tuple[list[Verdict], list[str]]:
     """Returns the verdicts on one study's claims, and the names of the claims whose arms were never run.
 

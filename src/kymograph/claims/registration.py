@@ -261,7 +261,7 @@ def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tup
 
 
 def register_study(
-    root: Path, study: Study, seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
+    root: Path, study: Study[Any], seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
 ) -> None:
     """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
     claims, history = claims_on_grid(study.claims(), grid or {}), Log.read(root)
@@ -281,7 +281,7 @@ def register_claims(
     *,
     looks: Sequence[int] = (),
     settings: Mapping[str, Any] | None = None,
-    studies: Iterable[Study] = (),
+    studies: Iterable[Study[Any]] = (),
 ) -> list[Registration]:
     """Registers claims in a directory of runs, ideally before it has any; returns one registration per study.
 
@@ -378,7 +378,7 @@ def _all_claims(count: int, study: str) -> str:
 # What the user is told before and after a sweep
 
 
-def planning_note(study: Study, arms: Collection[str], seeds: int, grid: Grid | None = None) -> str | None:
+def planning_note(study: Study[Any], arms: Collection[str], seeds: int, grid: Grid | None = None) -> str | None:
     """Returns why this many seeds cannot decide the study's claims about these arms; None if they can."""
     claims = claims_on_grid(study.claims(), grid or {})
     ready = [claim for claim in claims if {side.arm for side in claim.every_side} <= set(arms)]
@@ -397,7 +397,7 @@ def planning_note(study: Study, arms: Collection[str], seeds: int, grid: Grid | 
     return None
 
 
-def changed_claims(root: Path, study: Study, grid: Grid | None = None) -> str | None:
+def changed_claims(root: Path, study: Study[Any], grid: Grid | None = None) -> str | None:
     """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
     contents = registered_contents(Log.read(root), study.name)
     registered = {(name, statement(content)) for name, content in contents.items()}
@@ -412,7 +412,7 @@ def changed_claims(root: Path, study: Study, grid: Grid | None = None) -> str | 
     )
 
 
-def unregistered_settings(root: Path, study: Study, arms: Collection[str], fields: Mapping[str, Any]) -> str:
+def unregistered_settings(root: Path, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]) -> str:
     """Returns, in words, the settings of a sweep that differ from those its study's claims are registered for.
 
     Settings that a claim itself asks for count as registered.

@@ -136,7 +136,7 @@ class Verdict:
     def row(self) -> dict[str, Any]:
         """Returns the verdict as one row of ``judge --json``."""
         claim = self.claim
-        return plain(
+        row: dict[str, Any] = plain(
             {
                 "claim": claim.name,
                 "study": claim.study,
@@ -186,6 +186,7 @@ class Verdict:
                 "notes": self.notes,
             }
         )
+        return row
 
 
 @dataclass(frozen=True, repr=False)

@@ -152,7 +152,8 @@ def skewed_at_the_margin(simulation: Simulation) -> Iterator[Row]:
 def _against_one_arm(simulation: Simulation, size: int, n: int) -> np.ndarray:
     """Returns the differences (worlds, size, n) of ``size`` arms from one shared arm; their correlation is one half."""
     arms = simulation.draw("normal", size + 1, n, name="arms")
-    return arms[:, 1:] - arms[:, :1]
+    differences: np.ndarray = arms[:, 1:] - arms[:, :1]
+    return differences
 
 
 def skewed(simulation: Simulation) -> Iterator[Row]:
@@ -208,7 +209,8 @@ def failing_rate_bounds(fails: np.ndarray, alpha: float) -> np.ndarray:
     """Returns the upper bound on the rate of failing seeds in every world, (worlds,), from ``fails`` (worlds, n)."""
     n = fails.shape[1]
     table = np.array([binomial_upper_bound(count, n, 1 - alpha) for count in range(n + 1)])
-    return table[fails.sum(axis=1)]
+    bounds: np.ndarray = table[fails.sum(axis=1)]
+    return bounds
 
 
 def _failing(simulation: Simulation, n: int, share: float) -> np.ndarray:
@@ -283,7 +285,8 @@ def measured_at_looks(
 
 def at_any_look(looks: Sequence[ManyDecisions]) -> np.ndarray:
     """Returns whether a direction was decided at any look, (worlds, claims)."""
-    return np.any([look.directed for look in looks], axis=0)
+    directed: np.ndarray = np.any([look.directed for look in looks], axis=0)
+    return directed
 
 
 def stopped(looks: Sequence[ManyDecisions]) -> ManyDecisions:
@@ -305,4 +308,5 @@ def _stops(looks: Sequence[ManyDecisions]) -> np.ndarray:
     """Returns the index of the look at which each world stops, (worlds,)."""
     done = np.stack([look.decided.all(axis=1) for look in looks])
     done[-1] = True
-    return done.argmax(axis=0)
+    first: np.ndarray = done.argmax(axis=0)
+    return first

@@ -115,7 +115,7 @@ def whole_path(simulation: Simulation, follow: Follow = unfollowed) -> Iterator[
     yield measured_at_looks(world, looks, SEQUENTIAL.sizes, "any direction at any look", wrong, ALPHA)
     world = f"whole path, effect of {EFFECT:g} sd, {CLAIMS} claims"
     (decisions,) = judged_directories(FIXED, EFFECT, follow(range(max(1, count // 4)), world), simulation.seed)
-    right, bound = decisions.supported.all(axis=1), RateBound(least=LEAST_POWER)
+    right, bound = np.logical_and.reduce(decisions.supported, axis=1), RateBound(least=LEAST_POWER)
     yield measured(world, FIXED.sizes[-1], decisions, "all SUPPORTED", right, bound, "power")
 
 

@@ -77,12 +77,14 @@ class ManyDecisions:
     @property
     def directed(self) -> np.ndarray:
         """Where a direction was decided: SUPPORTED or REFUTED."""
-        return self.supported | self.refuted
+        directed: np.ndarray = self.supported | self.refuted
+        return directed
 
     @property
     def decided(self) -> np.ndarray:
         """Where anything was decided."""
-        return self.directed | self.equivalent
+        decided: np.ndarray = self.directed | self.equivalent
+        return decided
 
 
 def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:
@@ -207,5 +209,7 @@ def measured(
     """Returns the row of a simulation; ``happened``, (worlds,) or (worlds, claims), is counted once per world."""
     worlds = len(happened)
     count = int(happened.reshape(worlds, -1).any(axis=1).sum())
-    shares = (float(mask.mean()) for mask in (decisions.supported, decisions.refuted, decisions.equivalent))
-    return Row(world, str(seeds), worlds, *shares, what, count, bound, kind)
+    supported, refuted, equivalent = (
+        float(mask.mean()) for mask in (decisions.supported, decisions.refuted, decisions.equivalent)
+    )
+    return Row(world, str(seeds), worlds, supported, refuted, equivalent, what, count, bound, kind)

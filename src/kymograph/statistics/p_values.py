@@ -110,7 +110,7 @@ def smallest_p(n: int, alternative: Alternative = "two-sided") -> float:
     0.03125
     """
     check_alternative(alternative)
-    return min(1.0, (2 if alternative == "two-sided" else 1) / 2**n)
+    return float(min(1.0, (2 if alternative == "two-sided" else 1) / 2**n))
 
 
 def sign_flip_p(
@@ -140,7 +140,7 @@ def sign_flip_p(
     threshold = observed - slack
     n = len(differences)
     if n <= EXACT_UP_TO:
-        share = _count_at_least(differences, threshold) / 2**n
+        share = float(_count_at_least(differences, threshold) / 2**n)
         return min(1.0, 2 * share) if alternative == "two-sided" else share
     sums = _drawn_sums(differences, draws, seed)
     reached = int(((np.abs(sums) if alternative == "two-sided" else sums) >= threshold).sum())
@@ -194,7 +194,8 @@ def max_t(
 def _scaled(values: np.ndarray) -> np.ndarray:
     """Returns every column (or the vector) divided by a power of two near its largest value, so no sum overflows."""
     _, exponents = np.frexp(np.abs(values).max(axis=0, initial=0.0))
-    return np.ldexp(values, -exponents)
+    scaled: np.ndarray = np.ldexp(values, -exponents)
+    return scaled
 
 
 def _count_at_least(differences: np.ndarray, threshold: float) -> int:
@@ -260,4 +261,5 @@ def _packed_patterns(n: int, draws: int, seed: int) -> np.ndarray:
 def _signed_sums_of_byte(differences: np.ndarray) -> np.ndarray:
     """Returns the sums of up to eight differences under the signs that each byte encodes, (256,)."""
     bits = np.arange(256)[:, None] >> np.arange(len(differences)) & 1
-    return (1.0 - 2.0 * bits) @ differences
+    sums: np.ndarray = (1.0 - 2.0 * bits) @ differences
+    return sums

@@ -56,7 +56,8 @@ class ManySamples:
 
     def p(self, against: float, alternative: Literal["greater", "less"]) -> Float[np.ndarray, " samples"]:
         """Returns the larger of the two tests' one-sided p-values, (samples,)."""
-        return np.maximum(self.t_p(against, alternative), self.sign_flip_p(against, alternative))
+        larger: np.ndarray = np.maximum(self.t_p(against, alternative), self.sign_flip_p(against, alternative))
+        return larger
 
     def t_p(self, against: float, alternative: Literal["greater", "less"]) -> Float[np.ndarray, " samples"]:
         """Returns Student's one-sided p-values, (samples,)."""
@@ -96,11 +97,11 @@ class ManySamples:
         slack = p_values.TIE * np.abs(toward).sum(axis=1)
         # A subset with a number that outweighs all negative ones together has a positive sum.
         sizes = (toward <= (slack - np.minimum(toward, 0.0).sum(axis=1))[:, None]).sum(axis=1)
-        counts = np.empty(len(toward))
+        shares = np.empty(len(toward))
         for size in np.unique(sizes):
             rows = sizes == size
-            counts[rows] = _count_subsets(toward[rows, :size], slack[rows])
-        return counts / 2**self.n
+            shares[rows] = _count_subsets(toward[rows, :size], slack[rows]) / 2**self.n
+        return shares
 
 
 def _count_subsets(values: np.ndarray, most: np.ndarray) -> np.ndarray:

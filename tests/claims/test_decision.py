@@ -1,5 +1,8 @@
+"""From one number per seed to an outcome: error rates, families, and the seeds needed."""
+
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from kymograph.claims import decision as decide
+from kymograph.claims import decision
 from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.decision import bounds_of, p_values
 from kymograph.claims.verdict import Outcome
@@ -32,10 +35,10 @@ def claim(
     )  # type: ignore[arg-type] # fmt: skip
 
 
-def decided(one: Claim, values: np.ndarray, family: int = 1) -> decide.Decision:
-    (decision,) = decide.decide_family([one], [decide.weigh(one, values)], unjudged=family - 1)
-    assert decision is not None
-    return decision
+def decided(one: Claim, values: np.ndarray, family: int = 1) -> decision.Decision:
+    (decided_claim,) = decision.decide_family([one], [decision.weigh(one, values)], unjudged=family - 1)
+    assert decided_claim is not None
+    return decided_claim
 
 
 def told(one: Claim, values: np.ndarray, family: int = 1) -> Outcome:
@@ -112,7 +115,7 @@ def test_with_a_margin_swapping_the_arms_turns_supported_into_refuted(values: np
 def test_the_order_of_seeds_changes_nothing(values: np.ndarray, random: object, margin: float) -> None:
     shuffled = values.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, two = decide.weigh(claim("greater", margin), values), decide.weigh(claim("greater", margin), shuffled)
+    one, two = decision.weigh(claim("greater", margin), values), decision.weigh(claim("greater", margin), shuffled)
     assert one.p == pytest.approx(two.p, rel=1e-9)
     assert told(claim("greater", margin), values) is told(claim("greater", margin), shuffled)
 
@@ -120,7 +123,7 @@ def test_the_order_of_seeds_changes_nothing(values: np.ndarray, random: object, 
 @given(differences)
 def test_both_tests_must_agree(values: np.ndarray) -> None:
     """Without a margin the p-values are the usual two-sided ones, and the larger counts."""
-    evidence = decide.weigh(claim(), values)
+    evidence = decision.weigh(claim(), values)
     assert evidence.p == max(evidence.t.direction, evidence.flip.direction)
     if values.std() > 0:
         assert evidence.t.direction == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue, abs=1e-8)
@@ -139,7 +142,7 @@ def test_ties_and_zero_variance_have_outcomes() -> None:
 
 def test_an_invalid_claim_still_counts_in_its_family() -> None:
     values = 1.0 + JITTER
-    one, none = decide.decide_family([claim(), claim()], [decide.weigh(claim(), values), None])
+    one, none = decision.decide_family([claim(), claim()], [decision.weigh(claim(), values), None])
     assert one is not None and none is None and one.p == 2 * decided(claim(), values).p
     assert told(claim(), values, family=6) is Outcome.SUPPORTED, "2 / 2^8 times 6 is 0.047"
     assert told(claim(), values, family=7) is Outcome.INCONCLUSIVE
@@ -147,26 +150,29 @@ def test_an_invalid_claim_still_counts_in_its_family() -> None:
 
 @pytest.mark.parametrize(("n", "largest"), [(6, 1), (8, 6), (10, 25)])
 def test_planning_knows_how_large_a_family_seeds_can_carry(n: int, largest: int) -> None:
-    assert decide.can_decide(n, largest, 0.05) and not decide.can_decide(n, largest + 1, 0.05)
+    assert decision.can_decide(n, largest, 0.05) and not decision.can_decide(n, largest + 1, 0.05)
 
 
 def test_seeds_to_decide_reach_both_tests() -> None:
-    evidence = decide.weigh(claim(), np.array([2.0, 1.0, -0.5, 1.5, 0.2, -0.4]))
-    (alone, aim), (crowded, _) = decide.seeds_to_decide(evidence, 0.05, 1), decide.seeds_to_decide(evidence, 0.05, 20)
+    evidence = decision.weigh(claim(), np.array([2.0, 1.0, -0.5, 1.5, 0.2, -0.4]))
+    (alone, aim), (crowded, _) = (
+        decision.seeds_to_decide(evidence, 0.05, 1),
+        decision.seeds_to_decide(evidence, 0.05, 20),
+    )
     assert aim is Outcome.SUPPORTED
     assert alone is not None and crowded is not None and 6 < alone < crowded
-    assert decide.can_decide(crowded, 20, 0.05)
+    assert decision.can_decide(crowded, 20, 0.05)
 
 
 def test_an_effect_between_zero_and_the_margin_can_only_be_called_equivalent() -> None:
     values = np.array([0.9, -0.7, 0.6, 0.2, -0.4, 0.5, 0.1, -0.3])
-    evidence = decide.weigh(claim("greater", 0.4), values)
-    needed, aim = decide.seeds_to_decide(evidence, 0.05, 1)
+    evidence = decision.weigh(claim("greater", 0.4), values)
+    needed, aim = decision.seeds_to_decide(evidence, 0.05, 1)
     assert aim is Outcome.EQUIVALENT and needed is not None
     enough = np.tile(values, -(-4 * needed // len(values)))
     assert told(claim("greater", 0.4), enough) is Outcome.EQUIVALENT
-    beyond = decide.weigh(claim("greater", 0.4, equivalence=0.05), values)
-    assert decide.seeds_to_decide(beyond, 0.05, 1)[0] is None, "neither beyond the margin nor within the other"
+    beyond = decision.weigh(claim("greater", 0.4, equivalence=0.05), values)
+    assert decision.seeds_to_decide(beyond, 0.05, 1)[0] is None, "neither beyond the margin nor within the other"
 
 
 def test_many_samples_are_decided_as_one_is() -> None:
@@ -223,7 +229,7 @@ def test_equal_does_not_depend_on_which_arm_is_left(values: np.ndarray, margin: 
 def test_equivalence_is_the_worse_of_scipys_two_one_sided_tests() -> None:
     values = np.random.default_rng(4).normal(0.0, 1.0, 10)
     tests = [stats.ttest_1samp(values, -0.8, alternative="greater"), stats.ttest_1samp(values, 0.8, alternative="less")]
-    evidence = decide.weigh(claim("greater", 0.8), values)
+    evidence = decision.weigh(claim("greater", 0.8), values)
     assert evidence.t.equivalence == pytest.approx(max(test.pvalue for test in tests), rel=1e-8)
 
 
@@ -233,23 +239,23 @@ def test_equivalence_is_below_alpha_where_the_ninety_percent_interval_is_within_
 ) -> None:
     low, high = t_interval(values, 0.9)
     assume(min(abs(low + margin), abs(high - margin)) > 1e-9)
-    evidence = decide.weigh(claim("greater", margin), values)
+    evidence = decision.weigh(claim("greater", margin), values)
     assert (evidence.t.equivalence < 0.05) == (-margin < low and high < margin)
 
 
 def test_equal_differences_are_equivalent_strictly_within_the_margin() -> None:
     values = np.full(7, 0.1)
-    assert decide.weigh(claim("greater", 0.2), values).t.equivalence == 0.0
-    assert decide.weigh(claim("greater", 0.1), values).t.equivalence == 1.0
+    assert decision.weigh(claim("greater", 0.2), values).t.equivalence == 0.0
+    assert decision.weigh(claim("greater", 0.1), values).t.equivalence == 1.0
 
 
 def test_a_familys_correction_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     one = claim("not less", 0.4)
     # Against the claim, but for one seed: the p-value of the direction is none of the others in the decision.
-    against = [decide.weigh(one, np.array([0.5, *-np.arange(1.0, 7.0 + extra)])) for extra in range(5)]
+    against = [decision.weigh(one, np.array([0.5, *-np.arange(1.0, 7.0 + extra)])) for extra in range(5)]
     families: list[tuple[float, ...]] = []
-    monkeypatch.setattr(decide, "holm", lambda p: families.append(tuple(p)) or holm(p))
-    found = decide.decide_family([one] * 5, against)
+    monkeypatch.setattr(decision, "holm", lambda p: families.append(tuple(p)) or holm(p))
+    found = decision.decide_family([one] * 5, against)
     directions = tuple(evidence.p for evidence in against)
     assert families.count(directions) == 1
     assert [decision.p for decision in found if decision is not None] == holm(directions)
@@ -258,7 +264,7 @@ def test_a_familys_correction_is_computed_once(monkeypatch: pytest.MonkeyPatch) 
 @given(differences, st.floats(0.01, 100), st.sampled_from([0.01, 0.05, 0.2]))
 def test_equivalence_follows_alpha_and_needs_both_tests(values: np.ndarray, margin: float, alpha: float) -> None:
     one = claim("greater", margin, alpha=alpha)
-    evidence = decide.weigh(one, values)
+    evidence = decision.weigh(one, values)
     assert evidence.both.equivalence == max(evidence.t.equivalence, evidence.flip.equivalence)
     assert evidence.t.equivalence == max(t_test(values, -margin, "greater"), t_test(values, margin, "less"))
     flips = sign_flip_p(values, -margin, "greater"), sign_flip_p(values, margin, "less")
@@ -287,7 +293,7 @@ def test_an_effect_is_real_if_both_tests_say_so_in_the_family() -> None:
 def test_the_p_against_the_margin_is_the_claims_where_it_is_supported() -> None:
     claims = [claim("greater", 0.1)] * 3
     table = [0.5 + JITTER, -0.5 + JITTER, 0.2 + 3 * JITTER]
-    first, second, third = decide.decide_family(claims, [decide.weigh(claims[0], values) for values in table])
+    first, second, third = decision.decide_family(claims, [decision.weigh(claims[0], values) for values in table])
     assert first is not None and second is not None and third is not None
     assert first.outcome is Outcome.SUPPORTED and first.p == first.p_margin
     assert second.outcome is Outcome.REFUTED and second.p_margin == 1.0 > second.p
@@ -296,10 +302,10 @@ def test_the_p_against_the_margin_is_the_claims_where_it_is_supported() -> None:
 
 def test_so_few_seeds_that_nothing_can_be_reached_are_known_given_the_rest_of_the_family() -> None:
     strong = 1.0 + JITTER
-    crowd = decide.decide_family([claim()] * 7, [decide.weigh(claim(), strong)] * 7)
+    crowd = decision.decide_family([claim()] * 7, [decision.weigh(claim(), strong)] * 7)
     assert not any(one.reachable for one in crowd if one is not None)
-    long = decide.weigh(claim(), np.tile(strong, 2))
-    mixed = decide.decide_family([claim()] * 7, [long, *[decide.weigh(claim(), strong)] * 6])
+    long = decision.weigh(claim(), np.tile(strong, 2))
+    mixed = decision.decide_family([claim()] * 7, [long, *[decision.weigh(claim(), strong)] * 6])
     assert all(one.reachable and one.outcome is Outcome.SUPPORTED for one in mixed if one is not None)
 
 
@@ -321,9 +327,37 @@ def test_seeds_needed_have_the_power_that_they_state(
     """80 % with both tests. For equivalence, the power of one side used to be taken for that of both: 63 %."""
     seen = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0]) * math.sqrt(7 / 8) + mean  # standard deviation 1
     one = claim(direction, margin)
-    needed, stated = decide.seeds_to_decide(decide.weigh(one, seen), 0.05, family)
+    needed, stated = decision.seeds_to_decide(decision.weigh(one, seen), 0.05, family)
     assert stated is aim and needed is not None and needed <= 60
     table = np.random.default_rng(11).normal(mean, 1.0, (2000, needed))
     power = rates(one, table, family)[aim]
     assert power >= 0.775, "at most 2.5 % below, which is three standard errors"
     assert power <= 0.88, "and not a waste of seeds"
+
+
+ALPHA = 0.05
+GRID = (0.0, 0.01, ALPHA, 0.06, 1.0)
+
+
+def spelled_out(support: float, refute: float, equivalence: float) -> tuple[bool, bool, bool]:
+    if min(support, refute) <= ALPHA:
+        return support <= refute, support > refute, False
+    return False, False, equivalence <= ALPHA
+
+
+def test_a_direction_comes_before_equivalence_and_alpha_itself_decides() -> None:
+    rows = list(itertools.product(GRID, GRID, GRID))
+    support, refute, equivalence = np.array(rows).T
+    p = decision.PValues(support, refute, equivalence, np.ones(len(rows)))
+    many = decision.decided(p, p.direction, p.equivalence, ALPHA)
+    for index, row in enumerate(rows):
+        one = decision.PValues(*row, 1.0)
+        alone = decision.decided(one, one.direction, one.equivalence, ALPHA)
+        assert tuple(map(bool, alone)) == tuple(bool(mask[index]) for mask in many) == spelled_out(*row)
+
+
+def test_corrected_p_values_decide_whether_and_the_claims_own_which_way() -> None:
+    p = decision.PValues(0.01, 0.02, 0.03, 1.0)
+    assert not any(decision.decided(p, 0.06, 0.06, ALPHA))
+    assert tuple(map(bool, decision.decided(p, 0.06, 0.05, ALPHA))) == (False, False, True)
+    assert tuple(map(bool, decision.decided(p, 0.05, 0.05, ALPHA))) == (True, False, False)
