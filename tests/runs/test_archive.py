@@ -1,7 +1,7 @@
+"""A directory of runs, read once, and the runs selected from it."""
+
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from collections import Counter
@@ -12,37 +12,35 @@ import pytest
 
 import kymograph
 from kymograph.claims.judge import judge
+from kymograph.errors import KymographError
 from kymograph.pictures.report.page import write_report
-from kymograph.runs.archive import Archive
-from kymograph.runs.store import Store
-from tests.conftest import QUICK_DEPTH
+from kymograph.runs.archive import Archive, read_archive, select
+from kymograph.runs.declaration import write_declaration
+from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.spec import RunSpec
+from tests.studies import tossing
+from tests.studies.walks import Walks
 
 
-@pytest.fixture
-def directory(tmp_path: Path, depth_store: Store) -> Path:
-    """A copy of stored runs of `depth`."""
-    assert depth_store.root is not None
-    shutil.copytree(depth_store.root, tmp_path / "runs")
-    return tmp_path / "runs"
-
-
-def test_an_archive_holds_what_ended_what_is_damaged_what_was_planned_and_what_is_declared(directory: Path) -> None:
-    whole = Archive.open(directory)
-    assert len(whole.store) == len(whole.planned) == 15 and not whole.damaged
-    assert whole.declarations["depth"].question == "Do residual connections rescue deep plain networks?"
+def test_an_archive_holds_what_ended_what_is_damaged_what_was_planned_and_what_is_declared(
+    walk_directory: Path,
+) -> None:
+    whole = Archive.open(walk_directory)
+    assert len(whole.store) == len(whole.planned) == 12 and not whole.damaged
+    assert whole.declarations["walks"].question == "How far do walks go?"
     first, second, *_ = whole.store
     (first.directory / "config.json").write_text("{")
     (second.directory / "arrays.safetensors").write_bytes(b"short")
-    opened = Archive.open(directory)
+    opened = Archive.open(walk_directory)
     assert [(run.arm, run.seed, run.id) for run in opened.damaged] == [(first.arm, first.seed, first.id)]
     checked = opened.checked()
     assert {run.id for run in checked.damaged} == {first.id, second.id}
-    assert len(checked.store) == 13 and checked.studies == ["depth"]
+    assert len(checked.store) == 10 and checked.studies == ["walks"]
     assert all(run.config is not None and "delete" in run.failure for run in checked.damaged), "the plan knows them"
 
 
 def test_judging_and_reporting_read_every_file_once(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    walk_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`report` used to read and hash every file twice: once to show the runs, once to judge them."""
     reads: Counter[Path] = Counter()
@@ -53,43 +51,68 @@ def test_judging_and_reporting_read_every_file_once(
         return original(path, *how, **options)
 
     monkeypatch.setattr(os, "open", counted)
-    archive = Archive.open(directory).checked()
+    archive = Archive.open(walk_directory).checked()
     write_report(archive, judge(archive), tmp_path / "report.html")
-    records = {path: count for path, count in reads.items() if path.parent.parent.name == "depth"}
-    assert len(records) == 15 * 4 and set(records.values()) == {1}
+    records = {path: count for path, count in reads.items() if path.parent.parent.name == "walks"}
+    assert len(records) == 12 * 4 and set(records.values()) == {1}
 
 
-def test_an_old_directory_without_declarations_is_judged_as_before(directory: Path) -> None:
-    def rows() -> list[dict]:
-        changing = dict.fromkeys(("registration", "registered", "family_size", "notes"))
-        return [{**verdict.row(), **changing} for verdict in judge(directory)]
-
-    before = rows()
-    (directory / "depth" / "study.json").unlink()
-    shutil.rmtree(directory / "log")
-    for config in directory.glob("*/*/config.json"):  # runs from before the log say nothing of it
-        _rewrite(config)
-    assert rows() == before
-    assert {verdict.registration for verdict in judge(directory)} == {"not logged, post hoc"}
-    assert len(kymograph.Store.open(directory).current()) == 15
+def test_runs_of_an_older_version_are_superseded(walk_directory: Path) -> None:
+    write_record(walk_directory, RunSpec("walks", "extreme/clip", 42, {}, 0), RunResult({}, {}), {}, 0.0)
+    store = kymograph.Store.open(walk_directory)
+    assert len(store) == 13 and len(store.current()) == 12
 
 
-def _rewrite(config: Path) -> None:
-    """Removes the heads of the log from a record, whose checksums are made anew."""
-    content = json.loads(config.read_text())
-    del content["provenance"]["log"]
-    config.write_text(json.dumps(content))
-    status = json.loads((config.parent / "status.json").read_text())
-    data = config.read_bytes()
-    status["files"]["config.json"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    (config.parent / "status.json").write_text(json.dumps(status))
+@pytest.fixture
+def two_studies(walk_directory: Path) -> Path:
+    """A directory with the runs of two studies, one run of `tossing` damaged and one of `walks` missing."""
+    kymograph.run(tossing.REFERENCE, seeds=[1, 2], out=walk_directory, quiet=True, engine="serial")
+    damaged = next(iter(sorted((walk_directory / "tossing").glob("*/summary.json"))))
+    damaged.write_text("{}")
+    shutil.rmtree(next(iter(sorted((walk_directory / "walks").glob("*-s42-*")))))
+    return walk_directory
 
 
-def test_runs_of_an_older_version_are_superseded(directory: Path) -> None:
-    from kymograph.runs.record import RunResult, write_record
-    from kymograph.runs.spec import RunSpec
+def test_runs_are_selected_by_study_arm_and_setting(two_studies: Path) -> None:
+    whole = select(two_studies)
+    assert set(whole.studies) == {"tossing", "walks"}
+    assert select(two_studies, "walks").studies == ("walks",)
+    part = select(two_studies, arms=["extreme/*", "moderate/clip"])
+    assert set(part.arms) == {"extreme/no_clip", "extreme/clip", "moderate/clip"}
+    assert select(two_studies, "tossing", where={"faces": 2}).studies == ("tossing",)
 
-    old = RunSpec("depth", "plain", 42, {**QUICK_DEPTH, "task": "identity"}, 0)
-    write_record(directory, old, RunResult({}, {}), {}, 0.0)
-    store = kymograph.Store.open(directory)
-    assert len(store) == 16 and len(store.current()) == 15
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"study": "tosing"}, "has no runs of 'tosing'; did you mean 'tossing'"),
+        ({"arms": ["extreme/clipp"]}, "has no arm 'extreme/clipp'; did you mean 'extreme/clip'"),
+        ({"where": {"lrr": 1}}, "no run has a field 'lrr'"),
+    ],
+)
+def test_what_is_not_there_is_named(two_studies: Path, choice: dict, message: str) -> None:
+    with pytest.raises(KymographError, match=message):
+        select(two_studies, **choice)
+
+
+def test_the_archive_of_one_study_holds_its_runs_its_damaged_runs_and_its_plan_only(two_studies: Path) -> None:
+    whole, tosses, walks = (read_archive(two_studies, name) for name in (None, "tossing", "walks"))
+    assert set(tosses.studies) == {"tossing"} and set(walks.studies) == {"walks"}
+    assert len(tosses.damaged) == 1 and "summary.json" in tosses.damaged[0].reason and not walks.damaged
+    assert len(walks.planned) == len(walks.store) + 1, "a run that is missing is still planned"
+    assert len(whole.store) == len(tosses.store) + len(walks.store)
+    assert len(whole.planned) == len(tosses.planned) + len(walks.planned)
+    with pytest.raises(KymographError, match="has no runs of 'walk'; did you mean 'walks'"):
+        read_archive(two_studies, "walk")
+
+
+def test_runs_of_earlier_code_are_left_out_unless_their_version_is_named(
+    walk_directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    version = Walks.version
+    monkeypatch.setattr(Walks, "version", version + 1)
+    write_declaration(walk_directory / "walks", Walks().declaration())
+    with pytest.raises(KymographError, match="all 12 runs asked for are superseded by newer code"):
+        select(walk_directory)
+    assert len(select(walk_directory, where={"version": version})) == 12
+    assert not capsys.readouterr().err

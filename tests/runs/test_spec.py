@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kymograph.runs.spec import ADDED_LATER, RunSpec, settings_of
-from kymograph_studies.snapshot import Snapshot, SnapshotConfig
+from tests.studies.walks import Walks, WalksConfig
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ def test_other_settings_are_kept_at_their_defaults() -> None:
 
 def test_a_spec_read_from_disk_is_the_same_run_as_the_studys_own() -> None:
     for vary in ("all", "feedback"):
-        (spec,) = Snapshot().specs([7], ["resmlp/dfa"], {"vary": vary})
+        (spec,) = Walks().specs([7], ["extreme/clip"], {"vary": vary})
         stored = RunSpec.from_identity(spec.identity)
         assert stored.id == spec.id and stored.settings == spec.settings
-        typed = Snapshot().typed(stored)
-        assert isinstance(typed.config, SnapshotConfig) and typed.config.vary == vary and typed.id == spec.id
+        typed = Walks().typed(stored)
+        assert isinstance(typed.config, WalksConfig) and typed.config.vary == vary and typed.id == spec.id
 
 
 @pytest.mark.parametrize("vary", ["all", "order"])

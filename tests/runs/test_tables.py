@@ -1,4 +1,4 @@
-"""Runs as rows of a table."""
+"""Stored runs as rows of a table."""
 
 from __future__ import annotations
 

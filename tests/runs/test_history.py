@@ -1,7 +1,10 @@
+"""Which runs were planned, and whose code is current."""
+
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.runs.history import planned_runs
+from kymograph.runs.declaration import Declaration
+from kymograph.runs.history import code_text, current_code, planned_runs
 from kymograph.runs.spec import RunSpec
 from kymograph.sharing.verify import all_hold, verify
-from tests.conftest import QUICK_CLIPPING
 from tests.pictures.live.stage import plan
+from tests.studies import walks
 from tests.studies.tossing import REFERENCE
 
 runs = st.lists(
@@ -36,15 +40,15 @@ def test_the_plan_is_the_union_of_all_sweeps(tmp_path_factory: pytest.TempPathFa
 
 
 def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(tmp_path: Path) -> None:
-    options = {"arms": ["extreme/clip"], "out": tmp_path, "quiet": True, **QUICK_CLIPPING}
-    kymograph.run("clipping", seeds=[1, 2], **options)
+    options = {"arms": ["extreme/clip"], "out": tmp_path, "quiet": True}
+    kymograph.run(walks.REFERENCE, seeds=[1, 2], **options)
     before = {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()}
-    kymograph.run("clipping", seeds=[2], **options)
+    kymograph.run(walks.REFERENCE, seeds=[2], **options)
     assert {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()} == before
-    kymograph.run("clipping", seeds=[3], **options)
-    for directory in (tmp_path, tmp_path / "clipping"):
+    kymograph.run(walks.REFERENCE, seeds=[3], **options)
+    for directory in (tmp_path, tmp_path / "walks"):
         assert [(run.study, run.arm, run.seed) for run in planned_runs(directory)] == [
-            ("clipping", "extreme/clip", seed) for seed in (1, 2, 3)
+            ("walks", "extreme/clip", seed) for seed in (1, 2, 3)
         ]
     assert {run.directory for run in planned_runs(tmp_path)} == {
         f"{run.directory.parent.name}/{run.directory.name}" for run in kymograph.Store.open(tmp_path)
@@ -86,3 +90,26 @@ for number in range(25):
     assert [writer.wait() for writer in writers] == [0, 0]
     declared = kymograph.Store([], tmp_path).declarations["s"]
     assert set(declared.part_sources) == {f"{name}{number}" for name in "ab" for number in range(25)}
+
+
+def spec(version: int, source: str | None = None) -> RunSpec:
+    return RunSpec("s", "a", 1, {}, version, source)
+
+
+STORED = Declaration("s", version=1, source="b", stored=True)
+
+
+def test_what_was_declared_with_the_last_sweep_is_current_even_if_its_version_is_lower() -> None:
+    """A version that was raised and taken back used to leave the runs just computed superseded."""
+    code = current_code([spec(2, "a"), spec(1, "b")], {"s": STORED})["s"]
+    assert code.made(spec(1, "b")) and not code.made(spec(2, "a")) and not code.made(spec(1, "a"))
+
+
+def test_without_a_stored_declaration_the_newest_version_is_current() -> None:
+    for declarations in ({}, {"s": replace(STORED, version=9, stored=False)}):
+        code = current_code([spec(1), spec(2), spec(2, "x")], declarations)["s"]
+        assert code.made(spec(2)) and code.made(spec(2, "x")) and not code.made(spec(1))
+
+
+def test_code_is_named_by_its_source_or_its_version() -> None:
+    assert (code_text(spec(3)), code_text(spec(3, "abc"))) == ("version 3", "source abc")

@@ -13,7 +13,7 @@ from kymograph.runs.formats import export
 from kymograph.runs.formats.trackers import _key
 from kymograph.runs.record import write_record
 from kymograph.runs.store import Store
-from tests.runs.formats.trackers import awkward_store, expected, result, spec
+from tests.runs.formats.awkward import awkward_store, expected, result, spec
 
 LARGEST = np.finfo(np.float64).max
 

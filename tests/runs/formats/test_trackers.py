@@ -15,7 +15,7 @@ from kymograph.runs.formats.trackers import scalars, summary_numbers, summary_wo
 from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
 from kymograph.runs.stored import StoredRun
-from tests.runs.formats.trackers import awkward_store, expected
+from tests.runs.formats.awkward import awkward_store, expected
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from kymograph.errors import KymographError
 from kymograph.runs.formats import export
 from kymograph.runs.formats.trackers import scalars
 from kymograph.runs.store import Store
-from tests.runs.formats.trackers import awkward_store, expected
+from tests.runs.formats.awkward import awkward_store, expected
 
 
 def read(directory: Path):
@@ -43,8 +43,8 @@ def test_tensorboard_reads_what_the_store_holds(tmp_path: Path) -> None:
             np.testing.assert_allclose(points(events, tag), pairs, rtol=1e-7, err_msg=tag)
 
 
-def test_numbers_of_a_real_study_come_back_as_float32(clipping_store: Store, tmp_path: Path) -> None:
-    store = clipping_store.select(arms=["extreme/clip"], seeds=[42])
+def test_numbers_of_a_real_study_come_back_as_float32(walk_store: Store, tmp_path: Path) -> None:
+    store = walk_store.select(arms=["extreme/clip"], seeds=[42])
     export(store, "tensorboard", tmp_path / "tb")
     run = store.runs[0]
     events = read(tmp_path / "tb" / run.spec.directory)

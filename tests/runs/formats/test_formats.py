@@ -1,3 +1,5 @@
+"""The formats to which runs are exported."""
+
 from __future__ import annotations
 
 import contextlib
@@ -15,7 +17,8 @@ from kymograph.runs.formats import export
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from tests.runs.formats.trackers import awkward_store
+from tests.runs.formats.awkward import awkward_store
+from tests.studies.walks import STEPS
 
 
 def test_parquet_is_a_long_table_and_a_table_of_summaries(tmp_path: Path) -> None:
@@ -48,7 +51,7 @@ def test_a_key_that_is_a_word_here_and_a_number_there_is_a_word(tmp_path: Path) 
     import pandas
 
     from kymograph.runs.record import RunResult, write_record
-    from tests.runs.formats.trackers import spec
+    from tests.runs.formats.awkward import spec
 
     store = awkward_store(tmp_path / "runs")
     write_record(tmp_path / "runs", spec("two", "c", 1), RunResult({}, {"kind": 3.5}), {}, 1.0)
@@ -102,3 +105,22 @@ def test_two_learning_rates_can_be_told_apart_in_every_export(tmp_path: Path, ki
         tables = [pandas.DataFrame({"lr": [float(rate[1]) for rate in rates if rate]})]
     for table in tables:
         assert set(table.lr) == {0.1, 0.03}
+
+
+def test_the_json_export_has_the_promised_layout(walk_store: Store, tmp_path: Path) -> None:
+    content = json.loads(export(walk_store, "json", tmp_path / "runs.json").read_text())
+    assert content["schema"] == 1
+    assert len(content["runs"]) == 12
+    run = content["runs"][0]
+    assert set(run) >= {"id", "study", "arm", "seed", "status", "config", "series", "summary"}
+    assert run["series"]["loss"]["step"] == list(range(2 * STEPS)) and "sites" not in run["series"]["loss"]
+    accuracy = run["series"]["accuracy"]
+    assert accuracy["sites"] == ["class_0", "class_1", "class_2", "class_3"]
+    assert accuracy["value"][0][2] is None, "an absent class is missing, not 0"
+
+
+def test_export_says_what_is_wrong(walk_store: Store, tmp_path: Path) -> None:
+    with pytest.raises(KymographError, match="cannot export to 'jsn'; did you mean 'json'"):
+        export(walk_store, "jsn", tmp_path / "x")
+    with pytest.raises(KymographError, match="no directory"):
+        export(walk_store, "json", tmp_path / "absent" / "x.json")
