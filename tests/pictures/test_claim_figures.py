@@ -1,8 +1,7 @@
-"""The figures of verdicts: paired differences and effects over a grid; and profiles along depth."""
+"""The figures of verdicts: paired differences and effects over a grid."""
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
@@ -11,17 +10,14 @@ import pytest
 
 import kymograph
 from kymograph.errors import KymographError
-from kymograph.pictures import claim_figures as differences
-from kymograph.pictures import claim_figures as grid
-from kymograph.pictures import claim_figures as outcomes
-from kymograph.pictures import curves as profiles
+from kymograph.pictures import claim_figures
 from kymograph.pictures.figures import figure_names
 from kymograph.pictures.report.page import template
 from kymograph.pictures.styles import COLOURS
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
+from tests.pictures.drawn import points_outside
 from tests.pictures.report.pages import make_runs
-from tests.pictures.test_inside_axes import points_outside
 from tests.studies.tossing import REFERENCE, Tossing
 from tests.studies.warmup_example import warmup_study
 
@@ -72,8 +68,8 @@ def test_a_study_without_claims_has_no_differences(tmp_path: Path) -> None:
 
 
 def test_dots_of_near_values_are_stacked_and_far_ones_are_not() -> None:
-    assert differences.stacked(np.array([0.0, 1.0, 2.0])).tolist() == [0, 0, 0]
-    heights = differences.stacked(np.array([0.0, 0.001, 0.002, 1.0]))
+    assert claim_figures.stacked(np.array([0.0, 1.0, 2.0])).tolist() == [0, 0, 0]
+    heights = claim_figures.stacked(np.array([0.0, 0.001, 0.002, 1.0]))
     assert len(set(heights[:3].tolist())) == 3 and heights[3] == 0
 
 
@@ -91,22 +87,22 @@ def test_the_grid_shows_every_verdict_by_colour_and_marker(tossed: Store) -> Non
     assert "faces 2, n = 10" in first.get_title() and first.get_xlabel() == "shift"
     markers = {(line.get_marker(), line.get_color()) for line in first.lines if line.get_marker() != "None"}
     assert markers == {(marker, colour) for outcome in {row["outcome"] for row in rows if row["panel"] == "faces 2"}
-                       for colour, marker in [outcomes.OUTCOME_STYLES[outcome]]}  # fmt: skip
+                       for colour, marker in [claim_figures.OUTCOME_STYLES[outcome]]}  # fmt: skip
     differing = kymograph.figure("tossing-differences", tossed)
     assert len(differing.axes) == 1 and len(differing.axes[0].get_yticks()) == 6, "a row per point"
 
 
 def test_geometric_values_have_a_log_axis() -> None:
-    assert grid.is_geometric([0.3, 0.1, 0.03, 0.01]) and grid.is_geometric([1, 2, 4, 8]) and grid.is_geometric([1, 10])
+    assert all(claim_figures.is_geometric(values) for values in ([0.3, 0.1, 0.03, 0.01], [1, 2, 4, 8], [1, 10]))
     others: list[list] = [[1, 2, 3], [0, 1, 10], [1, 2], ["a", "b"], [True, False]]
-    assert not any(grid.is_geometric(values) for values in others)
+    assert not any(claim_figures.is_geometric(values) for values in others)
 
 
 def test_outcomes_differ_in_colour_and_in_marker() -> None:
-    styles = list(outcomes.OUTCOME_STYLES.values())
+    styles = list(claim_figures.OUTCOME_STYLES.values())
     assert len({colour for colour, _ in styles}) == len({marker for _, marker in styles}) == len(styles)
     colours = {
-        colour for outcome, (colour, _) in outcomes.OUTCOME_STYLES.items() if outcome != "INCONCLUSIVE"
+        colour for outcome, (colour, _) in claim_figures.OUTCOME_STYLES.items() if outcome != "INCONCLUSIVE"
     }  # it is grey
     assert colours <= set(COLOURS), "safe for colour-blind readers"
 
@@ -115,33 +111,14 @@ def test_an_outcome_has_the_same_colour_in_figures_and_in_the_report() -> None:
     """In figures SUPPORTED used to be blue, which in the report and the terminal is EQUIVALENT."""
     light = template("report.css").split("/*light colours*/")[0]
     marks = dict(re.findall(r"--(\w+)-mark:#(\w{6});", light))
-    assert set(marks) == {outcome.lower() for outcome in outcomes.OUTCOME_STYLES}
+    assert set(marks) == {outcome.lower() for outcome in claim_figures.OUTCOME_STYLES}
 
     def rgb(colour: str) -> np.ndarray:
         return np.array([int(colour[at : at + 2], 16) for at in (0, 2, 4)], dtype=float)
 
-    for outcome, (colour, _) in outcomes.OUTCOME_STYLES.items():
+    for outcome, (colour, _) in claim_figures.OUTCOME_STYLES.items():
         distances = {name: float(np.linalg.norm(rgb(colour[1:]) - rgb(mark))) for name, mark in marks.items()}
         assert min(distances, key=distances.__getitem__) == outcome.lower()
-
-
-def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -> None:
-    store = make_runs(tmp_path, steps=11)
-    figure = profiles.draw_profiles(store, Declaration("own"), "stream")
-    assert [axes.get_title() for axes in figure.axes] == ["At the start", "In the middle", "At the end"]
-    rows = {(panel, curve, seed, x): value for panel, curve, seed, x, _, value in figure.rows}
-    stream = store.series("stream").sel(arm="wild").values  # (seed, step, site)
-    for panel, step in (("at the start", 0), ("in the middle", 5), ("at the end", 10)):
-        log = figure.axes[0].get_yscale() == "log"
-        mean = math.exp(np.log(stream[:, step, 2]).mean()) if log else stream[:, step, 2].mean()
-        assert rows[panel, "wild", "mean", 2] == pytest.approx(mean)
-    names = figure_names(store)
-    assert {"own-profiles", "own-profiles-stream", "own-kymograph", "own-kymograph-stream"} <= set(names)
-
-
-def test_a_series_without_depth_has_no_profile(tmp_path: Path) -> None:
-    with pytest.raises(KymographError, match="own has no series with several sites"):
-        profiles.draw_profiles(make_runs(tmp_path), Declaration("own"), "loss")
 
 
 def test_figures_of_claims_hide_nothing_and_their_labels_fit_their_axes(tossed: Store) -> None:
@@ -150,7 +127,7 @@ def test_figures_of_claims_hide_nothing_and_their_labels_fit_their_axes(tossed: 
         figure = kymograph.figure(name, tossed)
         assert points_outside(figure) == []
     heading = Declaration("tossing", headlines={"x": "the share of tosses that show heads, of all of them"})
-    figure = grid.draw_grid(tossed, heading, kymograph.judge(tossed.root, studies=[Tossing()]))  # type: ignore[arg-type]
+    figure = claim_figures.draw_grid(tossed, heading, kymograph.judge(tossed.root, studies=[Tossing()]))  # type: ignore[arg-type]
     figure.draw_without_rendering()
     for axes in figure.axes:
         assert axes.yaxis.label.get_window_extent().height <= 1.1 * axes.bbox.height

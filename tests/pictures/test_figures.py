@@ -1,149 +1,128 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
-import kymograph
 from kymograph.errors import KymographError
-from kymograph.pictures.series import binned
-from kymograph.pictures.figures import figure_names
-from kymograph.pictures.kymograph import kymograph as draw_kymograph
-from kymograph.pictures.saving import save_figure, save_stale
-from kymograph.runs.store import LabelledArray, Store
-from kymograph.studies.loading import load_study
+from kymograph.pictures import FIGURES, curves, figures
+from kymograph.pictures.figures import figure, figure_names
+from kymograph.pictures.report.sections import section_of
+from kymograph.pictures.saving import save_figure
+from kymograph.pictures.styles import COLOURS
+from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
+from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
+from kymograph.studies.study import StudyFigure, about
+from tests.pictures.drawn import ARMS, make_store, points_outside
+from tests.pictures.report.pages import PROVENANCE, make_runs
 
 
-def test_bins_keep_peaks_if_asked() -> None:
-    values = np.zeros((1, 1000))
-    values[0, 777] = 9.0
-    x, peaks = binned(np.arange(1000), values, "max", bins=100)
-    assert len(x) == 100 and peaks.max() == 9
-    assert binned(np.arange(1000), values, "mean", bins=100)[1].max() == pytest.approx(0.9)
+def study(name: str, **drawings: Any) -> Any:
+    """Returns a user's study that has figures and nothing else."""
+    return SimpleNamespace(name=name, figures=lambda: drawings, declaration=lambda: Declaration(name))
 
 
-@pytest.mark.parametrize("seeds", [[42], pytest.param([42, 123, 456], marks=pytest.mark.slow)])
-@pytest.mark.parametrize("fixture", ["clipping_store", "depth_store"])
-def test_every_figure_is_drawn_with_labels_n_and_data(
-    request: pytest.FixtureRequest, tmp_path: Path, fixture: str, seeds: list[int]
-) -> None:
-    store: Store = request.getfixturevalue(fixture).select(seeds=seeds)
-    names = [name for name in figure_names(store) if not name.endswith("-sweep")]
-    assert len(names) >= 2
-    for name in names:
-        figure = kymograph.figure(name, store)
-        texts = [t.get_text() for axes in figure.axes for t in (*axes.get_legend_handles_labels()[1:], axes.title)
-                 if hasattr(t, "get_text")]  # fmt: skip
-        labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
-        assert any(f"n = {len(seeds)}" in text for text in [*texts, *labels]), name
-        paths = save_figure(figure, tmp_path, name, ("png",))  # the other formats have tests of their own
-        assert [path.suffix for path in paths] == [".png", ".csv"]
-        assert all(path.stat().st_size > 500 for path in paths)
-        with (tmp_path / f"{name}.csv").open() as file:
-            least = 0 if name.endswith("-differences") else 10  # a row per claim and seed
-            assert len(list(csv.DictReader(file))) > least
+def test_a_users_figure_keeps_the_file_name_that_its_study_declares() -> None:
+    mine = study("own", mine=StudyFigure(lambda store: None, "mine", file_name="figure_1"), other=lambda store: None)
+    assert figures.file_name("mine", [mine]) == "figure_1" and figures.file_name("other", [mine]) == "other"
+    assert figures.file_name("mine") == "mine", "unless its code was not named"
 
 
-@pytest.mark.parametrize(
-    ("study", "arms", "fields"),
-    [
-        ("clipping", ["extreme/*", "moderate/*", "imbalance/*"], {"n_samples": 80, "probe_every": 20}),
-        ("depth", ["layers/5/*", "layers/10/*", "width/16/*"], {"steps": 4, "n_samples": 32, "batch_size": 8}),
-    ],
-)
-def test_the_sweeps_are_drawn_if_they_were_run(
-    tmp_path: Path, request: pytest.FixtureRequest, study: str, arms: list[str], fields: dict
-) -> None:
-    with pytest.raises(KymographError, match="needs the sweeps"):
-        kymograph.figure(f"{study}-sweep", request.getfixturevalue(f"{study}_store"))
-    if study == "clipping":
-        fields = {**fields, "epochs": 1}
-        arms = [arm for arm in arms if not arm.startswith("imbalance")]
-        kymograph.run(study, seeds=[1, 2], arms=["imbalance/1/*"], out=tmp_path, quiet=True, engine="serial", epochs=1)
-        fields["n_rare"] = 5
-    kymograph.run(study, seeds=[1, 2], arms=arms, out=tmp_path, quiet=True, engine="serial", **fields)
-    figure = kymograph.figure(f"{study}-sweep", Store.open(tmp_path))
-    assert len(figure.rows) > 20 and len(figure.legends) == 1, "one legend for all panels"  # type: ignore[attr-defined]
+def test_two_figures_are_not_written_to_one_file() -> None:
+    mine = study(
+        "own",
+        a=StudyFigure(lambda store: None, "", file_name="same"),
+        b=StudyFigure(lambda store: None, "", file_name="same"),
+    )
+    with pytest.raises(KymographError, match="'a' and 'b' would both be written to 'same'"):
+        figures.file_names(["a", "b"], [mine])
 
 
-def test_a_figures_data_are_the_stores_numbers(depth_store: Store, tmp_path: Path) -> None:
-    save_figure(kymograph.figure("depth-loss", depth_store), tmp_path, "loss")
-    with (tmp_path / "loss.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["curve"] == "plain" and row["seed"] == "123"]
-    expected = depth_store.series("loss").sel(arm="plain", seed=123).values
-    np.testing.assert_allclose([float(row["value"]) for row in rows], expected, rtol=1e-6)
+def test_two_studies_with_one_figure_name_are_both_named(tmp_path: Path) -> None:
+    """One of them used to be drawn in the other's stead."""
+    make_runs(tmp_path, study="one")
+    store = make_runs(tmp_path, study="two")
+    both = [study(name, loss=lambda store: store.studies) for name in ("one", "two")]
+    with pytest.raises(KymographError, match="one and two each have a figure 'loss'; select the runs of one study"):
+        figures.figure("loss", store, studies=both)
+    assert figures.figure("loss", store.select("two"), studies=both) == ("two",)
+    assert figures.figure_names(store, both) == ["loss"]
+
+
+@pytest.mark.parametrize("kind", ["curves", "kymograph", "profiles"])
+def test_names_with_dollar_signs_are_drawn(tmp_path: Path, kind: str) -> None:
+    """Matplotlib raised an error for them after everything was computed."""
+    bad = r"$\frac{$"
+    store = make_runs(tmp_path, arms=(bad, "5 $ a_1"), seeds=(1, 2), steps=4, sites=2)
+    display = SeriesDisplay(
+        "stream", bad, bad, site="h_0", forms=("curves", *OVER_DEPTH), options={"sites": bad, "quantity": bad}
+    )
+    declaration = Declaration("own", question=bad, time=bad, series=(display,))
+    for style in ("notebook", "paper"):
+        figure = FIGURES.load(kind)(store, declaration, style=style)
+        save_figure(figure, tmp_path / "figures", "x", ["svg"])
+    words = [text.get_text() for text in figure.findobj(Text)]
+    assert any(r"\$\frac{\$" in one for one in words), "escaped for matplotlib"
+    assert any(bad in row for row in figure.rows), "not in the data"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["curves", "kymograph", "profiles"])
+@pytest.mark.parametrize("log", [None, True])
+def test_the_largest_numbers_are_left_out_and_the_rest_is_drawn(tmp_path: Path, kind: str, log: bool | None) -> None:
+    largest = np.finfo(np.float64).max
+    for seed in range(3):
+        time = np.arange(6)
+        column = np.where(time % 2, largest * (-1) ** (seed + time // 2), 1.0 + seed)
+        values = np.stack([column, np.full(6, largest)], axis=1)
+        series = {"stream": RunSeries(time, values, ("h_0", "h_1"))}
+        write_record(tmp_path, RunSpec("own", "a", seed, {}, 1), RunResult(series, {}), PROVENANCE, 0.1)
+    display = SeriesDisplay("stream", "The stream", "norm", log, site="h_0", forms=("curves", *OVER_DEPTH))
+    figure = FIGURES.load(kind)(Store.open(tmp_path), Declaration("own", series=(display,)))
+    save_figure(figure, tmp_path / "figures", "x", ["svg"])
+    drawn = [row[-1] for row in figure.rows if np.isfinite(row[-1])]
+    assert {1.0, 3.0} <= {round(value) for value in drawn} or kind == "kymograph"
+    assert drawn and max(map(abs, drawn)) < 20
 
 
 @pytest.mark.slow
-def test_figures_have_the_same_bytes_every_time(depth_store: Store, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        save_figure(kymograph.figure("depth-kymograph", depth_store), tmp_path / name, "k")
-    for suffix in ("png", "pdf", "svg", "csv"):
-        assert (tmp_path / "a" / f"k.{suffix}").read_bytes() == (tmp_path / "b" / f"k.{suffix}").read_bytes()
+@pytest.mark.parametrize("growth", [0.2, 8.0, 1000.0])
+@pytest.mark.parametrize("style", ["notebook", "paper"])
+def test_every_point_of_every_automatic_figure_is_inside_its_axes(tmp_path: Path, growth: float, style: str) -> None:
+    """Profiles used to have the limits of their first panel, so that a norm that grew was drawn nowhere."""
+    store = make_store(tmp_path, growth)
+    names = figure_names(store)
+    assert {"own-curves", "own-profiles", "own-profiles-dead_fraction"} <= set(names)
+    assert {name: points_outside(figure(name, store, style=style)) for name in names} == {name: [] for name in names}
 
 
-def test_a_kymograph_has_one_colour_scale_and_depth_runs_down(depth_store: Store) -> None:
-    figure = kymograph.figure("depth-kymograph", depth_store)
-    meshes = [m for axes in figure.axes for m in axes.collections if hasattr(m, "norm") and m.norm.vmin]
-    assert len({(mesh.norm.vmin, mesh.norm.vmax) for mesh in meshes if mesh.get_array() is not None}) == 1
-    panel = figure.axes[0]
-    assert panel.get_ylim()[0] > panel.get_ylim()[1]
+def test_figures_report_and_store_have_one_order_of_arms_and_so_one_colour_each(tmp_path: Path) -> None:
+    """Figures used to take the alphabetical order, the report that of the study."""
+    store = make_store(tmp_path)
+    assert store.arms == ARMS
+    declaration = store.declarations["own"]
+    for drawn in (curves.draw_curves(store, declaration), curves.draw_profiles(store, declaration)):
+        named = {line.get_label().split(" (")[0]: line for line in drawn.axes[0].lines if "(n" in line.get_label()}
+        assert list(named) == list(ARMS)
+        assert [line.get_color() for line in named.values()] == list(COLOURS[:3])
+        assert [line.get_linestyle() for line in named.values()] == ["-", "-", "--"], "as the report's lines"
+    (setting,) = section_of(store, declaration).settings
+    assert [row.name for row in setting.arms] == list(ARMS)
+    assert [row.style.hex for row in setting.arms] == list(COLOURS[:3])
+    assert [row.style.dashes for row in setting.arms] == [(), (), (7, 3)]
 
 
-def test_figures_are_not_drawn_again_unless_runs_or_code_change(depth_store: Store, tmp_path: Path) -> None:
-    draws = {"depth-loss": load_study("depth").figures()["depth-loss"]}
-    assert save_stale(depth_store, draws, tmp_path, "code")[1] == 0
-    assert save_stale(depth_store, draws, tmp_path, "code") == ([], 1)
-    assert save_stale(depth_store, draws, tmp_path, "other code")[1] == 0
-    assert save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "other code")[1] == 0
+def test_a_plain_function_is_told_by_its_docstring() -> None:
+    def mine(store: Store) -> None:
+        """Draws my own.
 
+        At length.
+        """
 
-def test_a_figure_whose_drawing_was_killed_is_not_taken_for_the_one_before(
-    depth_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A PNG of other runs next to a PDF of these, with a stamp that says that both are of these."""
-    draws = {"depth-loss": load_study("depth").figures()["depth-loss"]}
-    save_stale(depth_store, draws, tmp_path, "code", ("png", "pdf"))
-    before = (tmp_path / "depth-loss.png").read_bytes()
-
-    def killed(*_: object) -> None:
-        (tmp_path / "depth-loss.png").write_bytes(b"that of other runs")
-        raise SystemExit
-
-    with monkeypatch.context() as patch:
-        patch.setattr("kymograph.pictures.saving.save_figure", killed)
-        with pytest.raises(SystemExit):
-            save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "code", ("png", "pdf"))
-    assert save_stale(depth_store, draws, tmp_path, "code", ("png", "pdf"))[1] == 0
-    assert (tmp_path / "depth-loss.png").read_bytes() == before
-
-
-def test_figures_show_themselves_in_notebooks_and_leave_settings_alone(depth_store: Store) -> None:
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    assert kymograph.figure("depth-loss", depth_store)._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_a_figure_that_cannot_be_drawn_says_what_is_missing(clipping_store: Store) -> None:
-    with pytest.raises(KymographError, match="no figure 'clipping-spike'; did you mean 'clipping-spikes'"):
-        kymograph.figure("clipping-spike", clipping_store)
-    with pytest.raises(KymographError, match="needs an arm"):
-        kymograph.figure("clipping", clipping_store.select(arms=["extreme/clip"]))
-
-
-def test_ticks_of_a_short_logarithmic_colour_bar_are_plain_numbers() -> None:
-    """They used to be labelled 3 × 10¹, 4 × 10¹ and 6 × 10¹."""
-    values = np.linspace(15.0, 70.0, 12).reshape(1, 2, 3, 2)
-    labels = {"arm": ("a",), "seed": (1, 2), "step": (0, 1, 2), "site": ("x", "y")}
-    array = LabelledArray("norm", values, ("arm", "seed", "step", "site"), labels)
-    figure = draw_kymograph(array, "Norms", "norm")
-    figure.draw_without_rendering()
-    axis = figure.axes[-1].yaxis
-    texts = {label.get_text() for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))} - {""}
-    assert len(texts) >= 2 and all(text.isdigit() for text in texts)
-    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert "1" in ticks and not any("." in tick for tick in ticks), "no half steps"
+    assert about(mine) == "Draws my own."

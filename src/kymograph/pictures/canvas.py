@@ -33,9 +33,9 @@ class LabFigure(Figure):
         self.caption = ""
         self.finished = False
         self.columns: tuple[str, ...] = ()
-        self.rows: list[tuple] = []
+        self.rows: list[tuple[Any, ...]] = []
 
-    def note(self, columns: Sequence[str], rows: Sequence[tuple]) -> None:
+    def note(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         """Adds rows of the figure's data table; every call uses the same columns."""
         if self.columns and self.columns != tuple(columns):
             raise ValueError(f"the figure's data has columns {self.columns}, not {tuple(columns)}")
@@ -123,12 +123,12 @@ def settings(style: FigureStyle) -> Iterator[None]:
 
 def stroke(share: float = 1.0) -> float:
     """Returns a line width: ``share`` times that of a mean."""
-    return share * matplotlib.rcParams["lines.linewidth"]
+    return share * float(matplotlib.rcParams["lines.linewidth"])
 
 
 def dot() -> float:
     """Returns the size of a marker."""
-    return matplotlib.rcParams["lines.markersize"]
+    return float(matplotlib.rcParams["lines.markersize"])
 
 
 def label_panel(axes: Axes, title: str, x: str, y: str) -> None:
@@ -224,33 +224,31 @@ def _ruler(label: Text) -> Callable[[str], float]:
     figure = label.get_figure(root=True)
     assert figure is not None
     probe = Text(0, 0, "", fontproperties=label.get_fontproperties(), figure=figure)
-    known: dict[str, float] = {}
 
-    def measure(text: str) -> float:
-        if text not in known:
-            probe.set_text(text)
-            known[text] = probe.get_window_extent().width
-        return known[text]
+    @functools.cache
+    def width(text: str) -> float:
+        probe.set_text(text)
+        return probe.get_window_extent().width
 
-    return measure
+    return width
 
 
 def legends(figure: Figure, panels: Iterable[Axes]) -> None:
     """Draws one legend for all panels below the figure; an entry that differs between panels says where, by letter."""
     letters = panel_letters(figure)
-    found: dict[str, tuple[object, dict[str, list[str]]]] = {}
+    entries: dict[str, tuple[Any, dict[str, list[str]]]] = {}
     for axes in (axes for axes in panels if axes.get_visible()):
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             noted = letters and label.endswith(")")  # a single panel has no letter to refer to
             name, _, note = label[:-1].rpartition(" (") if noted else (label, "", "")
-            _, where = found.setdefault(name, (handle, {}))
+            _, where = entries.setdefault(name, (handle, {}))
             where.setdefault(note, []).append(letters.get(axes, ""))
     labels = []
-    for name, (_, where) in found.items():
+    for name, (_, where) in entries.items():
         notes = [f"{', '.join(at)}: {note}" if len(where) > 1 else note for note, at in where.items() if note]
         labels.append(f"{name} ({'; '.join(notes)})" if notes else name)
-    if found:
-        _below(figure, [handle for handle, _ in found.values()], labels)
+    if entries:
+        _below(figure, [handle for handle, _ in entries.values()], labels)
 
 
 def panel_letters(figure: Figure) -> dict[Axes, str]:
@@ -270,8 +268,8 @@ def letter_panels(figure: Figure) -> None:
                       fontweight="bold", fontsize="medium")  # fmt: skip
 
 
-def _below(figure: Figure, handles: list, names: list[str]) -> None:
-    """Draws one legend below the figure, in as many columns as fit, and makes the figure taller by its height."""
+def _below(figure: Figure, handles: list[Any], names: list[str]) -> None:
+    """Draws one legend below the figure, in as many columns as fit; the figure grows as far as its style allows."""
     room = 0.98 * figure.bbox.width
     for columns in range(len(names), 0, -1):
         legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
@@ -284,11 +282,6 @@ def _below(figure: Figure, handles: list, names: list[str]) -> None:
         width = max(text.get_window_extent().width for text in texts) + spare
         names = [wrapped(name, _ruler(text), width) for name, text in zip(names, texts, strict=True)]
         legend = figure.legend(handles, names, loc="outside lower center")
-    _grow(figure, legend.get_window_extent().height / figure.dpi)
-
-
-def _grow(figure: Figure, inches: float) -> None:
-    """Makes the figure taller, but not taller than its style allows."""
     height, style = figure.get_figheight(), getattr(figure, "style", None)
-    most = max(height, style.tallest) if style is not None and style.fixed else height + inches
-    figure.set_figheight(min(height + inches, most))
+    taller = height + legend.get_window_extent().height / figure.dpi
+    figure.set_figheight(min(taller, max(height, style.tallest)) if style is not None and style.fixed else taller)

@@ -1,255 +1,68 @@
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kymograph.errors import KymographError
-from kymograph.pictures.live.reading import read_state
-from kymograph.pictures.live.state import LiveState, RunCounts, StudyState
-from kymograph.runs.archive import Archive
-from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.declaration import Arm, Declaration, write_declaration
-from kymograph.runs.listing import named_runs
-from kymograph.runs.log import DIRECTORY
-from kymograph.runs.record import ARRAYS, STATUS, SUMMARY
-from kymograph.runs.store import Store
-from tests.pictures.live.stage import beat, dead_process, fail, finish, plan, specs
-from tests.studies.gated import GATE
+from kymograph.pictures.live.state import POINTS, headlines, remaining_seconds, thin
+from kymograph.runs.declaration import Declaration
+from kymograph.sweep.heartbeat import Beat
+from kymograph.wording import format_duration
 
 
-def only(state: LiveState) -> StudyState:
-    (study,) = state.studies
-    return study
+def running(done: int, steps: int, runs: int = 1, started: float = 0.0, updated: float = 10.0) -> Beat:
+    return Beat(1, tuple(map(str, range(runs))), done, steps, "", started, updated, True)
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=500))
+def test_a_thinned_series_is_short_finite_and_within_bounds(values: list[float]) -> None:
+    thinned = thin(np.array(values))
+    assert len(thinned) == min(len(values), POINTS)
+    finite = [value for value in values if math.isfinite(value)]
+    for value in thinned:
+        assert value is None or min(finite) * (1 - 1e-9) - 1e-9 <= value + abs(value) * 1e-9 + 1e-9
+    if len(finite) == len(values) <= POINTS:
+        assert list(thinned) == pytest.approx(values)
 
 
-def test_every_condition_is_distinguished(tmp_path: Path) -> None:
-    runs = specs(7)
-    plan(tmp_path, runs)
-    for spec in runs[:2]:
-        finish(tmp_path, spec)
-    fail(tmp_path, runs[2])
-    fail(tmp_path, runs[3])
-    beat(tmp_path, runs[3:5], started=time.time() + 1)  # the fourth failed before and is tried again
-    stopped = beat(tmp_path, [runs[0], runs[5]], dead_process())
-    before = contents(tmp_path)
-    state = read_state(tmp_path, time.time())
-    study = only(state)
-    assert study.counts == RunCounts(finished=2, failed=1, running=2, missing=1, waiting=1)
-    assert study.counts.planned == 7 and not state.ended
-    assert [(run.arm, run.seed, run.condition, run.reason) for run in study.lost] == [
-        ("a", 2, "failed", "RuntimeError: cursed")
-    ]
-    assert [(p.runs, p.done, p.steps, p.message, p.alive) for p in study.processes if p.alive] == [
-        (2, 25, 100, "loss 0.3", True)
-    ]
-    assert {process.alive for process in study.processes} == {True, False}
-    stopped.unlink()
-    assert only(read_state(tmp_path, time.time())).counts.missing == 0
-    before.pop(str(stopped))
-    assert contents(tmp_path) == before, "reading changes nothing"
-    json.dumps(state.to_json(), allow_nan=False)
+def test_a_process_needs_for_the_rest_what_it_needed_so_far() -> None:
+    # 25 of 100 steps in 10 s: 30 s remain at the time of the beat, 28 s two seconds later, none long after.
+    assert remaining_seconds([[]], [0], [running(25, 100)], 10.0) == pytest.approx(30)
+    assert remaining_seconds([[]], [0], [running(25, 100)], 12.0) == pytest.approx(28)
+    assert remaining_seconds([[]], [0], [running(25, 100)], 500.0) == 0
 
 
-def test_progress_counts_the_steps_of_running_runs(tmp_path: Path) -> None:
-    """The bar used to stand still until a whole run had ended."""
-    runs = specs(4)
-    plan(tmp_path, runs)
-    finish(tmp_path, runs[0])
-    beat(tmp_path, runs[1:3], done=25, steps=100)
-    assert only(read_state(tmp_path, time.time())).progress == pytest.approx(1 + 2 * 0.25)
-    beat(tmp_path, runs[1:3], done=25, steps=0)
-    study = only(read_state(tmp_path, time.time()))
-    assert study.progress == 1 and study.processes[0].done == 25, "nobody knows how many steps there are"
+def test_waiting_runs_take_what_their_arm_took_and_are_shared() -> None:
+    beats = [running(25, 100), running(25, 100)]
+    assert remaining_seconds([[4.0, 6.0], [20.0]], [2, 1], beats[:1], 10.0) == pytest.approx(30 + 2 * 5 + 20)
+    assert remaining_seconds([[4.0, 6.0], [20.0]], [2, 1], beats, 10.0) == pytest.approx((60 + 30) / 2)
+    # An arm without a finished run takes as long as any run did: (4 + 6) / 2.
+    assert remaining_seconds([[4.0, 6.0], []], [0, 3], beats[:1], 10.0) == pytest.approx(30 + 15)
+    # Nothing finished: 4 runs train together in 40 s, so a run takes 10 s.
+    assert remaining_seconds([[]], [2], [running(25, 100, runs=4)], 10.0) == pytest.approx(30 + 20)
 
 
-def test_a_run_that_failed_under_this_very_process_has_failed(tmp_path: Path) -> None:
-    runs = specs(2)
-    plan(tmp_path, runs)
-    beat(tmp_path, runs, started=time.time() - 10)
-    fail(tmp_path, runs[0])
-    assert only(read_state(tmp_path, time.time())).counts == RunCounts(failed=1, running=1)
+def test_the_slowest_process_bounds_the_end() -> None:
+    beats = [running(1, 100), running(99, 100)]
+    assert remaining_seconds([[]], [0], beats, 10.0) == pytest.approx(990)
 
 
-def test_all_ended_is_ended_and_nothing_planned_is_not(tmp_path: Path) -> None:
-    assert read_state(tmp_path, 0.0) == LiveState(str(tmp_path), ()) and not read_state(tmp_path, 0.0).ended
-    runs = specs(2)
-    plan(tmp_path, runs)
-    finish(tmp_path, runs[0])
-    assert not read_state(tmp_path, 0.0).ended
-    fail(tmp_path, runs[1])
-    assert read_state(tmp_path, 0.0).ended and only(read_state(tmp_path, 0.0)).eta is None
-    with pytest.raises(KymographError, match="no directory"):
-        read_state(tmp_path / "absent", 0.0)
+def test_no_estimate_while_nothing_is_known() -> None:
+    assert remaining_seconds([[]], [5], [running(0, 100)], 10.0) is None
+    assert remaining_seconds([[8.0]], [0], [running(0, 100)], 3.0) == pytest.approx(5)
 
 
-def test_runs_without_a_plan_are_shown_and_so_is_a_studys_own_directory(clipping_store: Store, tmp_path: Path) -> None:
-    assert clipping_store.root is not None
-    shutil.copytree(clipping_store.root, tmp_path, dirs_exist_ok=True)
-    whole = read_state(tmp_path, 0.0)
-    assert read_state(tmp_path / "clipping", 0.0).studies == whole.studies, "the log beside it says what was planned"
-    shutil.rmtree(tmp_path / DIRECTORY)
-    bare = read_state(tmp_path, 0.0)
-    assert bare.ended and only(bare).counts.finished == len(clipping_store)
-    assert {arm.name: arm for arm in only(bare).arms} == {arm.name: arm for arm in only(whole).arms}
-    assert read_state(tmp_path / "clipping", 0.0).studies == bare.studies
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (90, "2 min"), (3700, "1 h 2 min"), (3 * 86400, "3 days")]
+)
+def test_lengths_of_time(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
 
 
-def test_headlines_are_the_stores_means(clipping_store: Store) -> None:
-    assert clipping_store.root is not None
-    study = only(read_state(clipping_store.root, 0.0))
-    array = clipping_store.summary("spike_ratio")
-    for arm in study.arms:
-        (headline,) = [one for one in arm.headlines if one.key == "spike_ratio"]
-        assert headline.mean == pytest.approx(array.sel(arm=arm.name).values.mean())
-        assert sorted(headline.values) == sorted(array.sel(arm=arm.name).values)  # type: ignore[type-var]
-        assert arm.trace is not None and arm.trace.name == "loss" and len(arm.trace.values) == 60
-
-
-def test_one_arm_at_two_settings_is_two_rows(tmp_path: Path) -> None:
-    runs = [*specs(2), *specs(2, lr=0.2), *specs(1, arm="b")]
-    plan(tmp_path, runs)
-    finish(tmp_path, runs[0], {"spike_ratio": 1.0})
-    finish(tmp_path, runs[2], {"spike_ratio": 100.0})
-    arms = {arm.name: arm for arm in only(read_state(tmp_path, 0.0)).arms}
-    assert list(arms) == ["a (lr=0.1)", "a (lr=0.2)", "b"]
-    assert [arm.headlines[0].mean for arm in arms.values() if arm.headlines] == [1.0, 100.0]
-
-
-def test_damaged_records_are_named_and_never_counted_as_done(tmp_path: Path) -> None:
-    runs = specs(4)
-    plan(tmp_path, runs)
-    for spec in runs[:3]:
-        finish(tmp_path, spec)
-    finish(tmp_path, runs[3])
-    (tmp_path / runs[0].directory / STATUS).write_text("{")
-    (tmp_path / runs[1].directory / SUMMARY).write_text("{")
-    arrays = tmp_path / runs[2].directory / ARRAYS
-    content = bytearray(arrays.read_bytes())
-    content[-1] ^= 1  # of the same size, with another checksum
-    arrays.write_bytes(content)
-    state = read_state(tmp_path, 0.0)
-    study = only(state)
-    assert study.counts == RunCounts(finished=1, damaged=3) and state.damaged and state.ended
-    assert [(run.arm, run.seed, run.condition) for run in study.lost] == [("a", seed, "damaged") for seed in (0, 1, 2)]
-    assert "cut off" in study.lost[0].reason and str(tmp_path) not in study.lost[0].reason
-    assert study.arms[0].headlines[0].values == (4.0,)
-    beat(tmp_path, runs[:1], started=time.time() + 1)
-    assert only(read_state(tmp_path, time.time())).counts == RunCounts(finished=1, damaged=2, running=1)
-    finish(tmp_path, runs[0])
-    assert only(read_state(tmp_path, time.time())).counts == RunCounts(finished=2, damaged=2)
-
-
-def test_a_damaged_record_that_was_not_planned_is_named_after_its_directory(tmp_path: Path) -> None:
-    (run,) = specs(1, arm="a/b")
-    finish(tmp_path, run)
-    (tmp_path / run.directory / STATUS).write_text("{")
-    study = only(read_state(tmp_path, 0.0))
-    assert study.counts == RunCounts(damaged=1) and study.superseded == 0
-    assert [(lost.arm, lost.seed) for lost in study.lost] == [("a/b", 0)]
-
-
-def test_a_damaged_declaration_is_noted_and_hides_nothing_else(tmp_path: Path) -> None:
-    runs = specs(2)
-    plan(tmp_path, runs)
-    finish(tmp_path, runs[0])
-    (tmp_path / "warmup" / DECLARATION).write_text("{")
-    state = read_state(tmp_path, 0.0)
-    assert state.damaged and DECLARATION in only(state).notes[0] and only(state).counts.finished == 1
-    assert only(state).arms[0].headlines[0].mean == 1.0
-
-
-def test_leftovers_are_no_runs(tmp_path: Path) -> None:
-    runs = specs(1)
-    plan(tmp_path, runs)
-    finish(tmp_path, runs[0])
-    directory = tmp_path / runs[0].directory
-    for name in (f".{directory.name}.new.1", f"{directory.name}.part"):
-        shutil.copytree(directory, directory.with_name(name))
-    (tmp_path / "figures").mkdir()
-    assert only(read_state(tmp_path, 0.0)).counts == RunCounts(finished=1)
-
-
-def test_a_study_named_in_a_file_is_never_imported(tmp_path: Path) -> None:
-    (run,) = specs(1, study="antigravity:fly")
-    plan(tmp_path, [run])
-    finish(tmp_path, run, {"height": 3.0, "word": "up", "sure": True, "missing": None})
-    study = only(read_state(tmp_path, 0.0))
-    assert "antigravity" not in sys.modules
-    assert [(h.label, h.mean) for h in study.arms[0].headlines] == [("height", 3.0), ("missing", None)]
-
-
-def until(root: Path, wanted: Callable[[RunCounts], bool], seconds: float = 30) -> LiveState:
-    """Reads the state until the counts are as wanted."""
-    deadline = time.monotonic() + seconds
-    while True:
-        state = read_state(root, time.time())
-        if state.studies and wanted(only(state).counts):
-            return state
-        assert time.monotonic() < deadline, state
-        time.sleep(0.02)
-
-
-@pytest.mark.slow
-def test_a_sweep_is_seen_running_missing_running_and_done(tmp_path: Path) -> None:
-    gate, out = tmp_path / "gate", tmp_path / "runs"
-    gate.mkdir()
-    out.mkdir()
-    command = [sys.executable, "-m", "kymograph", "run", "tests.studies.gated:Gated", "--seeds", "1", "2", "--quiet",
-               "--out", str(out), "--engine", "serial"]  # fmt: skip
-    start = lambda: subprocess.Popen(command, env={**os.environ, GATE: str(gate)}, stdout=subprocess.DEVNULL)  # noqa: E731
-    sweep = start()
-    try:
-        until(out, lambda c: c == RunCounts(running=1, waiting=1))
-        sweep.send_signal(signal.SIGKILL)
-        stopped = until(out, lambda c: c.missing == 1)
-        assert only(stopped).counts == RunCounts(missing=1, waiting=1) and not stopped.ended
-        assert [process.alive for process in only(stopped).processes] == [False] and only(stopped).eta is None
-        sweep.wait()
-        sweep = start()
-        running = until(out, lambda c: c.running == 1)
-        assert only(running).counts == RunCounts(running=1, waiting=1)
-        (gate / "1").touch()
-        until(out, lambda c: c == RunCounts(finished=1, running=1))
-        deadline = time.monotonic() + 40  # the second heartbeat of the second run brings its message
-        while not (at := only(read_state(out, time.time())).processes) or at[0].message != "halfway":
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert (at[0].arms, at[0].seeds, at[0].done, at[0].steps) == (("wait",), (2,), 5, 10)
-        (gate / "2").touch()
-        assert until(out, lambda c: c.finished == 2).ended
-        assert sweep.wait() == 0 and read_state(out, time.time()).studies[0].processes == ()
-        assert not (out / "gated" / ".running").exists()
-    finally:
-        sweep.kill()
-        sweep.wait()
-
-
-def test_arms_are_in_the_order_of_the_study_as_in_figures_and_report(tmp_path: Path) -> None:
-    runs = [*specs(1, arm="b"), *specs(1, arm="c"), *specs(1, arm="a")]
-    plan(tmp_path, runs)
-    for run in runs:
-        finish(tmp_path, run)
-    write_declaration(tmp_path / "warmup", Declaration("warmup", version=1, arms=(Arm("c"), Arm("b"), Arm("a"))))
-    assert [arm.name for arm in only(read_state(tmp_path, time.time())).arms] == ["c", "b", "a"]
-    assert Store.open(tmp_path).arms == ("c", "b", "a")
-
-
-def test_a_run_whose_process_was_killed_is_called_the_same_in_watch_and_in_the_list_of_runs(tmp_path: Path) -> None:
-    (run,) = specs(1)
-    plan(tmp_path, [run])
-    beat(tmp_path, [run], dead_process())
-    (named,) = named_runs(Archive.open(tmp_path))
-    assert only(read_state(tmp_path, time.time())).counts == RunCounts(**{named.status: 1})
+def test_of_p_values_the_median_is_shown() -> None:
+    declared = Declaration("s", headlines={"chance": "p"}, p_values=("chance",))
+    (found,) = headlines(declared, [{"chance": value} for value in (0.01, 0.02, 0.9)])
+    assert (found.label, found.mean, found.interval) == ("p, median", 0.02, None)

@@ -46,9 +46,9 @@ def make_runs(
                 "stream": RunSeries(time, growth, names),
                 "cosine": RunSeries(time, draw.normal(size=(steps, sites)), names),
             }
-            facts = {"final_loss": float(series["loss"].value[-1]), "finite": True, **(summary or {})}
+            numbers = {"final_loss": float(series["loss"].value[-1]), "finite": True, **(summary or {})}
             spec = RunSpec(study, arm, seed, {"lr": 0.1, **(config or {})}, 1)
-            write_record(root, spec, RunResult(series, facts), PROVENANCE, 0.1)
+            write_record(root, spec, RunResult(series, numbers), PROVENANCE, 0.1)
     return Store.open(root)
 
 

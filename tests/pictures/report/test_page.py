@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import json
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +19,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
+from kymograph.claims.claim import Measure, Side
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
-from kymograph.pictures.report.page import build_page, data_block, write_report
-from kymograph.rounding import number_text
+from kymograph.pictures.report.page import build_page, data_block, link_claims, series_of, write_report
+from kymograph.pictures.report.sections import section_of
+from kymograph.pictures.report.verdicts import claim_view
 from kymograph.runs import record
 from kymograph.runs.archive import Archive
-from kymograph.runs.declaration import Declaration
+from kymograph.runs.declaration import FILE, Arm, Declaration, SeriesDisplay, write_declaration
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph_studies.analysis.alarms import GRADIENT, GROWTH
+from kymograph.studies.loading import STUDIES
+from tests.pictures.live.stage import plan
 from tests.pictures.report.pages import (
     HOSTILE_ARM,
     HOSTILE_CLAIM,
@@ -141,18 +146,6 @@ def test_the_policy_names_this_pages_own_scripts_and_nothing_loads(page: Outline
     assert len(ids) == len(set(ids))
 
 
-def test_built_in_studies_have_their_question_arms_and_charts(depth_store: Store, clipping_store: Store) -> None:
-    depth = Outline(build_page(depth_store, Verdicts(()), now=NOW))
-    assert "Do residual connections rescue" in depth.text and "h ← h + relu(W h)" in depth.text
-    assert "No claims were judged" in depth.text and "forward gain, start" in depth.text
-    kinds = [chart["kind"] for chart in depth.charts()]
-    assert kinds.count("kymograph") == 2 and kinds.count("curves") == 3 + 6
-    clipping = Outline(build_page(clipping_store, Verdicts(()), now=NOW))
-    loss = clipping.charts()[0]
-    assert [panel["title"] for panel in loss["panels"]] == ["99:1", "80:20"]
-    assert len(loss["arms"][0]["x"]) <= 150 and "each point is the mean of up to 2 steps" in clipping.text
-
-
 def test_settings_failures_divergence_and_audits_are_reported(tmp_path: Path) -> None:
     make_runs(tmp_path, summary={"finite": False, "alarm_decay": True, "audit_gap": 0.25})
     make_runs(tmp_path, config={"lr": 0.5})
@@ -174,19 +167,6 @@ def test_missing_zero_and_infinite_values_do_not_stop_the_page(tmp_path: Path) -
         write_record(tmp_path, spec, RunResult(series, {"loss": math.inf, "gain": None}), PROVENANCE, 0.1)
     page = build_page(Store.open(tmp_path), Verdicts(()), now=NOW)
     assert "overflowed" in page and "NaN" not in page.split("<body>")[1].split("<script>")[0]
-
-
-def test_the_page_is_built_without_torch(depth_store: Store) -> None:
-    code = f"""
-import sys
-sys.modules["torch"] = None
-from kymograph.runs.store import Store
-from kymograph.claims.judge import judge
-from kymograph.pictures.report.page import build_page
-store = Store.open({str(depth_store.root)!r})
-assert len(build_page(store, judge(store), now="now")) > 10_000
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
 
 
 def test_the_verb_writes_the_page_and_says_where(
@@ -248,17 +228,6 @@ def test_a_text_that_no_encoding_holds_breaks_no_page(tmp_path: Path) -> None:
     assert write_report(Archive.open(tmp_path), Verdicts(()), tmp_path / "r.html").exists()
 
 
-def test_a_manipulation_check_is_labelled_and_counted_apart(clipping_store: Store) -> None:
-    """It used to look like a finding, and to be counted as one."""
-    verdicts = kymograph.judge(clipping_store)
-    checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
-    page = Outline(build_page(clipping_store, verdicts, now=NOW))
-    assert len(checks) > 1 and f"and {len(checks)} manipulation checks: True by construction" in page.text
-    counted = f"{len(verdicts) - len(checks)} claims and {len(checks)} manipulation checks"
-    assert f"{counted} judged" in page.text and f"{counted} were judged" in page.text, "as the terminal counts"
-    assert page.text.count("clipping · manipulation check,") == len(checks)
-
-
 def test_only_a_decided_claim_has_a_deciding_p(tmp_path: Path) -> None:
     store = make_runs(tmp_path)
     for verdict in make_verdicts():
@@ -279,12 +248,141 @@ def test_the_only_study_of_a_page_is_open(tmp_path: Path) -> None:
     assert page.count('<details class="study">') == 2 and 'id="studies"' in page
 
 
-def test_a_table_of_alarms_states_their_thresholds(tmp_path: Path) -> None:
-    columns = {"alarm_growth_epoch": "growth", "alarm_gradient_epoch": "g"}
-    declaration = Declaration("snapshot", tables={"Alarms": columns})
-    store = make_runs(tmp_path, "snapshot", summary={"alarm_growth_epoch": 3.0, "alarm_gradient_epoch": 4.0})
-    text = Outline(build_page(store, make_verdicts(), declarations={"snapshot": declaration}, now=NOW)).text
-    assert f"growth: the activation norm grows more than {GROWTH:g}-fold" in text
-    assert f"is below {number_text(GRADIENT, typeset=True)}" in text and "reference" not in text, (
-        "only the alarms in the table"
+def test_a_claim_leads_to_the_chart_of_its_series_at_its_settings_and_back(tmp_path: Path) -> None:
+    make_runs(tmp_path, config={"task": 1.0})
+    store = make_runs(tmp_path, config={"task": 2.0})
+    own = Declaration("own")
+    section = section_of(store, own)
+    left = Side("wild", Measure("final_loss"), {"task": 2.0})
+    verdict = make_verdicts()[0]
+    verdict = replace(verdict, claim=replace(verdict.claim, left=left, right=0.5))
+    view = claim_view(verdict, own)
+    links = link_claims([view], [section], {"own": own})
+    assert [link.to for link in links.charts[view.id]] == ["study-own-1-loss-curves"]
+    assert [link.to for link in links.runs[view.id]] == ["runs-own-wild"]
+    for element_id in ("study-own", "study-own-1-loss-curves", "runs-own-wild"):
+        assert [(link.to, link.outcome) for link in links.claims_at(element_id)] == [(view.id, "SUPPORTED")]
+    assert links.claims_at("study-own-0-loss-curves") == [], "those runs have other settings"
+
+
+def test_a_number_without_a_series_leads_to_the_table(tmp_path: Path) -> None:
+    store = make_runs(tmp_path, summary={"odd": 1.0})
+    own = Declaration("own")
+    verdict = make_verdicts()[0]
+    verdict = replace(verdict, claim=replace(verdict.claim, left=Side("wild", Measure("odd")), right=0.5))
+    view = claim_view(verdict, own)
+    links = link_claims([view], [section_of(store, own)], {"own": own})
+    assert [link.to for link in links.charts[view.id]] == ["study-own-numbers"]
+
+
+def test_the_series_of_a_number_is_the_declared_one_or_the_longest_in_its_name() -> None:
+    displays = (
+        SeriesDisplay("stream_norm", "", "", options={"numbers": ["final_h_L"]}),
+        SeriesDisplay("null_fresh", "", "", options={"observed": "deep_cosine"}),
     )
+    assert (
+        series_of("final_h_L", displays, []) == "stream_norm" and series_of("deep_cosine", displays, []) == "null_fresh"
+    )
+    assert (
+        series_of("weight_norm_change_max", (), ["norm", "weight_norm", "weight_norm_change"]) == "weight_norm_change"
+    )
+    assert series_of("closs", (), ["loss"]) is None
+
+
+PACKAGE = Path(kymograph.__file__).parent
+
+
+WARMUP = Declaration(
+    "warmup",
+    question="Does warmup tame the <stream>?",
+    version=1,
+    arms=(Arm("wild", "no warmup", panel="pair"), Arm("calm", "ten steps of it", panel="pair")),
+    headlines={"final_loss": "loss at the end"},
+    series=(
+        SeriesDisplay("loss", "Training loss", "nats", log=True),
+        SeriesDisplay("stream", "The stream", "‖h‖", log=True, forms=("kymograph",)),
+    ),
+    time="epoch",
+    order=7,
+)
+
+
+def test_a_user_defined_study_is_shown_from_study_json_alone(tmp_path: Path) -> None:
+    make_runs(tmp_path, study="warmup")
+    write_declaration(tmp_path / "warmup", WARMUP)
+    archive = Archive.open(tmp_path).checked()
+    page = Outline(build_page(archive.store, Verdicts(()), declarations=archive.declarations, now=NOW))
+    assert "warmup" not in sys.modules
+    for text in (WARMUP.question, "no warmup", "ten steps of it", "loss at the end", "Training loss", "The stream"):
+        assert text in page.text, text
+    curves, heat = page.charts()
+    assert curves["unit"] == "nats" and curves["time"] == heat["time"] == "epoch" and curves["y"][4] == 1
+    assert [(panel["title"], panel["arms"]) for panel in curves["panels"]] == [("pair", ["wild", "calm"])]
+    assert "not drawn here: cosine" in " ".join(page.text.split())
+
+
+def test_a_study_with_a_built_in_name_is_shown_as_its_own_directory_declares_it(tmp_path: Path) -> None:
+    name = STUDIES.names()[0]
+    make_runs(tmp_path, study=name)
+    write_declaration(tmp_path / name, Declaration(name, "Another question?", 1, headlines={"final_loss": "my loss"}))
+    page = build_page(Archive.open(tmp_path).store, Verdicts(()), now=NOW)
+    assert "Another question?" in page and "my loss" in page
+
+
+def test_studies_come_in_their_declared_order(tmp_path: Path) -> None:
+    orders = {"zeta": 1, "alpha": 2, "beta": 2, "undeclared": None}
+    for name, order in orders.items():
+        make_runs(tmp_path, study=name, seeds=[1])
+        if order is not None:
+            write_declaration(tmp_path / name, Declaration(name, version=1, order=order))
+    page = Outline(build_page(Archive.open(tmp_path).store, Verdicts(()), now=NOW))
+    ids = [attributes["id"] for tag, attributes in page.elements if tag == "section"]
+    assert ids[1:-2] == ["study-zeta", "study-alpha", "study-beta", "study-undeclared"]
+
+
+def test_every_file_is_read_once_when_a_report_is_made(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    store = make_runs(root, study="warmup")
+    write_declaration(root / "warmup", WARMUP)
+    plan(root, [run.spec for run in store])
+    # A process of its own, since a hook stays for good.
+    code = f"""
+import os, sys
+from kymograph.cli.main import main
+def hook(event, facts):
+    if event == "open" and isinstance(facts[0], str | os.PathLike) and os.fspath(facts[0]).startswith({str(root)!r}):
+        print("opened", os.fspath(facts[0]), file=sys.stderr)
+sys.addaudithook(hook)
+main(["report", {str(root)!r}, "-o", {str(tmp_path / "report.html")!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    opened = [Path(line.split(" ", 1)[1]) for line in done.stderr.splitlines() if line.startswith("opened ")]
+    files = {path for path in root.rglob("*") if path.is_file()}
+    assert len(files) == len(store) * 4 + 2
+    # Directories are opened, too, and the declaration once more for its digest.
+    assert Counter(path for path in opened if path in files) == Counter(files) + Counter([root / "warmup" / FILE])
+
+
+def test_the_report_of_a_user_defined_study_needs_neither_its_code_nor_torch(tmp_path: Path) -> None:
+    make_runs(tmp_path, study="warmup")
+    write_declaration(tmp_path / "warmup", WARMUP)
+    code = f"""
+import sys
+sys.modules["torch"] = None  # importing torch now raises ImportError
+from kymograph.claims.judge import judge
+from kymograph.pictures.report.page import build_page
+from kymograph.runs.archive import Archive
+archive = Archive.open({str(tmp_path)!r}).checked()
+page = build_page(archive.store, judge(archive.store), declarations=archive.declarations, now="now")
+assert "Does warmup tame the &lt;stream&gt;?" in page
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
+
+
+@pytest.mark.parametrize("room", ["report", "live"])
+def test_no_study_is_known_by_name(room: str) -> None:
+    names = set(STUDIES.names())
+    for path in (PACKAGE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.Constant) and node.value in names), f"{path.name}: {node.value!r}"

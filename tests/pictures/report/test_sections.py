@@ -3,11 +3,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kymograph.claims.verdict import Verdicts
 from kymograph.pictures.report.page import build_page
-from kymograph.pictures.report.sections import Cell, declared_tables, headline_table, number_cell, section_of
-from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
+from kymograph.pictures.report.sections import (
+    Cell,
+    declared_tables,
+    group_settings,
+    headline_table,
+    number_cell,
+    section_of,
+)
+from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, displays_of
+from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
 from tests.pictures.report.pages import NOW, make_runs, store_of
 
 
@@ -127,3 +138,38 @@ def test_an_arm_without_a_series_leaves_the_others_their_colours(tmp_path: Path)
     loss = next(chart for chart in setting.charts if chart.id == "study-own-loss-curves")
     assert {arm.name: arm.style.colour for arm in setting.arms} == {"a": 0, "aa": 1, "b": 2, "c": 3}
     assert [arm["colour"] for arm in loss.data["arms"]] == [0, 2, 3]
+
+
+def test_declared_series_are_shown_in_their_order_and_undeclared_ones_if_none_is_declared() -> None:
+    first, second, absent = (SeriesDisplay(name, name.title(), "u") for name in ("b", "a", "gone"))
+    declared = Declaration("s", series=(first, absent, second))
+    assert displays_of(declared, ["a", "b", "c"], []) == [first, second]
+    names = ["deep", "loss", "null_x", "p_x"]
+    assert [(one.series, one.forms) for one in displays_of(Declaration("s"), names, ["deep"])] == [
+        ("deep", ("kymograph", "profile")),
+        ("loss", ("curves",)),
+    ]
+
+
+def test_runs_are_kept_apart_by_settings_that_vary_within_an_arm(tmp_path: Path) -> None:
+    make_runs(tmp_path, arms=["calm"], config={"task": "a"})
+    store = make_runs(tmp_path, arms=["calm", "wild"], config={"task": "b", "lr": 0.3})
+    groups = group_settings(store, {})
+    assert [(group.title, sorted(group.store.arms)) for group in groups] == [
+        ("lr: 0.1, task: a", ["calm"]),
+        ("lr: 0.3, task: b", ["calm", "wild"]),
+    ]
+    assert [group.title for group in group_settings(store.select(arms=["wild"]), {})] == [""]
+
+
+@pytest.mark.parametrize(
+    ("old", "title"),
+    [((1, "new"), "study version: 1"), ((2, "old"), "study source: old"), ((2, None), "study version: 2")],
+)
+def test_superseded_runs_come_last_and_say_so(tmp_path: Path, old: tuple, title: str) -> None:
+    for version, source in (old, (2, "new")):
+        spec = RunSpec("own", "arm", 1, {}, version, source)
+        write_record(tmp_path, spec, RunResult({}, {}), {}, 0.1)
+    groups = group_settings(Store.open(tmp_path), {"own": Declaration("own", version=2, source="new", stored=True)})
+    assert [len(group.store) for group in groups] == [1, 1] and groups[0].title == ""
+    assert groups[1].title.startswith("superseded, ") and title in groups[1].title

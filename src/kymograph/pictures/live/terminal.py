@@ -12,7 +12,7 @@ from kymograph.rounding import number_text
 from kymograph.wording import format_duration, line_width
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console, Group, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -156,7 +156,7 @@ def _picture(state: LiveState, now: float, width: int) -> Group:
     return Group(*(part for study in state.studies for part in _study(study, now, width)))
 
 
-def _study(study: StudyState, now: float, width: int) -> list:
+def _study(study: StudyState, now: float, width: int) -> list[RenderableType]:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
@@ -164,7 +164,7 @@ def _study(study: StudyState, now: float, width: int) -> list:
     head = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=max(counts.planned, 1), completed=study.progress, width=20)
     head.add_row(_text(study.name, style="bold"), bar, _text(format_progress(study)))
-    parts: list = [head]
+    parts: list[RenderableType] = [head]
     if study.processes:
         parts.append(_process_table(study.processes, now))
     if study.arms:
@@ -197,7 +197,7 @@ def _process_table(processes: Sequence[ProcessState], now: float) -> Table:
             _text(f"  {format_runs(process)}"),
             format_steps(process),
             since,
-            _text(process.message or starting(process)),
+            _text(process.message or ("starting" if process.alive and not process.done else "")),
         )
     return table
 
@@ -207,11 +207,6 @@ def format_steps(process: ProcessState) -> str:
     if not process.steps:
         return f"{process.done:,}"
     return f"{process.done:,}/{process.steps:,} ({100 * process.done // process.steps} %)"
-
-
-def starting(process: ProcessState) -> str:
-    """Returns "starting" for a process that has not taken its first step, and nothing afterwards."""
-    return "starting" if process.alive and not process.done else ""
 
 
 def format_runs(process: ProcessState) -> str:
@@ -295,16 +290,16 @@ def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
     if traces:
         table.add_column(_text(f"{traces[0].name}, latest run"), header_style="dim", no_wrap=True)
     for arm in arms:
-        found = {headline.label: headline for headline in arm.headlines}
+        by_label = {headline.label: headline for headline in arm.headlines}
         row: list[Text | str] = [_text(f"  {arm.name}"), f"{arm.counts.finished}/{arm.counts.planned}"]
         for label in fitting:
-            headline = found.get(label)
+            headline = by_label.get(label)
             mean = None if headline is None else headline.mean
             if headline is None or mean is None:
                 row.append("")
                 continue
-            known = sum(value is not None for value in headline.values)
-            few = f" ({known} of {len(headline.values)})" if known < len(headline.values) else ""
+            n = sum(value is not None for value in headline.values)
+            few = f" ({n} of {len(headline.values)})" if n < len(headline.values) else ""
             row.append(f"{number_text(mean):<9} {_short(headline.values, _SEEDS)}{few}")
         if traces:
             row.append("" if arm.trace is None else f"{_short(arm.trace.values, _TRACE)} {_last(arm.trace.values)}")

@@ -51,7 +51,7 @@ class _Colours:
         from matplotlib import colormaps
 
         shares = self.scale(values)
-        rgba = colormaps[self.map](np.clip(np.nan_to_num(shares), 0, 1), bytes=True)
+        rgba: np.ndarray = colormaps[self.map](np.clip(np.nan_to_num(shares), 0, 1), bytes=True)
         rgba[~np.isfinite(shares)] = 0
         return rgba
 

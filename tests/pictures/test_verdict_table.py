@@ -1,5 +1,3 @@
-"""Verdicts in a terminal: cards that fit it, and one wide table."""
-
 from __future__ import annotations
 
 import re
@@ -8,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from kymograph.claims.verdict import Verdicts, effect_text, why_text
-from kymograph.experiments.result_text import headline_table
 from kymograph.pictures.verdict_table import TABLE_WIDTH, print_verdicts
 from kymograph.wording import PIPE_WIDTH, folded
 from tests.pictures.report.pages import make_verdicts
@@ -74,19 +71,3 @@ def test_lines_are_broken_at_spaces_only_and_never_before_a_per_cent_sign() -> N
     assert folded("for 80 % power", 7) == "for\n80 %\npower"
     assert folded("x" * 30, 10) == "x" * 30
     assert folded("", 10, "  ") == ""
-
-
-def test_headline_numbers_wider_than_the_terminal_are_a_line_each(depth_store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kymograph.studies.loading import load_study
-
-    study = load_study("depth")
-    monkeypatch.setenv("COLUMNS", "400")
-    table = headline_table(study, depth_store.finished)
-    monkeypatch.setenv("COLUMNS", "60")
-    blocks = headline_table(study, depth_store.finished)
-    assert len(table.split("\n")) == 1 + len(depth_store.arms)
-    assert max(map(len, blocks.split("\n"))) < max(map(len, table.split("\n")))
-    for row, arm in zip(table.split("\n")[1:], depth_store.arms, strict=True):
-        assert arm in blocks
-        for cell in re.split(r" {2,}", row)[2:]:
-            assert cell in blocks

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kymograph.errors import KymographError
+from kymograph.pictures import curves, kymograph
+from kymograph.pictures.canvas import LabFigure
+from kymograph.pictures.curves import name_band, seed_curves
+from kymograph.pictures.figures import figure, figure_names
+from kymograph.pictures.report.sections import section_of
+from kymograph.pictures.scales import SD
+from kymograph.pictures.series import binned
+from kymograph.runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay
+from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.spec import RunSpec
+from kymograph.runs.store import Store
+from tests.pictures.drawn import ARMS, SITES, make_store, points_outside
+from tests.pictures.report.pages import make_runs
+
+
+def test_bins_keep_peaks_if_asked() -> None:
+    values = np.zeros((1, 1000))
+    values[0, 777] = 9.0
+    x, peaks = binned(np.arange(1000), values, "max", bins=100)
+    assert len(x) == 100 and peaks.max() == 9
+    assert binned(np.arange(1000), values, "mean", bins=100)[1].max() == pytest.approx(0.9)
+
+
+def test_curves_over_decades_have_a_log_axis_without_being_declared(tmp_path: Path) -> None:
+    """The figure used to take an undeclared scale for a linear one, where the report chose."""
+    display = SeriesDisplay("stream", "The stream", "norm", site="h_0")
+    for steps, scale in ((12, "linear"), (100, "log")):
+        store = make_runs(tmp_path / scale, steps=steps)
+        assert curves.draw_curves(store, Declaration("own", series=(display,))).axes[0].get_yscale() == scale
+
+
+SEEDS = (42, 123, 456)
+
+
+def named_bands(drawn: LabFigure) -> list[list[str]]:
+    """Returns, by panel, what its legend says apart from its curves."""
+    return [[name for name in axes.get_legend_handles_labels()[1] if "n = " not in name] for axes in drawn.axes]
+
+
+def test_a_panel_without_a_band_gets_no_name_for_it() -> None:
+    drawn = LabFigure()
+    one, two = drawn.subplots(1, 2)
+    for axes, seeds in ((one, SEEDS[:1]), (two, SEEDS)):
+        values = np.ones((len(seeds), 2))
+        seed_curves(drawn, axes, "panel", "curve", np.arange(2), values, seeds, "black")
+        name_band(axes, SD, log=False)
+    assert named_bands(drawn) == [[], [SD.label(False)]]
+
+
+def test_profiles_are_means_over_seeds_at_start_middle_and_end(tmp_path: Path) -> None:
+    store = make_runs(tmp_path, steps=11)
+    figure = curves.draw_profiles(store, Declaration("own"), "stream")
+    assert [axes.get_title() for axes in figure.axes] == ["At the start", "In the middle", "At the end"]
+    rows = {(panel, curve, seed, x): value for panel, curve, seed, x, _, value in figure.rows}
+    stream = store.series("stream").sel(arm="wild").values  # (seed, step, site)
+    for panel, step in (("at the start", 0), ("in the middle", 5), ("at the end", 10)):
+        log = figure.axes[0].get_yscale() == "log"
+        mean = math.exp(np.log(stream[:, step, 2]).mean()) if log else stream[:, step, 2].mean()
+        assert rows[panel, "wild", "mean", 2] == pytest.approx(mean)
+    names = figure_names(store)
+    assert {"own-profiles", "own-profiles-stream", "own-kymograph", "own-kymograph-stream"} <= set(names)
+
+
+def test_a_series_without_depth_has_no_profile(tmp_path: Path) -> None:
+    with pytest.raises(KymographError, match="own has no series with several sites"):
+        curves.draw_profiles(make_runs(tmp_path), Declaration("own"), "loss")
+
+
+def test_panels_with_different_legends_share_limits_that_hold_all_data(tmp_path: Path) -> None:
+    """An arm without a last value has another legend there, for which the axis is made taller once."""
+    store = make_store(tmp_path)
+    spec = RunSpec("own", "later", 0, {}, 1)
+    series = {"weight_norm": RunSeries(np.arange(5), np.ones((5, 1)), ("fc.0",))}
+    write_record(tmp_path, spec, RunResult(series, {}), {}, 1)
+    drawn = figure("own-profiles", Store.open(store.root or tmp_path), style="paper")
+    assert points_outside(drawn) == []
+    low, high = drawn.axes[0].get_ylim()
+    assert all(axes.get_ylim() == (low, high) for axes in drawn.axes)
+
+
+def test_a_profiles_table_names_the_layers(tmp_path: Path) -> None:
+    """It used to have positions only, where the axis had names."""
+    drawn = figure("own-profiles", make_store(tmp_path))
+    assert drawn.columns == ("panel", "curve", "seed", "x", "site", "value")
+    assert {(row[3], row[4]) for row in drawn.rows} == set(enumerate(SITES))
+
+
+@pytest.mark.parametrize("log", [None, True])
+def test_a_seed_with_a_zero_counts_in_the_mean_over_all_seeds(tmp_path: Path, log: bool | None) -> None:
+    """Means of a log scale used to be of the seeds above 0, under the number of all of them."""
+    store = make_store(tmp_path, zero=True)
+    series = store.series("dead_fraction").values  # (arm, seed, step, site)
+    display = SeriesDisplay("dead_fraction", "dead", "share", log=log, forms=OVER_DEPTH)
+    declaration = Declaration("own", series=(display,), arms=tuple(map(Arm, ARMS)))
+
+    drawn = kymograph.draw_kymographs(store, declaration)
+    assert drawn.columns[-1] == "mean" and any("(mean over seeds)" in axes.get_ylabel() for axes in drawn.axes)
+    (cell,) = [row[3] for row in drawn.rows if row[:3] == ("relu", 20, "fc.2")]
+    assert cell == pytest.approx(series[0, :, 2, 1].mean())
+    drawn = curves.draw_profiles(store, declaration)
+    (cell,) = [row[5] for row in drawn.rows if row[:5] == ("in the middle", "relu", "mean", 1, "fc.2")]
+    assert cell == pytest.approx(series[0, :, 2, 1].mean())
+    (setting,) = section_of(store, declaration).settings
+    chart = next(chart for chart in setting.charts if chart.data["kind"] == "kymograph")
+    assert chart.data["panels"][0]["values"][1][2] == pytest.approx(series[0, :, 2, 1].mean(), rel=1e-4)
+    assert "Colour: mean over 4 seeds" in chart.caption
+
+
+def test_fractions_are_never_on_a_log_scale(tmp_path: Path) -> None:
+    drawn = figure("own-kymograph-dead_fraction", make_store(tmp_path))
+    assert drawn.columns[-1] == "mean"
+    assert figure("own-kymograph", make_store(tmp_path)).columns[-1] == "geometric_mean"
+
+
+def test_panels_have_letters_one_legend_and_a_name_for_their_bands(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    declaration = store.declarations["own"]
+    for drawn in (curves.draw_curves(store, declaration), curves.draw_profiles(store, declaration)):
+        panels = [axes for axes in drawn.axes if axes.get_visible()]
+        letters = [text.get_text() for axes in panels for text in axes.texts]
+        assert letters == [chr(ord("a") + index) for index in range(len(panels))] or len(panels) == 1
+        assert len(drawn.legends) == 1 and not any(axes.get_legend() for axes in panels)
+        names = [text.get_text() for text in drawn.legends[0].get_texts()]
+        assert [name.split(" (")[0] for name in names[:3]] == list(ARMS), "in the study's order"
+        assert sum("95 % interval" in name for name in names) == 1 and len(names) == 4
