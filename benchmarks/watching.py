@@ -182,7 +182,7 @@ NETWORKS = {
 class HandWrittenHooks:
     """What one writes without a tool: norms of outputs, of the gradients at them, of weights and of updates.
 
-    It has none of the care that makes such numbers right in other loops: see ``docs/probes.md``.
+    Right in this loop, and wrong without a word in others: ``docs/probes.md`` says in which.
     """
 
     def __init__(self, net: nn.Module) -> None:
@@ -288,13 +288,13 @@ def measure(name: str) -> list[Cost]:
     """Returns the cost of every way of watching one of the `NETWORKS`, timed in turns."""
     network = NETWORKS[name]
     seconds: dict[str, list[float]] = {way: [] for way in (PLAIN, *network.limits)}
+    print(f"{name}: {network.rounds} rounds", file=sys.stderr, flush=True)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with ExitStack() as ending:
             loops = {way: training(network, way, ending)[0] for way in seconds}
             for number in range(-1, network.rounds):  # the first round is not counted: everything is loaded in it
-                print(f"\r{name}: {number + 1} of {network.rounds}", end="", file=sys.stderr, flush=True)
                 first = (number + 1) * (network.warm + network.steps)
                 for way, loop in loops.items() if number % 2 else reversed(loops.items()):
                     for step in range(first, first + network.warm):
@@ -304,7 +304,6 @@ def measure(name: str) -> list[Cost]:
                         loop(step)
                     if number >= 0:
                         seconds[way].append((time.thread_time() - started) / network.steps)
-            print(file=sys.stderr)
     finally:
         torch.set_num_threads(threads)
     plain = min(seconds[PLAIN])

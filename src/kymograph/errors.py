@@ -22,8 +22,12 @@ class UsageError(KymographError):
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'?"`` for the option nearest to ``word``, or the options if none is near."""
-    known = sorted(options)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if near:
+    names = sorted(options)
+    if near := difflib.get_close_matches(word, names, n=1, cutoff=0.6):
         return f"; did you mean {near[0]!r}?"
-    return "; known: " + ", ".join(known) if known else ""
+    return "; known: " + ", ".join(names) if names else ""
+
+
+def first_line(error: BaseException, otherwise: str = "") -> str:
+    """Returns the first line of an error's message; if it has none, ``otherwise`` or the name of its type."""
+    return (str(error).strip().splitlines() or [otherwise or type(error).__name__])[0]

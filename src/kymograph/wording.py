@@ -15,8 +15,7 @@ LEAST_WIDTH = 40
 # Control characters, invisible ones such as marks of writing direction, lone surrogates, which cannot be encoded,
 # characters of private use, and Unicode's line and paragraph separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-_LAYOUT = frozenset("\t\n")
-_JOINERS = frozenset("\u200c\u200d\u00ad")  # part of words and emoji
+_SEEN = frozenset("\t\n\u200c\u200d\u00ad")  # layout, and what is part of words and emoji
 
 
 def counted(number: int, thing: str, plural: str | None = None) -> str:
@@ -57,15 +56,11 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(_code(letter) if _is_unseen(letter) else letter for letter in text)
+    unseen = {letter for letter in set(text) - _SEEN if unicodedata.category(letter) in _UNSEEN}
+    return "".join(_code(ord(letter)) if letter in unseen else letter for letter in text)
 
 
-def _is_unseen(letter: str) -> bool:
-    return unicodedata.category(letter) in _UNSEEN and letter not in _LAYOUT and letter not in _JOINERS
-
-
-def _code(letter: str) -> str:
-    number = ord(letter)
+def _code(number: int) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
@@ -104,7 +99,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     line = visible(" ".join(text.splitlines())).replace("|", "\\|")
-    return _HTML.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", line)
+    return _HTML.sub(lambda match: "&lt;" if match[0] == "<" else "&amp;", line)
 
 
 def html_table(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 import torch
 from benchmarks.watching import NETWORKS, Cost, Network, Transformer, measure, mlp, render, resnet, training
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
+import kymograph as ky
 from benchmarks import watching
 
 FEW = {"steps": 1, "warm": 1, "rounds": 2}
@@ -44,6 +48,37 @@ def test_the_hooks_written_by_hand_read_every_layer_and_parameter_at_every_step(
         with hooks.step():
             net(torch.randn(5, 4)).sum().backward()
     assert [row.shape for row in hooks.rows] == [(3 + 3 + 2 * 4,)] * 2, "outputs, their gradients, weights and updates"
+
+
+def readings_by_hand(loop: Callable[[], None], net: nn.Module) -> list[float]:
+    """Returns what hooks written by hand append in one loop, weights and updates aside."""
+    hooks = watching.HandWrittenHooks(net)
+    loop()
+    return [float(norm) for norm in hooks.row]
+
+
+def test_what_hooks_written_by_hand_get_wrong_where_a_probe_does_not() -> None:
+    """The three cases of docs/probes.md."""
+    x, net = torch.randn(5, 4), mlp(4, 3, 2)
+    compiled = torch.compile(net, backend="eager")
+    compiled(x)
+    assert readings_by_hand(lambda: compiled(x).sum().backward(), compiled) == [], "nothing, and no word about it"
+    with pytest.raises(ky.KymographError, match="the model is compiled, so no hook runs inside it"):
+        ky.Probe(compiled, level="light")
+
+    def checkpointed() -> None:
+        checkpoint(net, x, use_reentrant=False).sum().backward()
+
+    def tiny() -> None:
+        (1e-30 * net(x).sum()).backward()
+
+    assert len(readings_by_hand(checkpointed, net)) > 6, "three outputs and three gradients: some are read twice"
+    assert readings_by_hand(tiny, net)[-3:] == [0.0] * 3, "squares of 1e-30 underflow"
+    for loop in (checkpointed, tiny):
+        with ky.Probe(net, level="light", every=1) as probe, probe.step(0):
+            loop()
+        readings = {name: probe.series()[name].value[0] for name in ("output_norm", "output_gradient_norm")}
+        assert all(len(values) == 3 and (values > 0).all() for values in readings.values())
 
 
 def test_the_networks_have_the_sizes_that_the_page_gives() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +31,8 @@ PARTS = {
     },
 }
 
+Vocabulary = Mapping[tuple[str, ...], Sequence[str]]
+"""The options by verb, or by verb and study where the study's settings are options as well."""
 SHELLS = Choices("completion for the shell", lambda: COMPLETIONS)
 LEAST_WORLDS = 100
 _KINDS = {"limit": " (known limit)", "cost": " (cost of not registering)"}
@@ -121,8 +123,8 @@ def options_type(verb: str) -> type | None:
     return getattr(VERBS.module(verb), str(VERBS.part(verb).properties.get("options", "Options")), None)
 
 
-def vocabulary() -> dict[tuple[str, ...], list[str]]:
-    """Returns the options by verb, or by verb and study where the study's settings are options as well."""
+def vocabulary() -> Vocabulary:
+    """Returns the options of every verb that declares them."""
     words: dict[tuple[str, ...], list[str]] = {}
     for verb, part in VERBS.parts().items():
         kind = options_type(verb)
@@ -140,7 +142,7 @@ def verbs_of_studies() -> list[str]:
     return [name for name, usage in usages.items() if usage[1:2] in (["STUDY"], ["[STUDY]"])]
 
 
-def bash_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
+def bash_completion(words: Vocabulary, studies: Sequence[str]) -> str:
     """Returns a script for bash, and for zsh after ``bashcompinit``."""
     cases = "\n".join(
         f"    {shlex.quote(' '.join(key))}) words={shlex.quote(' '.join(options))} ;;" for key, options in words.items()
@@ -172,12 +174,12 @@ complete -o filenames -F _kymograph kymograph
 """
 
 
-def zsh_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
+def zsh_completion(words: Vocabulary, studies: Sequence[str]) -> str:
     """Returns the script for bash, after the lines that let zsh read it."""
     return f"autoload -U +X compinit bashcompinit\ncompinit\nbashcompinit\n{bash_completion(words, studies)}"
 
 
-def fish_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Sequence[str]) -> str:
+def fish_completion(words: Vocabulary, studies: Sequence[str]) -> str:
     """Returns a script for fish, with a line about every verb."""
     lines = [
         f"complete -c kymograph -n __fish_use_subcommand -f -a {name} -d {shlex.quote(part.about)}"
@@ -194,4 +196,8 @@ def fish_completion(words: Mapping[tuple[str, ...], Sequence[str]], studies: Seq
     return "\n".join(lines) + "\n"
 
 
-COMPLETIONS = {"bash": bash_completion, "zsh": zsh_completion, "fish": fish_completion}
+COMPLETIONS: dict[str, Callable[[Vocabulary, Sequence[str]], str]] = {
+    "bash": bash_completion,
+    "zsh": zsh_completion,
+    "fish": fish_completion,
+}
