@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kymograph.claims import power
 from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.decision import Bounds, bounds_of
 from kymograph.claims.files import named_claims
@@ -13,15 +14,16 @@ from kymograph.errors import KymographError
 from kymograph.selftest.worlds import decide_alone
 from kymograph.statistics.power import normal_samples, t_power, tost_power
 from tests.cli.command import call
+from tests.studies.spiky import REFERENCE, Spiky
 
 A, B = Side("a", Measure("x")), Side("b", Measure("x"))
 CLAIM = Claim("a above b", "s", "own", "t", "o", A, B, "greater", 0.5)
 FILE = """
 [[claim]]
 name = "clipping calms the loss"
-study = "clipping"
-arm = "extreme/clip"
-against = "extreme/no_clip"
+study = "spiky"
+arm = "easy/clip"
+against = "easy/no_clip"
 summary = "final_loss"
 direction = "less"
 scale = "log ratio"
@@ -78,19 +80,19 @@ def test_with_a_standard_deviation_the_margin_counts() -> None:
     assert table.columns == ("×0.25",) and table.rows[0][1][0].split("/")[0] == "100"
 
 
-def test_a_claim_about_a_study_shares_the_level_with_the_studys_own(tmp_path: Path) -> None:
+def test_a_claim_about_a_study_shares_the_level_with_the_studys_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(power, "registered_study", {"spiky": Spiky()}.get)
     path = tmp_path / "claims.toml"
     path.write_text(FILE)
     claims = named_claims(str(path))[0]
-    own = named_claims("clipping")[0]
+    own = named_claims(REFERENCE)[0]
     findings = [claim for claim in own if claim.kind is None]
     assert 0 < len(findings) < len(own)
-    assert family_sizes(claims) == {"clipping": len(findings) + 1} and family_sizes([CLAIM]) == {"s": 1}
+    assert family_sizes(claims) == {"spiky": len(findings) + 1} and family_sizes([CLAIM]) == {"s": 1}
     # Manipulation checks are corrected among themselves, as the judge does it.
-    assert family_sizes(own) == {
-        "clipping": len(findings),
-        "clipping, manipulation checks": len(own) - len(findings),
-    }
+    assert family_sizes(own) == {"spiky": len(findings), "spiky, manipulation checks": len(own) - len(findings)}
 
 
 def test_the_verb_prints_power_by_n(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -105,18 +107,18 @@ def test_the_verb_prints_power_by_n(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("clippin",), "neither a file nor a study 'clippin'; did you mean 'clipping'?"),
-        (("clipping", "--n", "3"), "claims need at least 6 seeds, not 3"),
-        (("clipping", "--n", "999999999999999999"), "at most 5,000 seeds, not 999,999,999,999,999,999"),
-        (("clipping", "--looks", "6", "999999999999999999"), "at most 5,000 seeds"),
-        (("clipping", "--sd", "0"), "a standard deviation must be a number above 0"),
-        (("clipping", "--effect", "0"), "a number of standard deviations above 0"),
-        (("clipping", "--sd", "1", "--effect", "-1"), "a ratio above 0"),
-        (("clipping", "--family", "0"), "--family must be at least 1"),
+        (("absent",), "neither a file nor a study 'absent'"),
+        ((REFERENCE, "--n", "3"), "claims need at least 6 seeds, not 3"),
+        ((REFERENCE, "--n", "999999999999999999"), "at most 5,000 seeds, not 999,999,999,999,999,999"),
+        ((REFERENCE, "--looks", "6", "999999999999999999"), "at most 5,000 seeds"),
+        ((REFERENCE, "--sd", "0"), "a standard deviation must be a number above 0"),
+        ((REFERENCE, "--effect", "0"), "a number of standard deviations above 0"),
+        ((REFERENCE, "--sd", "1", "--effect", "-1"), "a ratio above 0"),
+        ((REFERENCE, "--family", "0"), "--family must be at least 1"),
     ],
 )
 def test_a_wrong_command_is_one_sentence(words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture) -> None:
-    assert call("power", *words) == (1 if words == ("clippin",) else 2), "a name that is unknown here is no misuse"
+    assert call("power", *words) == (1 if words == ("absent",) else 2), "a name that is unknown here is no misuse"
     assert error in capsys.readouterr().err
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 
+import pytest
+
 import kymograph
+from kymograph.claims.files import named_claims
 from kymograph.claims.registration import key
+from kymograph.errors import KymographError
 from kymograph.studies.loading import list_studies
 
 # A claim that changes shows here, and must be registered anew.
@@ -45,3 +49,8 @@ def test_every_claim_comes_back_from_its_registration() -> None:
         for claim in study.claims():
             again = kymograph.Claim.of(json.loads(json.dumps(claim.content)))
             assert again == claim and again.hash == claim.hash
+
+
+def test_a_study_that_is_misspelt_is_suggested() -> None:
+    with pytest.raises(KymographError, match="neither a file nor a study 'clippin'; did you mean 'clipping'"):
+        named_claims("clippin")
