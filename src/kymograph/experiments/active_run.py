@@ -254,27 +254,21 @@ class ActiveRun:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Restores the saved state, right before the first step after it."""
+        start_over = f"delete {self._path} to start over"
         try:
-            self._put_back(state)
+            missing = sorted(set(self._resumable) ^ set(state["objects"]))
+            if missing:
+                raise KymographError(f"{missing[0]} is resumable only in the code or only on disk; {start_over}")
+            for name, item in self._resumable.items():
+                item.load_state_dict(state["objects"][name])
+            self._logged.load_state(state["logged"])
+            if len(self._probes) != len(state["probes"]):
+                raise KymographError(f"the watched networks are not those on disk; {start_over}")
+            for probe, saved in zip(self._probes, state["probes"], strict=True):
+                probe.load_state(saved)
+            restore_global_state(state["random"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise KymographError(
-                f"the state on disk does not fit the resumable objects; delete {self._path} to start over"
-            ) from error
-
-    def _put_back(self, state: Mapping[str, Any]) -> None:
-        missing = sorted(set(self._resumable) ^ set(state["objects"]))
-        if missing:
-            raise KymographError(
-                f"{missing[0]} is resumable only in the code or only on disk; delete {self._path} to start over"
-            )
-        for name, item in self._resumable.items():
-            item.load_state_dict(state["objects"][name])
-        self._logged.load_state(state["logged"])
-        if len(self._probes) != len(state["probes"]):
-            raise KymographError(f"the watched networks are not those on disk; delete {self._path} to start over")
-        for probe, saved in zip(self._probes, state["probes"], strict=True):
-            probe.load_state(saved)
-        restore_global_state(state["random"])
+            raise KymographError(f"the state on disk does not fit the resumable objects; {start_over}") from error
 
 
 class LoggedSeries:

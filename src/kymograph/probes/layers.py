@@ -12,8 +12,15 @@ from torch.nn.utils import parametrize
 
 from kymograph.errors import KymographError, did_you_mean
 
-_WRAPPERS = ("module", "_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 _WRAPPING = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+_INSERTED = (
+    "_orig_mod",
+    "_checkpoint_wrapped_module",
+    "_fsdp_wrapped_module",
+)  # into names, by wrappers inside a model
+_OPAQUE = (nn.MultiheadAttention, torch.jit.ScriptModule)  # the modules inside are never called
+_CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.GroupNorm)
+_UNITS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
 ROOT = "(model)"
 
 
@@ -48,7 +55,10 @@ def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[Probed
     other module as well.
     """
     model = unwrapped(model)
-    modules = {_plain(name) or ROOT: module for name, module in _outside_parametrizations(model)}
+    modules = {
+        ".".join(word for word in name.split(".") if word not in _INSERTED) or ROOT: module
+        for name, module in _outside_parametrizations(model)
+    }
     if patterns is None:
         chosen = {name: module for name, module in modules.items() if _is_layer(module)}
     else:
@@ -58,12 +68,12 @@ def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[Probed
             if not matching:
                 raise KymographError(f"no layer matches {pattern!r}{did_you_mean(pattern, modules)}")
             chosen |= matching
-    layers = [ProbedLayer(name, module, tuple(_own_parameters(module))) for name, module in chosen.items()]
+    if not chosen:
+        raise KymographError("the model has no layers to measure")
+    layers = [ProbedLayer(name, module, tuple(_parameters(module))) for name, module in chosen.items()]
     for layer in layers:
         for parameter in layer.parameters:
-            _refuse(layer.name, parameter)
-    if not layers:
-        raise KymographError("the model has no layers to measure")
+            _refuse_unmeasurable(layer.name, parameter)
     return layers
 
 
@@ -103,10 +113,6 @@ def units_last(output: Tensor, layer: nn.Module) -> Tensor:
     return output.flatten(0, -2)
 
 
-_CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.GroupNorm)
-_UNITS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
-
-
 def _outside_parametrizations(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yields the network's modules, without parametrizations and the insides of scripts and attentions."""
     hidden: list[str] = []
@@ -115,32 +121,28 @@ def _outside_parametrizations(model: nn.Module) -> Iterator[tuple[str, nn.Module
             continue
         if parametrize.is_parametrized(module):
             hidden.append(f"{name}.parametrizations" if name else "parametrizations")
-        if isinstance(module, torch.jit.ScriptModule | nn.MultiheadAttention):
-            hidden.append(f"{name}." if name else "")  # modules inside are never called
+        if isinstance(module, _OPAQUE):
+            hidden.append(f"{name}." if name else "")
         if not isinstance(module, _WRAPPING) and not hasattr(module, "_orig_mod"):
             yield name, module
 
 
-def _plain(name: str) -> str:
-    """Returns a module's name without the components that wrappers insert."""
-    return ".".join(word for word in name.split(".") if word not in _WRAPPERS[1:])
-
-
 def _is_layer(module: nn.Module) -> bool:
-    children = [child for child in module.children() if not isinstance(child, nn.ModuleDict) or len(child)]
-    inside = [child for child in children if not _is_parametrization(module, child)]
+    parametrizations = module.parametrizations if parametrize.is_parametrized(module) else None
+    inside = [
+        child
+        for child in module.children()
+        if child is not parametrizations and not (isinstance(child, nn.ModuleDict) and not len(child))
+    ]
     if isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential) and not inside:
         return False  # empty
-    own = any(True for _ in module.parameters(recurse=False))
-    return not inside or own or isinstance(module, nn.MultiheadAttention | torch.jit.ScriptModule)
+    has_parameters = any(True for _ in module.parameters(recurse=False))
+    return not inside or has_parameters or isinstance(module, _OPAQUE)
 
 
-def _is_parametrization(module: nn.Module, child: nn.Module) -> bool:
-    return parametrize.is_parametrized(module) and child is module.parametrizations
-
-
-def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
-    if isinstance(module, nn.MultiheadAttention | torch.jit.ScriptModule):
+def _parameters(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Yields the parameters that are the module's and not a child's."""
+    if isinstance(module, _OPAQUE):
         yield from module.parameters()
         return
     yield from module.parameters(recurse=False)
@@ -148,7 +150,7 @@ def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
         yield from module.parametrizations.parameters()  # type: ignore[union-attr]
 
 
-def _refuse(name: str, parameter: nn.Parameter) -> None:
+def _refuse_unmeasurable(name: str, parameter: nn.Parameter) -> None:
     """Raises if a parameter cannot be measured."""
     if isinstance(parameter, nn.parameter.UninitializedParameter):
         raise KymographError(f"{name} has no weights yet; run one forward pass before you attach a probe")

@@ -98,15 +98,15 @@ def norms_of(tensors: Sequence[Tensor]) -> Sequence[Tensor | float]:
     return torch._foreach_norm(list(tensors))
 
 
-def inner_product(one: Tensor, other: Tensor) -> Tensor | float:
+def inner_product(a: Tensor, b: Tensor) -> Tensor | float:
     """Returns the inner product of two vectors (entries,), a number if they are on the CPU.
 
     >>> f"{inner_product(torch.tensor([1e-30, 0.0]), torch.tensor([2e-30, 1.0])):.4g}"
     '2e-60'
     """
-    if not one.is_cpu:
-        return _dot(one, other)
-    product = _dot(one, other).item()
+    if not a.is_cpu:
+        return _dot(a, b)
+    product = _dot(a, b).item()
     if _SMALLEST < abs(product) < _LARGEST:
         return product
-    return _dot(one.double(), other.double()).item()
+    return _dot(a.double(), b.double()).item()

@@ -85,7 +85,7 @@ class Schedule:
         else:
             self._measured.append(seconds)
         if measured:
-            self.interval = self._interval()
+            self._set_interval()
             self._next = step + self.interval
 
     def state(self) -> dict[str, Any]:
@@ -104,15 +104,12 @@ class Schedule:
         self._measured.extend(state["measured"])
         self._others.extend(state["others"])
 
-    def _interval(self) -> int:
-        if self.budget is None or not self._measured or not self._others:
-            return self.interval
-        usual = statistics.median(self._others)
-        extra = statistics.median(self._measured) - usual
-        if usual <= 0:
-            return self.interval
-        # At least 2: there must be steps that are not measured, to compare with.
-        return max(self.every, 2, math.ceil(extra / (self.budget * usual)))
+    def _set_interval(self) -> None:
+        usual = statistics.median(self._others) if self._others else 0.0
+        if self.budget is not None and self._measured and usual > 0:
+            extra = statistics.median(self._measured) - usual
+            # At least 2: there must be steps that are not measured, to compare with.
+            self.interval = max(self.every, 2, math.ceil(extra / (self.budget * usual)))
 
 
 class Probe:

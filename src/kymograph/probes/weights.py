@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -106,7 +106,7 @@ class _Segment:
 
 
 def _segments(layer: ProbedLayer) -> list[_Segment]:
-    kinds = groupby(layer.parameters, key=lambda one: (str(one.device), str(one.dtype)))
+    kinds = groupby(layer.parameters, key=lambda parameter: (str(parameter.device), str(parameter.dtype)))
     return [_Segment(layer.name, number, list(group)) for number, (_, group) in enumerate(kinds)]
 
 
@@ -118,12 +118,11 @@ class _Group:
         self.parameters: list[Tensor] = [parameter for segment in segments for parameter in segment.parameters]
         self._gradients: list[_GradientCopy] = []
         _, copies, values = self._allocate(self.parameters[0].dtype)
-        rest = iter(copies)
-        self._parts = [
-            _Part(together, [next(rest) for one in together for _ in one.parameters], [next(rows) for _ in together])
-            for rows in [iter(values)]
-            for together in (self._read_together() if self.parameters[0].device.type == "cpu" else [segments])
-        ]
+        shaped, flat = iter(copies), iter(values)
+        self._parts = []
+        for together in self._read_together() if self.parameters[0].device.type == "cpu" else [segments]:
+            tensors = sum(len(segment.parameters) for segment in together)
+            self._parts.append(_Part(together, list(islice(shaped, tensors)), list(islice(flat, len(together)))))
 
     def _read_together(self) -> list[list[_Segment]]:
         """Returns the segments in groups, each small enough to stay in the cache with its copies."""
