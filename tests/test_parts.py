@@ -138,12 +138,12 @@ def draw(store, declaration):
 '''),
     "engine": ("kymograph.engines", "backwards", '''
 """This process, the last stack first."""
-from kymograph.sweep.engines import serial
+from kymograph.sweep.engines.local import SerialEngine
 
 PART = {"about": "this process, the last stack first"}
 
 
-class Engine(serial.Engine):
+class Engine(SerialEngine):
     """Computes the last order first."""
 
     def run(self, orders, follower):

@@ -35,7 +35,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, did_you_mean, first_line
 from kymograph.io.files import MAX_SOURCE, read_text
 
 MARK, MARKS = "PART", "PARTS"
@@ -134,8 +134,7 @@ class Registry:
         try:
             return importlib.import_module(part.module)
         except Exception as error:  # a user's module can fail to load in any way
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise KymographError(f"the {self.noun} {name!r} cannot be loaded: {reason}") from None
+            raise KymographError(f"the {self.noun} {name!r} cannot be loaded: {first_line(error)}") from None
 
     def load(self, name: str) -> Any:
         """Returns the object that the part called ``name`` defines."""

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kymograph.errors import first_line
 from kymograph.probes.layers import ProbedLayer, named_tensors, units_last
 from kymograph.probes.quantities import LoadedQuantity, QuantityInput
 from kymograph.probes.readings import Key, Row, combine
@@ -272,8 +273,3 @@ def _strided(value: Tensor) -> Tensor:
     if value.is_nested or value.is_meta or type(value).__name__ in ("DTensor", "FakeTensor"):
         raise TypeError("its output is nested, sharded or without data")
     return (value.to_dense() if value.layout is not torch.strided else value).as_subclass(Tensor)
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of an error's message; its type if it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

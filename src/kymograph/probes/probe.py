@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.probes.curvature import FixedBatch, Loss
-from kymograph.probes.hooks import LayerHook, Session, first_line
+from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, QuantityInput, chosen, load
 from kymograph.probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived

@@ -28,7 +28,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any, TypeVar
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.io.files import MAX_SOURCE, read_bytes
 from kymograph.registry import Registry, source_file
 
@@ -227,7 +227,7 @@ class CodeReference:
             study = value() if isinstance(value, type) else value
             study.source = source
         except Exception as error:  # e.g. an abstract class
-            raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
+            raise KymographError(f"cannot load the study {self}: {first_line(error)}") from None
         return study
 
     def load_module(self) -> ModuleType:
@@ -240,7 +240,7 @@ class CodeReference:
             with without_bytecode():
                 return importlib.import_module(self.module) if path is None else self._current(path)
         except Exception as error:  # a user's module can fail to load in any way
-            raise KymographError(f"cannot load the study {self}: {_reason(error)}") from None
+            raise KymographError(f"cannot load the study {self}: {first_line(error)}") from None
 
     def path(self) -> Path | None:
         """Returns the Python file of the code, found without importing it; None if it has none."""
@@ -297,10 +297,6 @@ class CodeReference:
         module = importlib.import_module(name) if "." in name else _module_from_file(name, path)
         setattr(module, _SOURCE, source)
         return module
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _is_from(module: ModuleType, path: Path) -> bool:

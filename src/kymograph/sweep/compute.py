@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.io.processes import remove_abandoned_files
 from kymograph.io.writing import make_directory
 from kymograph.runs.provenance import provenance
@@ -190,7 +190,7 @@ def _packed(
 
 def record_failure(root: Path, spec: RunSpec[Any], error: BaseException, origin: Mapping[str, Any]) -> RunOutcome:
     """Records that a run failed, with the error as its reason and its traceback; returns the outcome."""
-    text = (str(error).strip().splitlines() or ["no message"])[0]
+    text = first_line(error, "no message")
     reason = text if isinstance(error, KymographError) else f"{type(error).__name__}: {text}"
     write_failure(root, spec, reason, origin, "".join(traceback.format_exception(error)))
     return RunOutcome(spec.id, "failed", reason)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.sweep.compute import RunOutcome, accelerators, import_torch
 from kymograph.sweep.engines.base import EVERY, BeatProgress, record_death
 from kymograph.sweep.orders import Order
@@ -135,8 +135,8 @@ def _outcomes(future: Any, order: Order) -> list[RunOutcome]:
     except ModuleNotFoundError as error:
         raise KymographError(f"a Dask worker cannot compute: {error}; install kymograph there") from None
     except Exception as error:
-        reason = (str(error).strip().splitlines() or ["no message"])[0]
-        raise KymographError(f"a Dask worker could not take an order: {type(error).__name__}: {reason}") from None
+        reason = f"{type(error).__name__}: {first_line(error, 'no message')}"
+        raise KymographError(f"a Dask worker could not take an order: {reason}") from None
     if "error" in answer:
         raise KymographError(answer["error"])
     return [RunOutcome(**outcome) for outcome in answer["outcomes"]]
@@ -192,8 +192,7 @@ def _client(address: str, expect_workers: bool) -> Any:
     try:
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise KymographError(f"no Dask scheduler answers at {address}: {reason}") from None
+        raise KymographError(f"no Dask scheduler answers at {address}: {first_line(error)}") from None
     if expect_workers and not client.nthreads():
         print(f"note: the Dask scheduler at {address} has no worker yet; waiting for one", file=sys.stderr)
     return client
