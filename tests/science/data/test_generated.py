@@ -1,3 +1,5 @@
+"""Generated tasks: tokens, marked sums and vectors."""
+
 from __future__ import annotations
 
 import math
@@ -10,10 +12,14 @@ from hypothesis import strategies as st
 from kymograph_studies.data.generated import (
     RARE_CLASS,
     TokenTask,
+    batch_indices,
     learnable_held_out,
     learnable_tokens,
+    marked_sums,
+    random_orthogonal,
     script_held_out,
     script_tokens,
+    vector_task,
 )
 
 
@@ -90,3 +96,57 @@ def test_the_bayes_answers_are_the_classes_most_common_at_each_token() -> None:
     assert task.bayes_answers().tolist() == [1, 0, 2]
     assert learnable_tokens(3, 1000, 10, 4, 0.1).bayes_answers().tolist() == [0, 0, 0, 1]
     assert script_tokens(3, 1000, 10, 4).bayes_answers().tolist() == [0, 0, 0, 0]
+
+
+def test_the_class_is_the_sum_of_the_two_marked_values() -> None:
+    task = marked_sums(7, 500, values=6, length=9)
+    assert task.vocab == 18 and task.tokens.shape == (500, 9)
+    for tokens, label in zip(task.tokens.tolist(), task.labels.tolist(), strict=True):
+        first = [token - 6 for token in tokens if 6 <= token < 12]
+        second = [token - 12 for token in tokens if token >= 12]
+        assert len(first) == len(second) == 1
+        assert (first[0] + second[0]) % 6 == label
+
+
+def test_marks_are_at_every_position_and_classes_are_even() -> None:
+    task = marked_sums(7, 4000, values=4, length=5)
+    where = (task.tokens >= 4).double().mean(0)
+    assert (where - 2 / 5).abs().max() < 0.04
+    assert (task.labels.bincount() / 4000 - 0.25).abs().max() < 0.03
+
+
+def test_a_linear_read_out_of_the_tokens_present_stays_near_chance() -> None:
+    task = marked_sums(1, 4000, values=5, length=8)
+    present = torch.zeros(4000, task.vocab).scatter_add_(1, task.tokens, torch.ones(task.tokens.shape))
+    target = torch.nn.functional.one_hot(task.labels, 5).float()
+    weights = torch.linalg.lstsq(present[:2000], target[:2000]).solution
+    right = (present[2000:] @ weights).argmax(1) == task.labels[2000:]
+    assert right.double().mean() < 0.35, "chance is 0.2"
+
+
+def test_a_seed_is_one_data_set() -> None:
+    one, again, other = (marked_sums(seed, 50, values=5, length=6) for seed in (3, 3, 4))
+    assert torch.equal(one.tokens, again.tokens) and torch.equal(one.labels, again.labels)
+    assert not torch.equal(one.tokens, other.tokens)
+
+
+def test_the_rotation_is_orthogonal_and_fixed_by_the_seed() -> None:
+    rotation = random_orthogonal(3, 32)
+    torch.testing.assert_close(rotation @ rotation.T, torch.eye(32), atol=1e-5, rtol=0)
+    assert torch.equal(rotation, random_orthogonal(3, 32))
+    assert not torch.equal(rotation, random_orthogonal(4, 32))
+
+
+def test_both_tasks_share_inputs_and_differ_in_targets() -> None:
+    identity, rotated = (vector_task(7, kind, 50, 16, 8) for kind in ("identity", "orthogonal"))
+    assert torch.equal(identity.inputs, rotated.inputs) and torch.equal(identity.probe_inputs, rotated.probe_inputs)
+    assert torch.equal(identity.targets, identity.inputs)
+    torch.testing.assert_close(rotated.targets.norm(dim=1), rotated.inputs.norm(dim=1))
+    assert identity.inputs.abs().max() <= 1
+    assert not torch.equal(identity.inputs[:8], identity.probe_inputs)
+
+
+def test_batches_are_the_same_for_every_arm_and_a_prefix_of_longer_ones() -> None:
+    rows = batch_indices(5, 10, 4, 100)
+    assert rows.shape == (10, 4) and rows.min() >= 0 and rows.max() < 100
+    assert torch.equal(rows, batch_indices(5, 10, 4, 100))

@@ -1,3 +1,5 @@
+"""The ``.pt`` files of torch, read without unpickling."""
+
 from __future__ import annotations
 
 import io

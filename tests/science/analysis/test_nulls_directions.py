@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kymograph_studies.analysis.credit import Pairs
 from kymograph_studies.analysis.nulls import draw_directions
-from tests.science.analysis.nulls.worlds import ONE_MATRIX, SERVING, assert_calibrated, worlds
+from tests.science.analysis.worlds import ONE_MATRIX, SERVING, assert_calibrated, worlds
 
 DRAWS = 4000
 

@@ -10,7 +10,7 @@ from scipy import stats
 from kymograph import streams
 from kymograph_studies.analysis.credit import Pairs
 from kymograph_studies.analysis.nulls import draw_samples
-from tests.science.analysis.nulls.worlds import ONE_MATRIX, SERVING, StudyEvidence, assert_calibrated, worlds
+from tests.science.analysis.worlds import ONE_MATRIX, SERVING, StudyEvidence, assert_calibrated, worlds
 
 
 @pytest.mark.parametrize(("serving", "lost", "count"), [(SERVING, 0.0, 250), (ONE_MATRIX, 0.1, 100)])

@@ -1,4 +1,4 @@
-"""Feedback layer by layer: against the equations written out, on modules as users have them, and where it refuses."""
+"""Rules that replace each weight in the backward pass."""
 
 from __future__ import annotations
 

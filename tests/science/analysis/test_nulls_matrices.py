@@ -11,7 +11,7 @@ from kymograph import streams
 from kymograph_studies.analysis import nulls as columns
 from kymograph_studies.analysis import nulls as fresh
 from kymograph_studies.analysis import nulls as rows
-from tests.science.analysis.nulls.worlds import SERVING, Null, worlds
+from tests.science.analysis.worlds import SERVING, Null, worlds
 
 FIRST_AND_LAST = {
     "fresh": (-0.07622490593687047, -0.0015157493762671947),

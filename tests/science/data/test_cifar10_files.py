@@ -1,3 +1,5 @@
+"""CIFAR-10's files: read in either layout, fetched, and refused if forged."""
+
 from __future__ import annotations
 
 import errno
