@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 from kymograph.errors import KymographError
 from kymograph.runs.record import is_finished
 from kymograph.runs.spec import slug
-from kymograph.studies.loading import load_study
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.studies.loading import load_with_reference
 from kymograph.sweep.engines import slurm
 from kymograph.sweep.engines.slurm import SLURM, Batch
 from kymograph.sweep.orders import Stack, orders_for
 from kymograph.sweep.progress import Progress
 from tests.fuzz.budget import EXAMPLES, SEED
 from tests.fuzz.mutations import BYTES, dump, replace_value
+from tests.studies.tossing import REFERENCE
 
 ANSWER = {"outcomes": [{"run": "RUN", "status": "finished", "reason": None}, {"run": "b", "status": "failed"}]}
-CODE = CodeReference("Depth", "kymograph_studies.depth", user_defined=False)
 NAMES = ("job", "0.answers", "0.runs", "0.log", "followed")
 hostile = st.one_of(
     st.binary(max_size=60),
@@ -42,9 +41,9 @@ hostile = st.one_of(
 
 def follow(out: Path, contents: dict[str, bytes]) -> tuple[list[str], list[Sequence[str]]]:
     """Runs a sweep where somebody put the files of a job array; returns how its runs ended, and Slurm's calls."""
-    study = load_study("depth")
-    (spec,) = study.specs([1], ["plain"])
-    (order,) = orders_for(CODE, [Stack((spec,), (True,), 1)], out, "cpu", None)
+    study, code = load_with_reference(REFERENCE)
+    (spec,) = study.specs([1], ["heads"])
+    (order,) = orders_for(code, [Stack((spec,), (True,), 1)], out, "cpu", None)
     batch = Batch(out / slug(study.name) / SLURM / "kymograph-00")
     batch.directory.mkdir(parents=True)
     for name, content in contents.items():
