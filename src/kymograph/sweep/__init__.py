@@ -1,1 +1,1 @@
-"""Plans missing runs and has engines compute them; nothing here knows about networks."""
+"""Finds the missing runs and has engines compute them; nothing here knows about networks."""

@@ -403,7 +403,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
     at_a_time = f"%{limit}" if limit < len(tasks) else ""
     options = [f"--job-name={batch.name}", f"--array=0-{len(tasks) - 1}{at_a_time}", "--ntasks=1",
                "--output=/dev/null", *lines]  # fmt: skip
-    script = [
+    commands = [
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in options),
         f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
@@ -411,7 +411,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
         "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
         f'exec {shlex.quote(sys.executable)} -P -m kymograph.sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
     ]
-    write_atomically(batch.directory / "batch.sh", ("\n".join(script) + "\n").encode())
+    write_atomically(batch.directory / "batch.sh", ("\n".join(commands) + "\n").encode())
     return batch
 
 
