@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -101,29 +102,29 @@ def save_stale(
     make_directory(directory)
     stamp = directory / _STAMP
     try:
-        known = read_json(stamp, follow=False)
+        content = read_json(stamp, follow=False)
     except KymographError:
-        known = {}
-    known = known if isinstance(known, dict) else {}
+        content = {}
+    origins: dict[str, Any] = content if isinstance(content, dict) else {}
     kinds = list(formats)
     origin = digest([code, kinds, sorted(run.id for run in store.finished)])
     written: list[Path] = []
     kept = 0
     for name, draw in draws.items():
         complete = all((directory / f"{name}.{kind}").exists() for kind in kinds)
-        if known.get(name) == origin and complete:
+        if origins.get(name) == origin and complete:
             kept += 1
             continue
-        if known.get(name) == f"{origin}, not drawn":
+        if origins.get(name) == f"{origin}, not drawn":
             continue
-        if known.pop(name, None) is not None:  # killed while redrawing, it must not count as up to date
-            write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
+        if origins.pop(name, None) is not None:  # killed while redrawing, it must not count as up to date
+            write_atomically(stamp, json.dumps(origins, indent=1, sort_keys=True).encode())
         try:
             written += save_figure(draw(store), directory, name, kinds)
-            known[name] = origin
+            origins[name] = origin
         except KymographError:  # it may need arms that these runs do not have
-            known[name] = f"{origin}, not drawn"
+            origins[name] = f"{origin}, not drawn"
             for kind in (*kinds, "csv"):
                 (directory / f"{name}.{kind}").unlink(missing_ok=True)
-        write_atomically(stamp, json.dumps(known, indent=1, sort_keys=True).encode())
+        write_atomically(stamp, json.dumps(origins, indent=1, sort_keys=True).encode())
     return written, kept

@@ -83,8 +83,8 @@ def colour_values(panels: Iterable[np.ndarray], log: bool) -> np.ndarray:
     Before the first update, values are often decades away from those during training; a colour range that includes them
     leaves little for training itself.
     """
-    found = [np.where(panel > 0, panel, np.nan) if log else panel for panel in panels]
-    everything, later = _finite(found), _finite([panel[_first(panel) + 1 :] for panel in found])
+    shown = [np.where(panel > 0, panel, np.nan) if log else panel for panel in panels]
+    everything, later = _finite(shown), _finite([panel[_first(panel) + 1 :] for panel in shown])
     if len(later) < 2 or _span(later, log) == 0 or _span(everything, log) <= MOST_STRETCH * _span(later, log):
         return everything
     return later

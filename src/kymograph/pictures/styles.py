@@ -33,7 +33,7 @@ def mathtext(label: str) -> str:
         return literal(label)
     parts = _NORM.split(label)  # alternately text and norms
     return "".join(
-        f"${_formula(part)}$" if index % 2 else _SUBSCRIPT.sub(lambda found: f"${_formula(found[0])}$", part)
+        f"${_formula(part)}$" if index % 2 else _SUBSCRIPT.sub(lambda match: f"${_formula(match[0])}$", part)
         for index, part in enumerate(parts)
     )
 
@@ -247,9 +247,9 @@ def _at_venue(venue: str) -> FigureStyle:
             "venue widths come from tueplots; install it with `pip install 'kymograph[paper]'`"
         ) from None
     venues = {name.removesuffix("_half").removesuffix("_full") for name in vars(figsizes) if not name.startswith("_")}
-    known = venues & set(vars(fontsizes))
-    if venue not in known:
-        raise KymographError(f"there is no venue {venue!r}{did_you_mean(venue, known)}")
+    venues &= set(vars(fontsizes))
+    if venue not in venues:
+        raise KymographError(f"there is no venue {venue!r}{did_you_mean(venue, venues)}")
 
     def width(kind: str) -> float:
         size = getattr(figsizes, f"{venue}_{kind}", None) or getattr(figsizes, venue)
@@ -300,7 +300,7 @@ def arm_styles(declaration: Declaration, arms: Iterable[str] = ()) -> dict[str, 
     for name in arms:
         declared.setdefault(name, Arm(name))
     taken: dict[str, tuple[int, int]] = {}
-    for arm in (one for one in declared.values() if one.colour):
+    for arm in (arm for arm in declared.values() if arm.colour):
         colour = COLOUR_NAMES.index(arm.colour)
         used = {dash for other, dash in taken.values() if other == colour}
         free = [DASH_NAMES.index(arm.dash)] if arm.dash else [n for n in range(len(DASHES)) if n not in used]

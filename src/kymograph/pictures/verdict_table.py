@@ -132,7 +132,8 @@ def count_text(verdicts: Verdicts) -> str:
     checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
     if not checks:
         return line
-    return f"{line}; {sum(one.outcome == 'SUPPORTED' for one in checks)} of {len(checks)} manipulation checks SUPPORTED"
+    supported = sum(check.outcome == "SUPPORTED" for check in checks)
+    return f"{line}; {supported} of {len(checks)} manipulation checks SUPPORTED"
 
 
 def judged_text(verdicts: Verdicts) -> str:

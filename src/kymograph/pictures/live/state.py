@@ -119,8 +119,8 @@ def remaining_seconds(
     been started takes as long as its arm's finished runs, or else as any run, finished or running.
     """
     rates = [(beat.updated - beat.started) / beat.done if beat.done > 0 and beat.steps else None for beat in beats]
-    known = [rate * beat.steps / max(len(beat.runs), 1) for rate, beat in zip(rates, beats, strict=True) if rate]
-    every = [seconds for arm in took for seconds in arm] or known
+    expected = [rate * beat.steps / max(len(beat.runs), 1) for rate, beat in zip(rates, beats, strict=True) if rate]
+    every = [seconds for arm in took for seconds in arm] or expected
     if not every:
         return None
     usual = sum(every) / len(every)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,23 +37,6 @@ COLUMNS = 200
 """The most cells along the time axis."""
 FRAME = Frame(height=200, top=8, bottom=38)
 BAR = Frame(height=56, left=12, right=14, top=18, bottom=24)
-
-
-@dataclass(frozen=True)
-class _Colours:
-    """A chart's colour scale."""
-
-    scale: Scale
-    map: str
-
-    def pixels(self, values: np.ndarray) -> np.ndarray:
-        """Returns RGBA bytes; missing values are transparent."""
-        from matplotlib import colormaps
-
-        shares = self.scale(values)
-        rgba: np.ndarray = colormaps[self.map](np.clip(np.nan_to_num(shares), 0, 1), bytes=True)
-        rgba[~np.isfinite(shares)] = 0
-        return rgba
 
 
 @dataclass(frozen=True)
@@ -90,31 +73,30 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
     steps, sites = np.array(array.labels["step"], dtype=np.float64), tuple(map(str, array.labels["site"]))
     arms = [_cells(arm, part, steps, geometric) for arm, part in zip(array.labels["arm"], values, strict=True)
             if not np.isnan(part).all()]  # fmt: skip
-    views = {"as measured": _view([arm.values for arm in arms], log, "as measured")}
+    views = [_view("as measured", [arm.values for arm in arms], log)]
     if (finite >= 0).all() and (finite > 0).any():
-        views["relative"] = _view([relative_to_start(arm.values.T).T for arm in arms], True, "relative")
+        views.append(_view("relative", [relative_to_start(arm.values.T).T for arm in arms], True))
     panels, data = [], []
     for index, arm in enumerate(arms):
         edges = cell_edges(arm.x)
         left, _, width, _ = FRAME.box
         across = Scale(float(edges[0]), float(edges[-1]), left, left + width)
         label = request.styles[arm.arm].label
-        drawn = {name: (view.values[index], view.colours) for name, view in views.items()}
+        drawn = [(view, view.values[index]) for view in views]
         panels.append(Panel(f"{label} (n = {arm.n})", _picture(request, label, arm, edges, sites, across, drawn)))
         data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
                      "edges": rounded(edges), "values": rounded(arm.values),
                      "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
     chart_data = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites),
                   "box": FRAME.box, "panels": data}  # fmt: skip
-    bars = [_bar(view, display.unit if name == "as measured" else f"{display.unit}, relative to the start")
-            for name, view in views.items()]  # fmt: skip
-    saturated = any(view.saturated for view in views.values())
+    units = [display.unit, f"{display.unit}, relative to the start"]
+    bars = [_bar(view, unit) for view, unit in zip(views, units, strict=False)]
     first = "relative" if display.options.get("relative") else "as measured"
     return Chart(
         request.id,
         f"{display.title} over training",
         tuple(panels),
-        _caption(arms, log, geometric, saturated),
+        _caption(arms, log, geometric, any(view.saturated for view in views)),
         chart_data,
         Markup("").join(bars),
         view=first if len(views) > 1 else "",
@@ -127,18 +109,28 @@ class _View:
 
     name: str
     values: list[np.ndarray]
-    colours: _Colours
+    scale: Scale
+    """From values to shares of the colour map."""
+    map: str
+
+    @property
+    def css(self) -> str:
+        """The classes of the view's elements."""
+        return f"view {self.name.replace(' ', '-')}"
 
     @property
     def saturated(self) -> bool:
         """Whether some values lie outside the colour range."""
         finite = np.concatenate([part[np.isfinite(part)] for part in self.values])
-        scale = self.colours.scale
-        return bool((finite < scale.low * (1 - 1e-9)).any() or (finite > scale.high * (1 + 1e-9)).any())
+        return bool((finite < self.scale.low * (1 - 1e-9)).any() or (finite > self.scale.high * (1 + 1e-9)).any())
 
 
-def _view(values: list[np.ndarray], log: bool, name: str) -> _View:
-    return _View(name, values, _colours(colour_values([part.T for part in values], log), log))
+def _view(name: str, values: list[np.ndarray], log: bool) -> _View:
+    deciding = colour_values([part.T for part in values], log)
+    if log or (deciding >= 0).all():
+        return _View(name, values, scale_over(deciding, 0, 1, log, pad=0), MAP)
+    largest = float(np.abs(deciding).max())
+    return _View(name, values, Scale(-largest, largest, 0, 1), SIGNED_MAP)
 
 
 def _cells(arm: str, values: np.ndarray, steps: np.ndarray, geometric: bool) -> _Cells:
@@ -166,16 +158,6 @@ def _caption(arms: Sequence[_Cells], log: bool, geometric: bool, saturated: bool
     return caption + (f" Long series are thinned: each cell is the mean of up to {width} steps." if width > 1 else "")
 
 
-def _colours(values: np.ndarray, log: bool) -> _Colours:
-    if log:
-        return _Colours(scale_over(values, 0, 1, True, pad=0), MAP)
-    finite = values[np.isfinite(values)]
-    if (finite >= 0).all():
-        return _Colours(scale_over(finite, 0, 1, False, pad=0), MAP)
-    largest = float(np.abs(finite).max())
-    return _Colours(Scale(-largest, largest, 0, 1), SIGNED_MAP)
-
-
 def _picture(
     request: ChartRequest,
     label: str,
@@ -183,18 +165,18 @@ def _picture(
     edges: np.ndarray,
     sites: tuple[str, ...],
     across: Scale,
-    views: Mapping[str, tuple[np.ndarray, _Colours]],
+    views: Sequence[tuple[_View, np.ndarray]],
 ) -> Markup:
     left, top, width, height = FRAME.box
     x, values = arm.x, arm.values
     parts: list[object] = [element("rect", class_="missing", x=left, y=top, width=width, height=height)]
-    for name, (cells, colours) in views.items():
+    for view, cells in views:
         if len(x) > 2 and not np.allclose(np.diff(x), x[1] - x[0]):
             # An image has columns of equal width, so cells of unequal width are resampled.
             reach = edges[-1] - edges[0]
             grid = np.linspace(edges[0], edges[-1], 2 * COLUMNS, endpoint=False) + reach / (4 * COLUMNS)
             cells = cells[:, np.clip(np.searchsorted(edges, grid, side="right") - 1, 0, len(x) - 1)]
-        parts.append(element("image", class_=f"view {name.replace(' ', '-')}", href=_png(colours.pixels(cells)), x=left,
+        parts.append(element("image", class_=view.css, href=_png(view.scale(cells), view.map), x=left,
                              y=top, width=width, height=height, preserveAspectRatio="none"))  # fmt: skip
     row = height / len(sites)
     for index in range(0, len(sites), -(-len(sites) // 7)):
@@ -216,12 +198,9 @@ def _picture(
 
 def _bar(view: _View, unit: str) -> Markup:
     left, top, width, height = BAR.box
-    colours = view.colours
-    strip = np.linspace(0, 1, 256)[None]
-    plain = _Colours(Scale(0, 1, 0, 1), colours.map)
-    shown = Scale(colours.scale.low, colours.scale.high, left, left + width, colours.scale.log)
+    shown = Scale(view.scale.low, view.scale.high, left, left + width, view.scale.log)
     parts: list[object] = [
-        element("image", href=_png(plain.pixels(strip)), x=left, y=top, width=width, height=height,
+        element("image", href=_png(np.linspace(0, 1, 256)[None], view.map), x=left, y=top, width=width, height=height,
                 preserveAspectRatio="none")
     ]  # fmt: skip
     ticks = shown.ticks(5)
@@ -232,13 +211,16 @@ def _bar(view: _View, unit: str) -> Markup:
     scale = " (log scale)" if shown.log else ""
     parts.append(element("text", svg_mathematics(unit + scale), class_="label", x=left, y=12))
     label = f"colour scale, {unit}: {number(shown.low)} to {number(shown.high)}"
-    return element("div", picture(BAR, label, *parts), class_=f"view {view.name.replace(' ', '-')}")
+    return element("div", picture(BAR, label, *parts), class_=view.css)
 
 
-def _png(rgba: np.ndarray) -> str:
-    """Returns an image with one pixel per cell as a data URL."""
+def _png(shares: np.ndarray, colour_map: str) -> str:
+    """Returns an image with one pixel per cell as a data URL; cells without a ``share`` of the map are transparent."""
+    from matplotlib import colormaps
     from PIL import Image
 
+    rgba: np.ndarray = colormaps[colour_map](np.clip(np.nan_to_num(shares), 0, 1), bytes=True)
+    rgba[~np.isfinite(shares)] = 0
     buffer = io.BytesIO()
     Image.fromarray(rgba).save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kymograph.claims.verdict import Verdicts
@@ -21,70 +20,32 @@ from kymograph.runs.tuned import tuning_study
 from kymograph.wording import counted
 
 
-@dataclass(frozen=True)
-class Environment:
-    """A machine and its software, and how many of the runs were computed there."""
+def environments(store: Store) -> list[tuple[int, list[tuple[str, str]]]]:
+    """Returns the distinct environments in which runs were computed, the most common first.
 
-    runs: int
-    properties: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class ArmIds:
-    """The runs of one arm by seed and id."""
-
-    study: str
-    arm: str
-    runs: tuple[tuple[int, str, str], ...]
-    """Seed, id and status."""
-
-
-@dataclass(frozen=True)
-class LostRun:
-    """A run that was excluded, and why."""
-
-    study: str
-    arm: str
-    seed: int
-    reason: str
-
-
-def environments(store: Store) -> list[Environment]:
-    """Returns the distinct environments in which runs were computed, the most common first."""
-    groups: dict[str, list[StoredRun]] = {}
+    Each is the number of its runs, and the names and values of the properties of its machine and software.
+    """
+    counts: Counter[str] = Counter()
     for run in store:
         properties = {key: value for key, value in run.provenance.items() if key not in ("stack", "log", "notes")}
-        groups.setdefault(json.dumps(properties, sort_keys=True, default=str), []).append(run)
-    return [
-        Environment(len(runs), tuple(_flat(json.loads(text))))
-        for text, runs in sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    ]
+        counts[json.dumps(properties, sort_keys=True, default=str)] += 1
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(count, _flat(json.loads(text))) for text, count in ordered]
 
 
 def _flat(properties: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for key, value in sorted(properties.items()):
-        if isinstance(value, dict):
-            rows += _flat(value, f"{prefix}{key} · ")
-        else:
-            rows.append((f"{prefix}{key}", str(value)))
+        rows += _flat(value, f"{prefix}{key} · ") if isinstance(value, dict) else [(f"{prefix}{key}", str(value))]
     return rows
 
 
-def run_ids(store: Store) -> list[ArmIds]:
-    """Returns the seed, id and status of every run, by study and arm."""
+def runs_by_arm(store: Store) -> dict[tuple[str, str], list[StoredRun]]:
+    """Returns the runs of every study and arm in the order of their seeds."""
     groups: dict[tuple[str, str], list[StoredRun]] = {}
     for run in store:
         groups.setdefault((run.study, run.arm), []).append(run)
-    return [
-        ArmIds(study, arm, tuple((run.seed, run.id, run.status) for run in sorted(runs, key=lambda r: (r.seed, r.id))))
-        for (study, arm), runs in groups.items()
-    ]
-
-
-def lost_runs(runs: Iterable[StoredRun | Damaged]) -> list[LostRun]:
-    """Returns runs that failed, or whose records could not be read, each with its reason."""
-    return [LostRun(run.study, run.arm, run.seed, run.reason or "unknown") for run in runs]
+    return {key: sorted(runs, key=lambda run: (run.seed, run.id)) for key, runs in groups.items()}
 
 
 MOST_SEEDS = 12

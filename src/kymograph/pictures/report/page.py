@@ -22,7 +22,7 @@ from kymograph.errors import KymographError
 from kymograph.io.writing import make_directory, write_atomically
 from kymograph.pictures.report.charts import Chart
 from kymograph.pictures.report.forest import forest_axis, forest_ticks
-from kymograph.pictures.report.methods import environments, lost_runs, methods, run_ids
+from kymograph.pictures.report.methods import environments, methods, runs_by_arm
 from kymograph.pictures.report.sections import Section, has_settings, section_of
 from kymograph.pictures.report.verdicts import RANK, ClaimView, claim_view, ordered, sampled_by_rank
 from kymograph.pictures.styles import COLOURS, DASHES, html_mathematics
@@ -299,9 +299,9 @@ def build_page(
         sections=sections,
         methods=methods(store, verdicts, declared, damaged, planned),
         environments=environments(store),
-        ids=run_ids(store),
-        failed=lost_runs(store.failed),
-        damaged=lost_runs(damaged),
+        runs_by_arm=runs_by_arm(store),
+        failed=store.failed.runs,
+        damaged=damaged,
     )
 
 

@@ -69,13 +69,9 @@ def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration)
 
 def numeric_keys(store: Store) -> list[str]:
     """Returns the summary keys that are numeric in some finished run."""
-    found = {
-        key
-        for run in store.finished
-        for key, value in run.summary.items()
-        if isinstance(value, int | float) and key != "finite"
-    }
-    return sorted(found)
+    summaries = (run.summary.items() for run in store.finished)
+    numeric = {key for summary in summaries for key, value in summary if isinstance(value, int | float)}
+    return sorted(numeric - {"finite"})
 
 
 def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str], declaration: Declaration) -> Table:
