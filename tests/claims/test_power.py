@@ -7,9 +7,9 @@ import pytest
 
 from kymograph.claims import power
 from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.decision import Bounds, bounds_of
+from kymograph.claims.decision import Bounds, Decided, bounds_of
 from kymograph.claims.files import named_claims
-from kymograph.claims.power import OutcomeRates, family_sizes, outcome_rates, power_tables
+from kymograph.claims.power import family_sizes, outcome_rates, power_tables
 from kymograph.errors import KymographError
 from kymograph.selftest.worlds import decide_alone
 from kymograph.statistics.power import normal_samples, t_power, tost_power
@@ -48,7 +48,7 @@ def test_rates_are_those_of_the_judges_decisions(direction: str) -> None:
     for effect in (0.0, 0.5, 1.5):
         judged = decide_alone(claim, effect + 0.5 * table)
         found = outcome_rates(bounds_of(claim), effect, 0.5, 8, claim.alpha, 1)
-        assert found == OutcomeRates(judged.supported.mean(), judged.equivalent.mean(), judged.refuted.mean())
+        assert found == Decided(*(mask.mean() for mask in judged))
 
 
 def test_a_scale_changes_nothing() -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from kymograph.claims.decision import Decided
 from kymograph.claims.evidence import StudyEvidence
 from kymograph.claims.family import decide_claims
 from kymograph.selftest import rates, worlds
 from kymograph.selftest.rates import at_any_look, failing_rate_bounds, seeds_text, stopped
-from kymograph.selftest.worlds import ManyDecisions, Row, Simulation, claim
+from kymograph.selftest.worlds import Row, Simulation, claim
 from kymograph.statistics.power import ManySamples, t_power
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
@@ -72,9 +73,9 @@ def test_a_rate_of_failing_seeds_without_its_uncertainty_fails(monkeypatch: pyte
     assert len(failed(rates.rare_failures)) == 7
 
 
-def _all_supported(count: int) -> ManyDecisions:
+def _all_supported(count: int) -> Decided:
     yes = np.ones((count, 1), dtype=bool)
-    return ManyDecisions(yes, ~yes, ~yes)
+    return Decided(yes, ~yes, ~yes)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -111,8 +112,8 @@ def test_the_bound_on_failing_seeds_is_the_judges_own() -> None:
 NO = np.zeros((3, 1), dtype=bool)
 
 
-def look(supported: list[bool], refuted: list[bool]) -> ManyDecisions:
-    return ManyDecisions(np.array(supported)[:, None], np.array(refuted)[:, None], NO)
+def look(supported: list[bool], refuted: list[bool]) -> Decided:
+    return Decided(np.array(supported)[:, None], np.array(refuted)[:, None], NO)
 
 
 def test_a_world_stops_at_its_first_decision_and_what_follows_counts_only_at_any_look() -> None:
@@ -129,6 +130,6 @@ def test_a_world_stops_at_its_first_decision_and_what_follows_counts_only_at_any
 
 
 def test_a_family_goes_on_until_all_its_claims_are_decided() -> None:
-    first = ManyDecisions(np.array([[True, False]]), np.zeros((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
-    both = ManyDecisions(np.ones((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
+    first = Decided(np.array([[True, False]]), np.zeros((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
+    both = Decided(np.ones((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
     assert seeds_text([first, both, both], (10, 15, 20)) == "15.0 of 20"

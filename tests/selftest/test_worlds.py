@@ -11,12 +11,12 @@ from scipy import stats
 
 from kymograph.claims import decision as decide
 from kymograph.claims.claim import Claim
+from kymograph.claims.decision import Decided
 from kymograph.claims.design import Design, PlannedLook
 from kymograph.claims.verdict import Outcome
 from kymograph.selftest.worlds import (
     LAWS,
     LEVEL,
-    ManyDecisions,
     RateBound,
     Simulation,
     claim,
@@ -58,7 +58,7 @@ def judged(claims: Sequence[Claim], world: np.ndarray, looks: Sequence[PlannedLo
     return [one.outcome for one in decide.decide_family(claims, evidence) if one is not None]
 
 
-def told(found: ManyDecisions, world: int) -> list[Outcome]:
+def told(found: Decided, world: int) -> list[Outcome]:
     flags = zip(found.supported[world], found.refuted[world], found.equivalent[world], strict=True)
     names = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.EQUIVALENT)
     return [next((name for name, flag in zip(names, one, strict=True) if flag), Outcome.INCONCLUSIVE) for one in flags]
@@ -101,7 +101,7 @@ def test_a_claim_alone_is_a_family_of_one() -> None:
     for one in FAMILY:
         found = decide_alone(one, values)
         assert [told(found, index) for index in range(len(values))] == [judged([one], world[None]) for world in values]
-        assert (found.decided == (found.supported | found.refuted | found.equivalent)).all()
+        assert (found.anything == (found.supported | found.refuted | found.equivalent)).all()
 
 
 def test_no_more_than_a_block_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_no_more_than_a_block_at_once_changes_nothing(monkeypatch: pytest.Monkey
     whole = decide_many(FAMILY[:3], values)
     monkeypatch.setattr("kymograph.selftest.worlds._BLOCK", 7)
     blocks = decide_many(FAMILY[:3], values)
-    for one, other in zip(vars(whole).values(), vars(blocks).values(), strict=True):
+    for one, other in zip(whole, blocks, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -142,6 +142,6 @@ def test_bounds_are_said_in_words() -> None:
 def test_a_world_counts_once_and_the_shares_are_of_all_verdicts() -> None:
     supported = np.array([[True, True], [False, True], [False, False], [False, False]])
     none = np.zeros_like(supported)
-    row = measured("two claims", 10, ManyDecisions(supported, none, none), "SUPPORTED", supported, RateBound(most=0.6))
+    row = measured("two claims", 10, Decided(supported, none, none), "SUPPORTED", supported, RateBound(most=0.6))
     assert (row.worlds, row.count, row.rate, row.supported, row.seeds) == (4, 2, 0.5, 0.375, "10")
     assert row.passed and row.kind == "error"

@@ -91,6 +91,16 @@ class Decided(NamedTuple):
     refuted: Any
     equivalent: Any
 
+    @property
+    def directed(self) -> Any:
+        """Whether a direction was decided: SUPPORTED or REFUTED."""
+        return self.supported | self.refuted
+
+    @property
+    def anything(self) -> Any:
+        """Whether anything was decided."""
+        return self.directed | self.equivalent
+
 
 def direction_sign(claim: Claim) -> int:
     """Returns -1 if the claim is "less" or "not greater", otherwise 1."""

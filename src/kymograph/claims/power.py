@@ -17,6 +17,7 @@ from kymograph.claims import registration
 from kymograph.claims.claim import Claim
 from kymograph.claims.decision import (
     Bounds,
+    Decided,
     bounds_of,
     can_decide,
     decided,
@@ -40,15 +41,6 @@ STANDARD_EFFECTS = (0.5, 0.8, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
-class OutcomeRates:
-    """How often each outcome occurs over simulated seeds."""
-
-    supported: float
-    equivalent: float
-    refuted: float
-
-
-@dataclass(frozen=True)
 class PowerTable:
     """Power by the number of seeds: one row per n, one column per true effect."""
 
@@ -66,15 +58,14 @@ _Row = Callable[[int], tuple[str, ...]]
 """Computes the cells of a table for n seeds."""
 
 
-def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float, family: int) -> OutcomeRates:
+def outcome_rates(bounds: Bounds, effect: float, sd: float, n: int, alpha: float, family: int) -> Decided:
     """Returns how often n seeds support, refute or call equivalent a claim whose true effect is ``effect``.
 
     ``effect`` and ``sd`` are those of the paired differences (or log-ratios); a positive effect favours the claim.
     """
     samples = normal_samples(n)
     p = p_values(bounds, lambda against, alternative: samples.p((against - effect) / sd, alternative))
-    outcomes = decided(p, p.direction, p.equivalence, alpha / family)
-    return OutcomeRates(*(float(rate.mean()) for rate in (outcomes.supported, outcomes.equivalent, outcomes.refuted)))
+    return Decided(*(float(mask.mean()) for mask in decided(p, p.direction, p.equivalence, alpha / family)))
 
 
 def family_sizes(claims: Sequence[Claim]) -> dict[str, int]:

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kymograph.claims.claim import Direction
+from kymograph.claims.decision import Decided
 from kymograph.claims.design import Design
 from kymograph.selftest.worlds import (
     LAWS,
     SIZES,
     Kind,
-    ManyDecisions,
     RateBound,
     Row,
     Simulation,
@@ -136,7 +136,7 @@ def family_at_the_margin(simulation: Simulation) -> Iterator[Row]:
         judged = decide_many([claim("greater", MARGIN)] * AT_MARGIN, values)
         yield measured(f"{AT_MARGIN} effects at the margin", n, judged, "any EQUIVALENT", judged.equivalent, ALPHA)
         yield measured(
-            f"{AT_MARGIN} effects at the margin", n, judged, "any wrong verdict", judged.decided, TWICE_ALPHA
+            f"{AT_MARGIN} effects at the margin", n, judged, "any wrong verdict", judged.anything, TWICE_ALPHA
         )
 
 
@@ -272,7 +272,7 @@ def power_sequential(simulation: Simulation) -> Iterator[Row]:
 
 def measured_at_looks(
     world: str,
-    looks: Sequence[ManyDecisions],
+    looks: Sequence[Decided],
     sizes: Sequence[int],
     what: str,
     happened: np.ndarray,
@@ -283,30 +283,26 @@ def measured_at_looks(
     return measured(world, seeds_text(looks, sizes), stopped(looks), what, happened, bound, kind)
 
 
-def at_any_look(looks: Sequence[ManyDecisions]) -> np.ndarray:
+def at_any_look(looks: Sequence[Decided]) -> np.ndarray:
     """Returns whether a direction was decided at any look, (worlds, claims)."""
     directed: np.ndarray = np.any([look.directed for look in looks], axis=0)
     return directed
 
 
-def stopped(looks: Sequence[ManyDecisions]) -> ManyDecisions:
+def stopped(looks: Sequence[Decided]) -> Decided:
     """Returns the decisions when stopping at the first look that decides all claims, or at the last."""
     last = _stops(looks)
-    chosen = (
-        np.stack([getattr(look, name) for look in looks])[last, np.arange(len(last))]
-        for name in ("supported", "refuted", "equivalent")
-    )
-    return ManyDecisions(*chosen)
+    return Decided(*(np.stack(masks)[last, np.arange(len(last))] for masks in zip(*looks, strict=True)))
 
 
-def seeds_text(looks: Sequence[ManyDecisions], sizes: Sequence[int]) -> str:
+def seeds_text(looks: Sequence[Decided], sizes: Sequence[int]) -> str:
     """Returns the mean number of seeds used when stopping as soon as all claims are decided, and the maximum."""
     return f"{np.array(sizes)[_stops(looks)].mean():.1f} of {sizes[-1]}"
 
 
-def _stops(looks: Sequence[ManyDecisions]) -> np.ndarray:
+def _stops(looks: Sequence[Decided]) -> np.ndarray:
     """Returns the index of the look at which each world stops, (worlds,)."""
-    done = np.stack([look.decided.all(axis=1) for look in looks])
+    done = np.stack([look.anything.all(axis=1) for look in looks])
     done[-1] = True
     first: np.ndarray = done.argmax(axis=0)
     return first

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kymograph.claims.claim import Claim, Measure, Side
+from kymograph.claims.decision import Decided
 from kymograph.claims.design import Design
 from kymograph.claims.judge import judge
 from kymograph.claims.registration import register_claims
@@ -27,7 +28,7 @@ from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.selftest import rates
 from kymograph.selftest.rates import ALPHA, at_any_look, measured_at_looks
-from kymograph.selftest.worlds import ManyDecisions, RateBound, Row, Simulation, measured
+from kymograph.selftest.worlds import RateBound, Row, Simulation, measured
 from kymograph.streams import stream_seed
 from kymograph.studies.loading import load_study
 from kymograph.studies.study import Study
@@ -119,13 +120,13 @@ def whole_path(simulation: Simulation, follow: Follow = unfollowed) -> Iterator[
     yield measured(world, FIXED.sizes[-1], decisions, "all SUPPORTED", right, bound, "power")
 
 
-def judged_directories(design: Design, effect: float, numbers: Iterable[int], seed: int) -> list[ManyDecisions]:
+def judged_directories(design: Design, effect: float, numbers: Iterable[int], seed: int) -> list[Decided]:
     """Returns the decisions after every look of the design, in a directory for each of the ``numbers``."""
     names = ("whole path", str(design), f"{effect:g}")
     outcomes = [judged_at_looks(design, effect, stream_seed(seed, *names, str(number))) for number in numbers]
     kinds = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.EQUIVALENT)
     return [
-        ManyDecisions(*(np.array([[outcome is kind for outcome in world] for world in look]) for kind in kinds))
+        Decided(*(np.array([[outcome is kind for outcome in world] for world in look]) for kind in kinds))
         for look in zip(*outcomes, strict=True)
     ]
 

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from kymograph.claims.claim import Claim, Direction, Measure, Side
-from kymograph.claims.decision import Bounds, PValues, bounds_of, decided, direction_sign, p_values
+from kymograph.claims.decision import Bounds, Decided, PValues, bounds_of, decided, direction_sign, p_values
 from kymograph.claims.design import Design, PlannedLook
 from kymograph.statistics.intervals import binomial_upper_bound
 from kymograph.statistics.power import ManySamples, holm_many
@@ -66,29 +66,8 @@ def claim(direction: Direction = "greater", margin: float = 0.0) -> Claim:
     return Claim(f"{direction} by {margin:g}", "selftest", "own", "", "", left, right, direction, margin)
 
 
-@dataclass(frozen=True)
-class ManyDecisions:
-    """The outcome of each claim in each world, as three masks (worlds, claims); in none of them: INCONCLUSIVE."""
-
-    supported: np.ndarray
-    refuted: np.ndarray
-    equivalent: np.ndarray
-
-    @property
-    def directed(self) -> np.ndarray:
-        """Where a direction was decided: SUPPORTED or REFUTED."""
-        directed: np.ndarray = self.supported | self.refuted
-        return directed
-
-    @property
-    def decided(self) -> np.ndarray:
-        """Where anything was decided."""
-        decided: np.ndarray = self.directed | self.equivalent
-        return decided
-
-
-def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:
-    """Returns the decisions on one family of claims in many worlds.
+def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> Decided:
+    """Returns the decisions on one family of claims in many worlds, as masks (worlds, claims).
 
     Args:
         claims: the claims of the family.
@@ -98,15 +77,15 @@ def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[Pla
     weighed = [_weigh(claim, values[:, index], looks) for index, claim in enumerate(claims)]
     p = PValues(*(np.stack(columns, axis=1) for columns in zip(*weighed, strict=True)))
     alpha = np.array([claim.alpha for claim in claims])
-    return ManyDecisions(*decided(p, holm_many(p.direction), holm_many(p.equivalence), alpha))
+    return decided(p, holm_many(p.direction), holm_many(p.equivalence), alpha)
 
 
-def decide_alone(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> ManyDecisions:
+def decide_alone(claim: Claim, values: np.ndarray) -> Decided:
     """Returns the decisions on a claim that is alone in its family, from ``values`` (worlds, n)."""
-    return decide_many([claim], values[:, None], looks)
+    return decide_many([claim], values[:, None])
 
 
-def decide_at_looks(claims: Sequence[Claim], values: np.ndarray, design: Design) -> list[ManyDecisions]:
+def decide_at_looks(claims: Sequence[Claim], values: np.ndarray, design: Design) -> list[Decided]:
     """Returns the decisions at every look of a design, as a user sees them at that look."""
     return [decide_many(claims, values[:, :, : look.seeds], design.reached(look.seeds)) for look in design.looks]
 
@@ -200,7 +179,7 @@ class Row:
 def measured(
     world: str,
     seeds: int | str,
-    decisions: ManyDecisions,
+    decisions: Decided,
     what: str,
     happened: np.ndarray,
     bound: RateBound,
@@ -209,7 +188,5 @@ def measured(
     """Returns the row of a simulation; ``happened``, (worlds,) or (worlds, claims), is counted once per world."""
     worlds = len(happened)
     count = int(happened.reshape(worlds, -1).any(axis=1).sum())
-    supported, refuted, equivalent = (
-        float(mask.mean()) for mask in (decisions.supported, decisions.refuted, decisions.equivalent)
-    )
+    supported, refuted, equivalent = (float(mask.mean()) for mask in decisions)
     return Row(world, str(seeds), worlds, supported, refuted, equivalent, what, count, bound, kind)
