@@ -228,10 +228,9 @@ def _arms_to_show(arms: Sequence[ArmState]) -> Sequence[ArmState]:
 
 def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:
     """Returns, in words, the progress of the arms that are not shown."""
-    total = [sum(getattr(arm.counts, name) for arm in arms) for name in ("finished", "planned")]
-    here = [sum(getattr(arm.counts, name) for arm in shown) for name in ("finished", "planned")]
-    finished, planned = (all_ - some for all_, some in zip(total, here, strict=True))
-    return f"and {len(arms) - len(shown)} more arms or settings, {finished} of {planned} runs done"
+    hidden = [arm.counts for arm in arms if arm not in shown]
+    finished, planned = sum(counts.finished for counts in hidden), sum(counts.planned for counts in hidden)
+    return f"and {len(hidden)} more arms or settings, {finished} of {planned} runs done"
 
 
 def _labels(arms: Sequence[ArmState]) -> list[str]:

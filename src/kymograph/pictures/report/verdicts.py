@@ -255,17 +255,11 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
         digits = both if ends == verdict.interval else digits_needed(ends, limits)
         return f"[{', '.join(number_text(end, digits, typeset=True, zeros=True) for end in ends)}]"
 
+    effect = "effect (ratio of geometric means)" if ratio else "effect (mean difference)"
     entries = [
-        (
-            "effect (ratio of geometric means)" if ratio else "effect (mean difference)",
-            number_text(verdict.effect, both, typeset=True),
-        ),
+        (effect, number_text(verdict.effect, both, typeset=True)),
         ("95 % interval, Student t", interval(verdict.interval)),
-        *(
-            [(f"{equivalence_level(verdict)} interval, for equivalence", interval(verdict.equivalence_interval))]
-            if verdict.equivalence_interval
-            else []
-        ),
+        (f"{equivalence_level(verdict)} interval, for equivalence", interval(verdict.equivalence_interval)),
         ("95 % interval, BCa bootstrap", interval(verdict.bca)),
         ("p, corrected (Holm)", _p(verdict.p)),
         ("p, paired t test", _p(verdict.p_t)),
@@ -279,13 +273,8 @@ def _numbers(verdict: Verdict, sides: Sequence[str]) -> tuple[tuple[str, str], .
         ("Hedges g", number(verdict.hedges_g, 3)),
     ]
     if verdict.superiority is not None:
-        chance, low, high = verdict.superiority
-        entries.append(
-            (
-                f"probability that {sides[0]} exceeds {sides[1]}",
-                f"{number(chance, 3)} [{number(low, 3)}, {number(high, 3)}]",
-            )
-        )
+        chance, low, high = (number(share, 3) for share in verdict.superiority)
+        entries.append((f"probability that {sides[0]} exceeds {sides[1]}", f"{chance} [{low}, {high}]"))
     entries += [
         ("probability of improvement, unpaired", number(verdict.improvement, 3)),
         ("interquartile mean", "–" if verdict.iqm is None else sign + number(verdict.iqm)),
