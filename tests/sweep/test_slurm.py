@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,12 +81,19 @@ def test_a_detached_job_that_was_killed_is_submitted_by_the_next_run(study: Path
 
 @pytest.mark.slurm
 @pytest.mark.usefixtures("real")
-def test_closing_cancels_the_jobs(study: Path, tmp_path: Path) -> None:
+def test_closing_cancels_the_jobs(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted: list[str] = []
+
+    def note(*arguments: Any) -> Batch:
+        batch = write_batch(*arguments)
+        submitted.append(batch.name)
+        return batch
+
+    monkeypatch.setattr(slurm_queue, "write_batch", note)
     orders = orders_of(study, range(LARGEST_ARRAY + 1), tmp_path / "out")
     engine = Engine(1, Options())
     iterator = engine.run(orders, Progress("", 1, 1, quiet=True))
     next(iterator)
-    submitted = names(tmp_path / "out")
     assert len(submitted) == 2, "Slurm does not take so many jobs in one array"
     iterator.close()  # type: ignore[attr-defined]
     deadline = time.monotonic() + 60
