@@ -29,7 +29,7 @@ MAX_SETTINGS = 8 * 2**20
 MAX_SOURCE = 16 * 2**20
 """The most bytes of a Python file."""
 MAX_TABLE = 256 * 2**20
-"""The most bytes of a CSV file, a segment of the log, or a log of a research script."""
+"""The most bytes of a CSV file, a segment of the log, or a log that another program wrote."""
 MAX_TENSORS = 2**30
 """The most bytes of a tensor file."""
 _CHUNK = 2**24

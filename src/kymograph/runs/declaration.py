@@ -87,12 +87,12 @@ class SeriesDisplay:
             sites, ``kymograph``, sites against training time with values as colours, and ``profile``, the last values
             against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A user's
             package can add others (`kymograph.pictures.report.sections`).
-        options: of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
+        options: those of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
             ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
             summary numbers that describe the series, so that claims about them are linked to its charts; for ``nulls``
             the summary number that was ``observed`` and the series of draws as ``nulls``, ``{"null_fresh": "fresh
             matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``, ``observed_label`` and
-            ``remark``, which `kymograph_studies.calibration.figures` describes.
+            ``remark``.
     """
 
     series: str

@@ -155,11 +155,11 @@ def choose_runs(
     if study is not None:
         chosen = [run for run in runs if run.study == study]
         _check_any(chosen, "the study", study, {run.study for run in runs})
+    for arm in arms:
+        named = [run for run in chosen if fnmatch.fnmatchcase(run.arm, arm)]
+        _check_any(named, "the arm", arm, {run.arm for run in chosen})
     if arms:
-        matching = {arm: {run.id for run in chosen if fnmatch.fnmatchcase(run.arm, arm)} for arm in arms}
-        for arm, ids in matching.items():
-            _check_any(ids, "the arm", arm, {run.arm for run in chosen})
-        chosen = [run for run in chosen if any(run.id in ids for ids in matching.values())]
+        chosen = [run for run in chosen if any(fnmatch.fnmatchcase(run.arm, arm) for arm in arms)]
     for name, value in (where or {}).items():
         having = [run for run in chosen if name in run.settings]
         _check_any(having, "a setting", name, {setting for run in chosen for setting in run.settings})
