@@ -259,9 +259,9 @@ def _is_log(runs: Sequence[StoredRun], key: str, ratios: Collection[str]) -> boo
     )
 
 
-def _proportional(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _proportional(numbers: Sequence[Any], others: Sequence[Any]) -> bool:
     """Returns whether two numbers differ by a constant factor only, e.g. a norm and that norm per image."""
-    pairs = [(a, b) for a, b in zip(one, other, strict=True) if is_number(a) and is_number(b) and b]
+    pairs = [(a, b) for a, b in zip(numbers, others, strict=True) if is_number(a) and is_number(b) and b]
     quotients = np.array([a / b for a, b in pairs], dtype=np.float64)
     # Each quotient and each stored number is rounded once.
     return len(set(pairs)) > 1 and bool(np.ptp(quotients) <= 4 * np.finfo(np.float64).eps * np.abs(quotients).max())

@@ -67,13 +67,13 @@ def scale(norms: Sequence[float], start: float | None, alarm: int | None) -> Ans
         alarm: the epoch at which the growth alarm was first raised, if it was.
     """
     growth = growth_per_block(norms)
-    found = f"growth per block {growth:.3g}, ||h_L|| {norms[-1]:.3g}"
+    text = f"growth per block {growth:.3g}, ||h_L|| {norms[-1]:.3g}"
     if start:
-        found += f" ({norms[-1] / start:.3g} times its start)"
+        text += f" ({norms[-1] / start:.3g} times its start)"
     passed = None if math.isnan(growth) else growth <= GROWTH and alarm is None
     why = "" if alarm is None else f"growth alarm since epoch {alarm}"
     numbers = {"growth_per_block": growth, "h_L": norms[-1], "h_L_start": start, "alarm_epoch": alarm}
-    return Answer("scale stability", passed, found, f"growth per block at most {GROWTH:g}", why, numbers)
+    return Answer("scale stability", passed, text, f"growth per block at most {GROWTH:g}", why, numbers)
 
 
 def reference(
@@ -94,7 +94,7 @@ def reference(
     agreement = [float(cosines.nanmedian()) for cosines in float64_cosines(net, measured, x, y)]
     worst = float(np.nanmin(agreement)) if not np.isnan(agreement).all() else math.nan
     scale_free = [float((size / errors).nanmedian()) * norm for size, norm in zip(sizes, hidden, strict=True)]
-    found = (
+    text = (
         f"||g_L||/||e|| {sensitivity:.2g}, float64 cosine {worst:.4f}, "
         f"||h_L|| ||g_L||/||e|| {scale_free[-1]:.2g}, published ||g_L|| {raw:.2g}"
     )
@@ -118,7 +118,7 @@ def reference(
         "scale_free": scale_free,
         "alarm_epochs": dict(alarms or {}),
     }
-    return Answer("reference validity", passed, found, threshold, "; ".join(reasons), numbers), hidden
+    return Answer("reference validity", passed, text, threshold, "; ".join(reasons), numbers), hidden
 
 
 def cannot_tell(question: str, why: str) -> Answer:
@@ -145,7 +145,7 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
     gain = float(difference.mean())
     error = float(difference.std()) / math.sqrt(len(difference))
     low, high = normal_interval(gain, error)
-    found = (
+    text = (
         f"accuracy {accuracy:.4f}, frozen blocks {float(frozen.double().mean()):.4f}: "
         f"gain {gain:+.4f} [{low:+.4f}, {high:+.4f}]"
     )
@@ -155,7 +155,7 @@ def depth_utility(correct: Tensor, frozen: Tensor | None, rungs: Mapping[int, fl
         steps = ", ".join(f"{rung}: {value:.3f}" for rung, value in sorted(rungs.items()))
         why = f"accuracy by number of last blocks that learn: {steps}; highest at {best}"
     numbers = {"accuracy": accuracy, "gain": gain, "interval": (low, high), "ladder": dict(rungs)}
-    return Answer(question, low > 0, found, threshold, why, numbers)
+    return Answer(question, low > 0, text, threshold, why, numbers)
 
 
 def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Tensor, seed: int) -> Answer:
@@ -192,10 +192,10 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
     rho, control, null = float(means[0]), float(means[1]), means[2:]
     p = monte_carlo_p(rho, null.tolist())
     spread = f"null {float(null.mean()):+.4f} +- {float(null.std()):.4f}"
-    found = f"rho {rho:+.4f} (the gradient itself {control:+.4f}), {spread}"
+    text = f"rho {rho:+.4f} (the gradient itself {control:+.4f}), {spread}"
     numbers = {"rho": rho, "by_point": table[0].tolist(), "gradient": control, "null": null.tolist(), "p": p}
     passed = None if math.isnan(p) else p <= ALPHA
-    return Answer("perturbation correlation", passed, f"{found}, p = {p:.3f}", _beyond(feedback), "", numbers)
+    return Answer("perturbation correlation", passed, f"{text}, p = {p:.3f}", _beyond(feedback), "", numbers)
 
 
 def step(
