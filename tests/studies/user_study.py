@@ -75,10 +75,10 @@ class Decay(Study[DecayConfig]):
 
 def draw_own(store):
     """Draws the level."""
-    from kymograph.pictures.curves import draw
+    from kymograph.pictures.curves import draw_curves
     from kymograph.runs.declaration import Declaration
 
-    return draw(store, Declaration("decay"))
+    return draw_curves(store, Declaration("decay"))
 '''
 
 

@@ -411,7 +411,7 @@ def global_state() -> dict[str, Any]:
     """Returns the states of all global generators, in a form that a resume state can hold."""
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     version, numbers, gauss = random.getstate()
-    started = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    started = torch.cuda.is_available() and torch.cuda.is_initialized()
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if started else [],

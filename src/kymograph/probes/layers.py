@@ -13,11 +13,7 @@ from torch.nn.utils import parametrize
 from kymograph.errors import KymographError, did_you_mean
 
 _WRAPPING = (nn.DataParallel, nn.parallel.DistributedDataParallel)
-_INSERTED = (
-    "_orig_mod",
-    "_checkpoint_wrapped_module",
-    "_fsdp_wrapped_module",
-)  # into names, by wrappers inside a model
+_INSERTED = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")  # into names, by wrappers
 _OPAQUE = (nn.MultiheadAttention, torch.jit.ScriptModule)  # the modules inside are never called
 _CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.GroupNorm)
 _UNITS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
