@@ -50,88 +50,6 @@ class TracedSeries:
     values: tuple[float | None, ...]
 
 
-def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) -> tuple[Headline, ...]:
-    """Returns the headline numbers over the ``summaries`` of an arm's finished runs, in the order of their seeds."""
-    numeric = dict.fromkeys(key for summary in summaries for key, value in summary.items() if _may_be_number(value))
-    labels = {key: label for key, label in declaration.headlines.items() if key in numeric}
-    shown = []
-    for key, label in (labels or {key: key for key in list(numeric)[:SHOWN]}).items():
-        values = [summary.get(key) for summary in summaries]
-        number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
-        ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
-        if key in declaration.p_values:  # their mean has no meaning
-            shown.append(Headline(key, f"{label}, median", number.median if number.n else None, number.values))
-        else:
-            shown.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
-    return tuple(shown)
-
-
-def _may_be_number(value: Any) -> bool:
-    """Returns whether a stored value is a number, or represents one that is missing or infinite."""
-    if isinstance(value, int | float):
-        return not isinstance(value, bool)
-    return value is None or value in ("Infinity", "-Infinity")
-
-
-def traced_names(declaration: Declaration) -> tuple[str, ...]:
-    """Returns which series may be traced, first choice first: those to show, headline numbers, the loss."""
-    return tuple(dict.fromkeys([*(display.series for display in declaration.series), *declaration.headlines, "loss"]))
-
-
-@functools.lru_cache(maxsize=4096)
-def trace_series(run: StoredRun, wanted: tuple[str, ...]) -> TracedSeries | None:
-    """Returns the first ``wanted`` series that a finished run has, else its first; None if it has none.
-
-    Only a series with one value per step can be traced.
-    """
-    try:
-        series = {name: curve for name, curve in run.series.items() if curve.sites is None and len(curve.step) > 1}
-    except KymographError:
-        return None  # it was damaged after it had been read
-    finally:
-        run.__dict__.pop("series", None)  # a run's series are megabytes, and a view needs sixty numbers
-    name = next((name for name in [*wanted, *series] if name in series), None)
-    if name is None:
-        return None
-    return TracedSeries(name, run.seed, int(series[name].step[-1]), thin(series[name].value))
-
-
-def thin(values: np.ndarray) -> tuple[float | None, ...]:
-    """Returns at most `POINTS` means of neighbouring values, in order; a group that is not finite is None."""
-    groups = np.array_split(np.asarray(values, dtype=np.float64), min(POINTS, len(values)))
-    with np.errstate(invalid="ignore", over="ignore"):
-        means = [float(group.mean()) for group in groups]
-    return tuple(mean if math.isfinite(mean) else None for mean in means)
-
-
-def remaining_seconds(
-    took: Sequence[Sequence[float]], left: Sequence[int], beats: Sequence[Beat], now: float
-) -> float | None:
-    """Returns the seconds until all runs have ended; None as long as nothing shows how long a run takes.
-
-    Args:
-        took: per arm, the seconds that its finished runs took, each its share of the stack it trained in.
-        left: per arm, how many runs have not been started.
-        beats: the heartbeats of the running processes, at least one; they share what is left.
-        now: the time.
-
-    Assumes that a process needs as long for each remaining step as for each step so far, and that a run that has not
-    been started takes as long as its arm's finished runs, or else as any run, finished or running.
-    """
-    rates = [(beat.updated - beat.started) / beat.done if beat.done > 0 and beat.steps else None for beat in beats]
-    expected = [rate * beat.steps / max(len(beat.runs), 1) for rate, beat in zip(rates, beats, strict=True) if rate]
-    every = [seconds for arm in took for seconds in arm] or expected
-    if not every:
-        return None
-    usual = sum(every) / len(every)
-    running = [
-        max((usual * len(beat.runs) if rate is None else rate * beat.steps) - (now - beat.started), 0.0)
-        for rate, beat in zip(rates, beats, strict=True)
-    ]
-    waiting = sum(count * (sum(arm) / len(arm) if arm else usual) for arm, count in zip(took, left, strict=True))
-    return max((sum(running) + waiting) / len(beats), *running)
-
-
 Condition = Literal["finished", "failed", "damaged", "running", "missing", "waiting"]
 
 
@@ -251,3 +169,85 @@ class LiveState:
             for arm, inner in zip(study.arms, entry["arms"], strict=True):
                 inner["counts"]["planned"] = arm.counts.planned
         return {**content, "ended": self.ended, "damaged": self.damaged}
+
+
+def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) -> tuple[Headline, ...]:
+    """Returns the headline numbers over the ``summaries`` of an arm's finished runs, in the order of their seeds."""
+    numeric = dict.fromkeys(key for summary in summaries for key, value in summary.items() if _may_be_number(value))
+    labels = {key: label for key, label in declaration.headlines.items() if key in numeric}
+    shown = []
+    for key, label in (labels or {key: key for key in list(numeric)[:SHOWN]}).items():
+        values = [summary.get(key) for summary in summaries]
+        number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
+        ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
+        if key in declaration.p_values:  # their mean has no meaning
+            shown.append(Headline(key, f"{label}, median", number.median if number.n else None, number.values))
+        else:
+            shown.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
+    return tuple(shown)
+
+
+def _may_be_number(value: Any) -> bool:
+    """Returns whether a stored value is a number, or represents one that is missing or infinite."""
+    if isinstance(value, int | float):
+        return not isinstance(value, bool)
+    return value is None or value in ("Infinity", "-Infinity")
+
+
+def traced_names(declaration: Declaration) -> tuple[str, ...]:
+    """Returns which series may be traced, first choice first: those to show, headline numbers, the loss."""
+    return tuple(dict.fromkeys([*(display.series for display in declaration.series), *declaration.headlines, "loss"]))
+
+
+@functools.lru_cache(maxsize=4096)
+def trace_series(run: StoredRun, wanted: tuple[str, ...]) -> TracedSeries | None:
+    """Returns the first ``wanted`` series that a finished run has, else its first; None if it has none.
+
+    Only a series with one value per step can be traced.
+    """
+    try:
+        series = {name: curve for name, curve in run.series.items() if curve.sites is None and len(curve.step) > 1}
+    except KymographError:
+        return None  # it was damaged after it had been read
+    finally:
+        run.__dict__.pop("series", None)  # a run's series are megabytes, and a view needs sixty numbers
+    name = next((name for name in [*wanted, *series] if name in series), None)
+    if name is None:
+        return None
+    return TracedSeries(name, run.seed, int(series[name].step[-1]), thin(series[name].value))
+
+
+def thin(values: np.ndarray) -> tuple[float | None, ...]:
+    """Returns at most `POINTS` means of neighbouring values, in order; a group that is not finite is None."""
+    groups = np.array_split(np.asarray(values, dtype=np.float64), min(POINTS, len(values)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        means = [float(group.mean()) for group in groups]
+    return tuple(mean if math.isfinite(mean) else None for mean in means)
+
+
+def remaining_seconds(
+    took: Sequence[Sequence[float]], left: Sequence[int], beats: Sequence[Beat], now: float
+) -> float | None:
+    """Returns the seconds until all runs have ended; None as long as nothing shows how long a run takes.
+
+    Args:
+        took: per arm, the seconds that its finished runs took, each its share of the stack it trained in.
+        left: per arm, how many runs have not been started.
+        beats: the heartbeats of the running processes, at least one; they share what is left.
+        now: the time.
+
+    Assumes that a process needs as long for each remaining step as for each step so far, and that a run that has not
+    been started takes as long as its arm's finished runs, or else as any run, finished or running.
+    """
+    rates = [(beat.updated - beat.started) / beat.done if beat.done > 0 and beat.steps else None for beat in beats]
+    expected = [rate * beat.steps / max(len(beat.runs), 1) for rate, beat in zip(rates, beats, strict=True) if rate]
+    every = [seconds for arm in took for seconds in arm] or expected
+    if not every:
+        return None
+    usual = sum(every) / len(every)
+    running = [
+        max((usual * len(beat.runs) if rate is None else rate * beat.steps) - (now - beat.started), 0.0)
+        for rate, beat in zip(rates, beats, strict=True)
+    ]
+    waiting = sum(count * (sum(arm) / len(arm) if arm else usual) for arm, count in zip(took, left, strict=True))
+    return max((sum(running) + waiting) / len(beats), *running)
