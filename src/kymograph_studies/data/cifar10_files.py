@@ -53,15 +53,11 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
     )
 
 
-def incomplete_batch(directory: Path, suffix: str) -> Path | None:
-    """Returns the first batch that is too small for 10,000 images, if there is one; a complete CIFAR-10 has none."""
-    batches = (directory / f"{name}{suffix}" for name in (*TRAIN, TEST))
-    return next((batch for batch in batches if is_file(batch) and batch.stat().st_size < BATCH * PIXELS), None)
-
-
 def check(directory: str | Path | None = None) -> str | None:
-    """Raises if CIFAR-10 is missing; returns a note if it is incomplete."""
-    cut = incomplete_batch(*find(directory))
+    """Raises if CIFAR-10 is missing; returns a note if a batch is too small for its 10,000 images."""
+    root, suffix = find(directory)
+    batches = (root / f"{name}{suffix}" for name in (*TRAIN, TEST))
+    cut = next((batch for batch in batches if is_file(batch) and batch.stat().st_size < BATCH * PIXELS), None)
     if cut is None:
         return None
     return f"{cut} has fewer than CIFAR-10's 10,000 images; keep runs trained on it in a separate directory"
@@ -98,9 +94,9 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
 
     If the process is killed, every batch is either complete or missing, and the file that `find` looks for comes last.
     """
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != checksum:
-        raise KymographError(f"the downloaded CIFAR-10 has checksum {found}, not {checksum}; nothing was unpacked")
+    actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if actual != checksum:
+        raise KymographError(f"the downloaded CIFAR-10 has checksum {actual}, not {checksum}; nothing was unpacked")
     target = root / "cifar-10-batches-bin"
     wanted = {f"{target.name}/{name}.bin": f"{name}.bin" for name in (*TRAIN, TEST)}  # no name comes from the archive
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
