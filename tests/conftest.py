@@ -27,6 +27,14 @@ QUICK_CLIPPING = {"n_samples": 120, "epochs": 2, "n_rare": 6, "probe_every": 20}
 QUICK_DEPTH = {"layers": 4, "width": 8, "steps": 12, "n_samples": 32, "batch_size": 8, "probe_every": 5}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that need the science: the tool's own tests pass without it (`tests.without_studies`)."""
+    folders = {Path(__file__).parent / name for name in ("science", "devices", "chaos", "fuzz", "benchmarks")}
+    for item in items:
+        if not folders.isdisjoint(item.path.parents) or {"clipping_store", "depth_store"} & {*item.fixturenames}:
+            item.add_marker(pytest.mark.science)
+
+
 @pytest.fixture(autouse=True)
 def _same_start_for_every_test() -> None:
     """Seeds torch's own generator, if torch is there, so that no test depends on which ones ran before it."""
