@@ -50,7 +50,7 @@ class LabFigure(Figure):
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Saves the figure with its style's settings; some, such as how fonts are embedded, take effect only here."""
-        with settings(self.style):
+        with matplotlib_settings(self.style):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -100,7 +100,7 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
     @functools.wraps(draw)
     def wrapper(*args: Any, style: str | None = None, venue: str | None = None, **kwargs: Any) -> LabFigure:
         chosen = choose_style(style, venue) if style or venue else current_style()
-        with drawing_in(chosen), settings(chosen):
+        with drawing_in(chosen), matplotlib_settings(chosen):
             figure = draw(*args, **kwargs)
             if not figure.finished:
                 letter_panels(figure)
@@ -113,7 +113,7 @@ def styled(draw: Callable[..., LabFigure]) -> Callable[..., LabFigure]:
 
 
 @contextlib.contextmanager
-def settings(style: FigureStyle) -> Iterator[None]:
+def matplotlib_settings(style: FigureStyle) -> Iterator[None]:
     """Applies the style's matplotlib settings inside the block, independently of the caller's."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -190,29 +190,29 @@ def _wrap(label: Text, room: float) -> None:
     """Breaks one label so that no line is longer than ``room`` pixels, if possible."""
     text = label.get_text()
     if text:
-        measure = _ruler(label)
-        label.set_text("\n".join(wrapped(line, measure, room * _ROOM) for line in text.split("\n")))
+        width_of = _ruler(label)
+        label.set_text("\n".join(wrapped(line, width_of, room * _ROOM) for line in text.split("\n")))
 
 
-def wrapped(line: str, measure: Callable[[str], float], room: float) -> str:
-    """Returns ``line`` broken into as few lines as fit into ``room`` by ``measure``, of about equal length."""
-    if measure(line) <= room:
+def wrapped(line: str, width_of: Callable[[str], float], room: float) -> str:
+    """Returns ``line`` broken into as few lines as fit into ``room`` by ``width_of``, of about equal length."""
+    if width_of(line) <= room:
         return line
     pieces: list[str] = []
     for word in _WORD.findall(line):
-        parts = [word] if measure(word) <= room or "$" in word else _PIECE.split(word)
+        parts = [word] if width_of(word) <= room or "$" in word else _PIECE.split(word)
         pieces += [f" {parts[0]}", *parts[1:]]
-    fewest = len(_break(pieces, measure, room))
+    fewest = len(_break(pieces, width_of, room))
     shares = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    return "\n".join(next(lines for share in shares if len(lines := _break(pieces, measure, share * room)) <= fewest))
+    return "\n".join(next(lines for share in shares if len(lines := _break(pieces, width_of, share * room)) <= fewest))
 
 
-def _break(pieces: Sequence[str], measure: Callable[[str], float], room: float) -> list[str]:
+def _break(pieces: Sequence[str], width_of: Callable[[str], float], room: float) -> list[str]:
     """Returns lines with as many ``pieces`` each as fit; a piece that begins a word starts with a space."""
     lines: list[str] = []
     for piece in pieces:
         longer = (lines[-1] if lines else "") + piece
-        if lines and measure(longer) <= room:
+        if lines and width_of(longer) <= room:
             lines[-1] = longer
         else:
             lines.append(piece.lstrip())

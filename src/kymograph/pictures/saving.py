@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 from kymograph.errors import KymographError
 from kymograph.io.documents import read_json
 from kymograph.io.writing import make_directory, write_atomically
-from kymograph.pictures.canvas import LabFigure, settings
+from kymograph.pictures.canvas import LabFigure, matplotlib_settings
 from kymograph.pictures.styles import FILES, NOTEBOOK
 from kymograph.runs.formats.tables import csv_line, write_csv
 from kymograph.runs.spec import digest
@@ -75,7 +75,7 @@ def _laid_out(figure: Figure) -> Iterator[Bbox]:
     Yields the box around everything that is drawn, in inches, with a margin.
     """
     engine = figure.get_layout_engine()
-    with settings(figure.style) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
+    with matplotlib_settings(figure.style) if isinstance(figure, LabFigure) else matplotlib.rc_context(FILES):
         if engine is not None and figure.axes:
             with contextlib.suppress(ValueError):  # as `Figure.draw` does: a figure of no size cannot be laid out
                 engine.execute(figure)  # not a full draw, whose output would be discarded

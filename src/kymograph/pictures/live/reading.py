@@ -313,7 +313,7 @@ class Watcher:
 
 
 def _modification_times(root: Path) -> Iterator[tuple[str, int]]:
-    """Yields the dates of all directories and files that change along with a run, a plan or a heartbeat."""
+    """Yields the dates of all directories and files that change along with a run, the log or a heartbeat."""
     for directory in (root, root / LOG, root.parent / LOG, root / RUNNING):
         yield from _modification_times_in(directory)
     try:

@@ -44,8 +44,8 @@ const styled = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dashar
 function drawn(svg) {
   const copy = svg.cloneNode(true), from = all("*", svg), to = all("*", copy);
   from.forEach((part, index) => {
-    const looks = getComputedStyle(part);
-    for (const name of styled) if (looks.getPropertyValue(name)) to[index].setAttribute(name, looks.getPropertyValue(name));
+    const computed = getComputedStyle(part);
+    for (const name of styled) if (computed.getPropertyValue(name)) to[index].setAttribute(name, computed.getPropertyValue(name));
   });
   all(".hover,.hit,[display=none]", copy).forEach((part) => part.remove());
   return copy;
@@ -108,9 +108,9 @@ function zip(entries) {  // without compression
   let offset = 0, listed = 0;
   for (const [name, content] of entries) {
     const path = encode.encode(name), bytes = encode.encode(content);
-    const facts = [[20, 2], [0x0800, 2], [0, 2], [0, 2], [0x21, 2], [crc(bytes), 4], [bytes.length, 4], [bytes.length, 4], [path.length, 2], [0, 2]];
-    const head = Uint8Array.from(little([0x04034b50, 4], ...facts));
-    const entry = Uint8Array.from(little([0x02014b50, 4], [20, 2], ...facts, [0, 2], [0, 2], [0, 2], [0, 4], [offset, 4]));
+    const fields = [[20, 2], [0x0800, 2], [0, 2], [0, 2], [0x21, 2], [crc(bytes), 4], [bytes.length, 4], [bytes.length, 4], [path.length, 2], [0, 2]];
+    const head = Uint8Array.from(little([0x04034b50, 4], ...fields));
+    const entry = Uint8Array.from(little([0x02014b50, 4], [20, 2], ...fields, [0, 2], [0, 2], [0, 2], [0, 4], [offset, 4]));
     parts.push(head, path, bytes);
     directory.push(entry, path);
     offset += head.length + path.length + bytes.length;
