@@ -230,13 +230,13 @@ class Claim:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The quantities that are compared: one, two, or the four of an interaction."""
+        """The sides that are compared: one, two, or the four of an interaction."""
         right = (self.right,) if isinstance(self.right, Side) else ()
         return (self.left, *right, *(self.interaction or ()))
 
     @property
     def every_side(self) -> tuple[Side, ...]:
-        """Every quantity that the claim rests on: those compared, then those checked."""
+        """Every side that the claim rests on: those compared, then those checked."""
         return (*self.sides, *(check.quantity for check in self.checks))
 
     @property

@@ -1,10 +1,10 @@
 """How registered claims are to be decided: over which seeds, at which looks, with which settings.
 
 A claim is decided once, over all registered seeds, or at several looks that the registration states. With several
-looks, alpha is spent in shares (Lan and DeMets, 1983). Each look's p-value is divided by the share of
-alpha that the look may spend, and the smallest quotient so far counts. The shares sum to 1, so the probability that the
-quotient falls below alpha at any look is at most alpha, however the looks depend on each other. This holds for both
-tests, for small samples, and under Holm's correction.
+looks, alpha is spent in shares (Lan and DeMets, 1983). Each look's p-value is divided by the share of alpha that the
+look may spend, and the smallest quotient so far counts. The shares sum to 1, so the probability that the quotient falls
+below alpha at any look is at most alpha, however the looks depend on each other. This holds for both tests, for small
+samples, and under Holm's correction.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Terms:
 
 
 def _grid(content: Any) -> dict[str, list[Any]]:
-    """Returns the grid of a log entry: pairs of a setting and its values, or an object of lists."""
+    """Returns the grid of a log entry, which lists pairs of a setting and its values."""
     try:
         grid = dict(content)
     except (TypeError, ValueError):

@@ -141,7 +141,7 @@ class StudyEvidence:
         conforming: dict[str, bool] = {}
 
         def conforms(run: Run | RunSpec | Invalid) -> bool:
-            text = settings_text(run)
+            text = _settings_text(run)
             if text is None:
                 return run.config is None or not differing(_settings(run), expected)
             if text not in conforming:
@@ -153,7 +153,7 @@ class StudyEvidence:
             odd = next((run for run in (*runs, *planned, *invalid) if not conforms(run)), None)
             return Selected(runs, planned, invalid, "" if odd is None else _departure(_settings(odd), expected))
         others = [run for run in runs if not conforms(run)]
-        names = dict.fromkeys(name for run in distinct(others) for name in differing(run.config, expected))
+        names = dict.fromkeys(name for run in _distinct(others) for name in differing(run.config, expected))
         return Selected(kept[0], kept[1], kept[2], unused=len(others), unused_for=tuple(names))
 
     def of_arm(self, arm: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
@@ -188,16 +188,16 @@ def differing(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> list[
     return wrong + [name for name in settings if name not in expected] if expected else []
 
 
-def distinct(runs: Iterable[Run]) -> list[Run]:
+def _distinct(runs: Iterable[Run]) -> list[Run]:
     """Returns the first run of each combination of arm and settings, whatever its seed."""
     first: dict[Any, Run] = {}
     for run in runs:
-        text = settings_text(run)
+        text = _settings_text(run)
         first.setdefault((run.arm, id(run) if text is None else text), run)
     return list(first.values())
 
 
-def settings_text(run: Any) -> str | None:
+def _settings_text(run: Any) -> str | None:
     """Returns a run's settings as text, the same for equal settings; None if it was not computed."""
     return getattr(getattr(run, "spec", run), "settings_text", None)
 
@@ -325,7 +325,7 @@ def setup_label(claim: Claim, evidence: StudyEvidence) -> str:
 
 def _configurations(claim: Claim, evidence: StudyEvidence) -> list[tuple[Run, Side]]:
     """Returns one run per configuration, which all seeds share, with the side that it is used for."""
-    return [(run, side) for side in claim.every_side for run in distinct(evidence.selected(side).runs)]
+    return [(run, side) for side in claim.every_side for run in _distinct(evidence.selected(side).runs)]
 
 
 def remarks(claim: Claim, evidence: StudyEvidence) -> list[str]:

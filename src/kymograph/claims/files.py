@@ -116,7 +116,7 @@ def _scale(word: Any, label: str) -> Scale:
 
 
 def _pair(table: Mapping[str, Any], label: str) -> tuple[Side, Side | float]:
-    """Returns the two sides of a comparison: two quantities, or a quantity and a number."""
+    """Returns the two sides of a comparison: two arms, or an arm and a number."""
     where = table.get("where", {})
     if not isinstance(where, dict):
         raise KymographError(f"{label}: where must be a table such as {{ lr = 0.1 }}")
@@ -153,10 +153,10 @@ def _check(table: Any, arm: str, where: Mapping[str, Any], label: str) -> Check:
     if not isinstance(table, dict):
         raise KymographError(f"{label}: write checks as [[claim.check]]")
     _check_keys(table, _CHECK, f"{label}, check")
-    quantity = Side(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
+    side = Side(str(table.get("arm", arm)), _measure(table, f"{label}, check"), where)
     least = _number(table.get("least", -math.inf), f"{label}, check: least")
     most = _number(table.get("most", math.inf), f"{label}, check: most")
-    return Check(str(table.get("text", quantity)), quantity, least, most, table.get("strict") is True)
+    return Check(str(table.get("text", side)), side, least, most, table.get("strict") is True)
 
 
 def _measure(table: Mapping[str, Any], label: str) -> Measure:

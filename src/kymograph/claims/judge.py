@@ -66,7 +66,7 @@ def judge(
     if not (judged.finished or judged.planned or judged.invalid):
         root = judged.root
         raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --out {root}`")
-    judged = choose(judged, dict(where or {}), only)
+    judged = narrow(judged, dict(where or {}), only)
     stated = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
     code = {study.name: study for study in studies}
     verdicts: list[Verdict] = []
@@ -145,7 +145,7 @@ def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
     )
 
 
-def choose(judged: JudgedRuns, where: dict[str, Any], only: Collection[str] | None) -> JudgedRuns:
+def narrow(judged: JudgedRuns, where: dict[str, Any], only: Collection[str] | None) -> JudgedRuns:
     """Keeps the runs with the ids and settings asked for; a study that lacks a setting is not filtered by it."""
     names_of: dict[str, set[str]] = {}
     for study, names in (

@@ -157,7 +157,7 @@ def _against_one_arm(simulation: Simulation, size: int, n: int) -> np.ndarray:
 
 
 def skewed(simulation: Simulation) -> Iterator[Row]:
-    """Yields how often one arm's lognormal quantity is called less, or greater, than its own mean."""
+    """Yields how often one arm's lognormal values are called less, or greater, than their own mean."""
     for n in SIZES:
         values = simulation.draw("lognormal", n, name="one arm")
         judged = decide_alone(claim("less"), values)
