@@ -160,7 +160,7 @@ def test_the_number_of_matrices_is_checked() -> None:
 
 
 F = nn.functional
-X, Y = torch.randn(6, 5, generator=generator(0)), torch.tensor([0, 2, 1, 1, 0, 2])
+SAMPLES, LABELS = torch.randn(6, 5, generator=generator(0)), torch.tensor([0, 2, 1, 1, 0, 2])
 
 
 def mlp() -> nn.Sequential:
@@ -172,7 +172,7 @@ def mlp() -> nn.Sequential:
     [
         ("dfa", lambda error: error),
         ("sdfa", lambda error: error.sign()),
-        ("drtp", lambda error: F.one_hot(Y, 3).float()),
+        ("drtp", lambda error: F.one_hot(LABELS, 3).float()),
         ("dkp", lambda error: error),
     ],
 )
@@ -180,25 +180,25 @@ def test_the_gradients_are_those_of_the_equations(name: str, sent) -> None:
     """delta_l = (B_l s) * phi', with s the error, its sign or the target; the last layer is exact."""
     net = mlp()
     rule = make(name, net, loss=F.cross_entropy, generator=generator(1))
-    rule.backward(X, Y)
+    rule.backward(SAMPLES, LABELS)
     with torch.no_grad():
-        z1 = net[0](X)
+        z1 = net[0](SAMPLES)
         h2 = net[2](z1.relu()).tanh()
-        error = net[4](h2).softmax(-1) - F.one_hot(Y, 3)
+        error = net[4](h2).softmax(-1) - F.one_hot(LABELS, 3)
         embed, block = rule.state_dict()["embed_feedback"], rule.matrices()[0]
-        delta1 = sent(error) @ embed.T * (z1 > 0) / len(Y)
-        delta2 = sent(error) @ block.T * (1 - h2**2) / len(Y)
-    torch.testing.assert_close(net[0].weight.grad, delta1.T @ X)
+        delta1 = sent(error) @ embed.T * (z1 > 0) / len(LABELS)
+        delta2 = sent(error) @ block.T * (1 - h2**2) / len(LABELS)
+    torch.testing.assert_close(net[0].weight.grad, delta1.T @ SAMPLES)
     torch.testing.assert_close(net[2].weight.grad, delta2.T @ z1.relu())
-    torch.testing.assert_close(net[4].weight.grad, error.T @ h2 / len(Y))
+    torch.testing.assert_close(net[4].weight.grad, error.T @ h2 / len(LABELS))
     torch.testing.assert_close(rule.direction(error, 0), sent(error) @ block.T)
 
 
 def test_a_penalty_is_a_switch_of_dfa() -> None:
     one, two = mlp(), mlp()
     two.load_state_dict(one.state_dict())
-    make("penalised-dfa", one, generator=generator(1)).backward(X, Y)
-    make("dfa", two, generator=generator(1), normalise=True, penalty=0.01).backward(X, Y)
+    make("penalised-dfa", one, generator=generator(1)).backward(SAMPLES, LABELS)
+    make("dfa", two, generator=generator(1), normalise=True, penalty=0.01).backward(SAMPLES, LABELS)
     assert torch.equal(one[2].weight.grad, two[2].weight.grad)
 
 
@@ -223,4 +223,4 @@ def test_every_position_hands_on_its_own_error(name: str) -> None:
 def test_targets_that_are_no_targets_are_refused() -> None:
     rule = make("drtp", mlp(), loss=lambda z, y: (z.sum(1) - y).square().mean(), generator=generator(1))
     with pytest.raises(KymographError, match="targets must be class indices of shape"):
-        rule.backward(X, torch.zeros(6))
+        rule.backward(SAMPLES, torch.zeros(6))
