@@ -149,12 +149,12 @@ def reasons_of_failure(tmp_path: Path) -> list[str]:
 def test_matrices_that_stay_on_the_cpu_are_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Calibration once multiplied matrices drawn on the CPU with gradients on the GPU."""
 
-    def on_the_cpu(name, draw_matrices, pairs, feedback, serving, draws, seed):  # type: ignore[no-untyped-def]
-        draw = streams.generator(seed, "null", name)
-        stacks = [draw_matrices(feedback[index].cpu(), draws, draw) for index in serving]
+    def on_the_cpu(pairs, feedback, serving, draws, seed):  # type: ignore[no-untyped-def]
+        draw = streams.generator(seed, "null", "fresh")
+        stacks = [nulls._fresh_matrices(feedback[index].cpu(), draws, draw) for index in serving]
         return torch.stack([pair.mean_cosines(stack) for pair, stack in zip(pairs, stacks, strict=True)])
 
-    monkeypatch.setattr(nulls, "cosines_of_drawn", on_the_cpu)
+    monkeypatch.setattr(nulls, "draw_fresh", on_the_cpu)
     reasons = reasons_of_failure(tmp_path)
     assert len(reasons) == 2 and all("same device" in reason for reason in reasons)
 
