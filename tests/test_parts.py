@@ -297,19 +297,31 @@ def test_a_users_package_adds_a_part_of_every_kind(installed: Path, tmp_path: Pa
     assert found == dict.fromkeys(PARTS, True)
 
 
+HOMES = {
+    # kind: the folder of its own parts in this tree; a study is found by its entry point alone
+    "rule": "kymograph_studies/rules", "data set": "kymograph_studies/data", "model": "kymograph_studies/models",
+    "null": "kymograph_studies/analysis", "quantity": "kymograph/probes/quantities", "figure": "kymograph/pictures",
+    "engine": "kymograph/sweep/engines", "verb": "kymograph/cli/verbs", "format": "kymograph/runs/formats",
+    "panel": "kymograph/pictures/report",
+}  # fmt: skip
+
+
 def test_a_new_file_in_the_tree_is_found(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "kymograph", tmp_path / "kymograph", ignore=shutil.ignore_patterns("__pycache__"))
-    for kind, (group, name, source) in PARTS.items():
+    assert HOMES.keys() == PARTS.keys() - {"study"}
+    for package in ("kymograph", "kymograph_studies"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for kind, home in HOMES.items():
+        _, name, source = PARTS[kind]
         module = name if kind in FUNCTIONS else name.replace("-", "_")
-        (tmp_path / group.replace(".", "/") / f"{module}.py").write_text(source.lstrip())
-    groups = {kind: (group, name) for kind, (group, name, _) in PARTS.items()}
+        (tmp_path / home / f"{module}.py").write_text(source.lstrip())
+    groups = {kind: (PARTS[kind][0], home.replace("/", "."), PARTS[kind][1]) for kind, home in HOMES.items()}
     code = f"""
 import json
 import kymograph
 from kymograph.registry import Registry
 assert kymograph.__file__.startswith({str(tmp_path)!r})
-found = {{kind: name.replace("_", "-") in [n.replace("_", "-") for n in Registry(group, "").names()]
-         for kind, (group, name) in {groups!r}.items()}}
+found = {{kind: name.replace("_", "-") in [n.replace("_", "-") for n in Registry(group, home).names()]
+         for kind, (group, home, name) in {groups!r}.items()}}
 print(json.dumps(found))
 """
-    assert json.loads(run(code, tmp_path, tmp_path)) == dict.fromkeys(PARTS, True)
+    assert json.loads(run(code, tmp_path, tmp_path)) == dict.fromkeys(HOMES, True)
