@@ -23,8 +23,9 @@ ROOMS = {
         "studies", "claims", "experiments", "selftest", "pictures", "sharing", "cli", "__main__",
     ],
     SCIENCE: [
-        "script_randomness", "data", "models", "rules", "analysis", "training", "published", "clipping", "scripts", "depth", "snapshot",
-        "calibration", "audit", "rule_family", "rule_proofs", "variance", "variance_panel", "reproduce", "verbs",
+        "script_randomness", "data", "models", "rules", "analysis", "training", "published", "clipping", "scripts",
+        "depth", "snapshot", "calibration", "audit", "rule_family", "prove_rules", "variance", "variance_panel",
+        "reproduce", "verbs",
     ],
 }  # fmt: skip
 WITHOUT_TORCH = (

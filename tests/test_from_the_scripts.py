@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph_studies.script_flags import SCRIPT_FLAGS
+from kymograph_studies.scripts.flags import SCRIPT_FLAGS
 from tests.cli.command import call
 from tests.test_docs import ROOT, blocks, do, follow, script_logs, workspace
 

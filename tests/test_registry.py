@@ -181,18 +181,19 @@ def test_a_module_declares_several_parts_and_says_which_attribute_each_is(
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "two.py").write_text(
-        'PARTS = {"first": {"attribute": "one", "about": "a"}, "second": {"about": "b"}, "third": 3}\none = 1\nmake = 2\n'
+        'PARTS = {"first": {"attribute": "one", "about": "a"}, "sec-ond": {"about": "b"}, "third": 3}\n'
+        "one = 1\nsec_ond = 2\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     registry = Registry("several.of.mine", "several_of_mine", "make", noun="thing")
-    assert registry.names() == ["first", "second", "third"]
-    assert (registry.load("first"), registry.load("second")) == (1, 2)
+    assert registry.names() == ["first", "sec-ond", "third"]
+    assert (registry.load("first"), registry.load("sec-ond")) == (1, 2)
     with pytest.raises(KymographError, match=r'PARTS\["third"\] in several_of_mine\.two is not a dictionary literal'):
         registry.load("third")
 
 
 def test_an_entry_point_is_described_by_the_part_of_its_name(site: Path) -> None:
-    text = 'PARTS = {"mine": {"about": "mine"}, "yours": {"about": "yours"}}\nload = print\nother = len\n'
+    text = 'PARTS = {"mine": {"about": "mine"}, "yours": {"about": "yours"}}\nmine = print\nother = len\n'
     offer(site, "pair", {"mine": "pair.part", "yours": "pair.part:other"}, part=text)
     parts = DATA.parts()
     assert (parts["mine"].about, parts["yours"].about) == ("mine", "yours")

@@ -1,4 +1,4 @@
-"""A pytest plugin that makes `kymograph_studies` impossible to import: `pytest -p tests.without_studies -m "not science"`."""
+"""A pytest plugin that hides `kymograph_studies`: `pytest -p tests.without_studies -m "not science"`."""
 
 from __future__ import annotations
 

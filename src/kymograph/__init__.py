@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kymograph.runs.spec import RunSpec as RunSpec
     from kymograph.runs.store import LabelledArray as LabelledArray
     from kymograph.runs.store import Store as Store
-    from kymograph.runs.stored import StoredRun as StoredRun
+    from kymograph.runs.stored_run import StoredRun as StoredRun
     from kymograph.runs.tuned import Tuned as Tuned
     from kymograph.streams import fixed_seeds as fixed_seeds
     from kymograph.streams import generator as generator
@@ -59,7 +59,7 @@ _HOMES = {
     "RunSpec": "kymograph.runs.spec",
     "SeriesDisplay": "kymograph.runs.declaration",
     "Store": "kymograph.runs.store",
-    "StoredRun": "kymograph.runs.stored",
+    "StoredRun": "kymograph.runs.stored_run",
     "Study": "kymograph.studies.study",
     "Tuned": "kymograph.runs.tuned",
     "Verdicts": "kymograph.claims.verdict",

@@ -5,9 +5,9 @@ A module declares its parts at its top level, in a dictionary literal. One part 
     PART = {"about": "scikit-learn's handwritten digits", "training_images": 1437}
 
 Its name is the module's (``-`` for ``_``), or ``PART["name"]``. Several, by name, each with the ``attribute`` of the
-module that holds it:
+module that holds it, which is its name (``_`` for ``-``) unless stated:
 
-    PARTS = {"mlp": {"attribute": "build_mlp", "about": ...}, "conv": {"attribute": "build_conv", "about": ...}}
+    PARTS = {"output-norm": {"about": ...}, "mlp": {"attribute": "MLP", "about": ...}}
 
 The literals are read from the source, so that listing the models or the verbs does not import torch or tyro; the module
 is imported when a part is loaded. A package adds parts through the entry points of a group, e.g. ``kymograph.rules``,
@@ -231,21 +231,24 @@ def _declared_in(path: Path, module: str) -> dict[str, tuple[dict[str, Any] | No
         source = read_text(path, MAX_SOURCE)
     except KymographError:
         return {}  # importing it will raise the error
-    found: dict[str, tuple[dict[str, Any] | None, str]] = {}
+    declarations: dict[str, tuple[dict[str, Any] | None, str]] = {}
     for mark in (MARK, MARKS):
         if not _assigns(source, mark):
             continue
         literal = declared(source, mark)
         if literal is None:
-            found[""] = None, f"{mark} in {module} is not a dictionary literal"
+            declarations[""] = None, f"{mark} in {module} is not a dictionary literal"
         elif mark == MARK:
-            found[""] = _checked(literal, f"{MARK}[", module)
+            declarations[""] = _checked(literal, f"{MARK}[", module)
         else:
             for name, properties in literal.items():
                 where = f"{MARKS}[{json.dumps(str(name))}]"
-                about = _checked(properties, f"{where}[", module) if isinstance(properties, dict) else None
-                found[str(name)] = about or (None, f"{where} in {module} is not a dictionary literal")
-    return found
+                if isinstance(properties, dict):
+                    named = {"attribute": str(name).replace("-", "_"), **properties}
+                    declarations[str(name)] = _checked(named, f"{where}[", module)
+                else:
+                    declarations[str(name)] = None, f"{where} in {module} is not a dictionary literal"
+    return declarations
 
 
 def _checked(properties: Mapping[str, Any], where: str, module: str) -> tuple[dict[str, Any], str]:

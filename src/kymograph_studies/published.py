@@ -21,7 +21,7 @@ from kymograph.rounding import estimate_text, number_text
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.log import SHORT
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import HeadlineNumber, arm_headlines, headline_number, is_number
 from kymograph.runs.tuned import Tuned
 from kymograph.studies.study import Study

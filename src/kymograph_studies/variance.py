@@ -28,7 +28,7 @@ from kymograph.pictures.scales import spans_decades
 from kymograph.rounding import number_text
 from kymograph.runs.history import log_of
 from kymograph.runs.spec import canonical_json
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import is_number
 from kymograph.statistics.intervals import moments
 from kymograph.statistics.p_values import holm

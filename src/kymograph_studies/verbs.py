@@ -264,7 +264,7 @@ class RulesOptions:
 def rules_verb(words: list[str]) -> int:
     """Prints the plans and what was measured; returns 0 only if every line holds."""
     options = parse(RulesOptions, words, "kymograph rules")
-    from kymograph_studies.rule_proofs import rules_text
+    from kymograph_studies.prove_rules import rules_text
 
     text, holds = rules_text(options.model, options.seed, options.device, options.network, options.blocks)
     print(text)

@@ -18,8 +18,8 @@ from typing import Any
 from kymograph.runs.log import SHORT
 from tests.chaos.points import Ended, forked, kill
 from tests.cli.command import call
-from tests.science.data import archive
 from tests.fuzz import stage as samples
+from tests.science.data import archive
 
 COIN = ("coin.py", "--engine", "serial", "--quiet")
 TINY = ("--data", "digits", "--depth", "2", "--width", "8", "--batch-size", "256", "--epochs", "2")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.files import read_claims
+from kymograph.claims.claim_files import read_claims
 from kymograph.claims.registration import register_claims, registered_seeds
 from kymograph.claims.verdict import Verdict
 from kymograph.cli.verbs.judgement import abandon_runs

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.claims.files import read_claims
+from kymograph.claims.claim_files import read_claims
 from kymograph.claims.judge import judge
 from kymograph.claims.registration import register_claims, register_study
 from kymograph.claims.verdict import Outcome, Verdict, Verdicts

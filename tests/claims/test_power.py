@@ -7,8 +7,8 @@ import pytest
 
 from kymograph.claims import power
 from kymograph.claims.claim import Claim, Measure, Side
+from kymograph.claims.claim_files import named_claims
 from kymograph.claims.decision import Bounds, Decided, bounds_of
-from kymograph.claims.files import named_claims
 from kymograph.claims.power import family_sizes, outcome_rates, power_tables
 from kymograph.errors import KymographError
 from kymograph.selftest.worlds import decide_alone

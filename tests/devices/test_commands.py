@@ -15,8 +15,8 @@ from kymograph.cli.arguments import option_fields
 from kymograph.cli.main import VERBS
 from kymograph.cli.verbs.maintenance import options_type
 from kymograph.runs.store import Store
+from kymograph_studies import prove_rules as proof
 from kymograph_studies import reproduce
-from kymograph_studies import rule_proofs as proof
 from kymograph_studies.calibration import checkpoint as calibrate
 from kymograph_studies.models import MODELS, draw_model
 from kymograph_studies.snapshot import SnapshotConfig

@@ -14,7 +14,7 @@ import kymograph
 from kymograph import streams
 from kymograph.runs.record import ARRAYS, CHECKPOINT
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.studies.loading import STUDIES
 from kymograph.sweep.compute import Workplace
 from kymograph_studies.analysis import nulls

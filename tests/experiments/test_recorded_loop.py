@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import kymograph as ky
-from kymograph.claims.files import read_claims
+from kymograph.claims.claim_files import read_claims
 from kymograph.claims.registration import register_claims
 from kymograph.errors import KymographError
 from kymograph.experiments.recorded_loop import flat_settings

@@ -113,7 +113,7 @@ def without_work() -> Iterator[None]:
         "kymograph.experiments.stages.compute_stage",
         "kymograph.experiments.running.compute_stage",
         "kymograph.selftest.whole_path.selftest",
-        "kymograph_studies.rule_proofs.rules_text",
+        "kymograph_studies.prove_rules.rules_text",
         "kymograph.claims.power.power_tables",
         "kymograph.claims.power.price_of_looks",
         "kymograph.pictures.live.web.serve",

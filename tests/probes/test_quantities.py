@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import kymograph as ky
 from kymograph.errors import KymographError
-from kymograph.probes.curvature import FixedBatch, largest_eigenpair
+from kymograph.probes.fixed_batch import FixedBatch, largest_eigenpair
 from kymograph.probes.quantities import load
 from kymograph.probes.quantities.activations import effective_rank_of
 from kymograph.probes.quantities.curvature import noise_scale

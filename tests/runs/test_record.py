@@ -19,7 +19,7 @@ from kymograph.runs import record as typed_record
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec, canonical_json, digest, slug
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 
 SPEC = RunSpec("clipping", "extreme/clip", 42, {"lr": 0.1, "epochs": 2}, 1)
 

@@ -33,7 +33,7 @@ from kymograph.runs.record import (
     write_record,
 )
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 
 
 def spec(seed: int) -> RunSpec:

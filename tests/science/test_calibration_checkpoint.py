@@ -14,7 +14,7 @@ import torch
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration
 from kymograph_studies.calibration.checkpoint import (
@@ -26,7 +26,7 @@ from kymograph_studies.calibration.checkpoint import (
     to_json,
     write_calibration,
 )
-from kymograph_studies.scripts import conclusion
+from kymograph_studies.scripts.logs import conclusion
 from kymograph_studies.verbs import LEAST_DRAWS
 from tests.cli.command import call
 

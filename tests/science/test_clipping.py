@@ -15,7 +15,7 @@ import kymograph
 from benchmarks import naive
 from kymograph.errors import KymographError
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph_studies.analysis.metrics import roughness
 from kymograph_studies.clipping import Clipping, training
 from kymograph_studies.clipping.training import (

@@ -20,7 +20,7 @@ from kymograph_studies.data.generated import batch_indices, vector_task
 from kymograph_studies.depth import WIRINGS, Depth, DepthConfig, training
 from kymograph_studies.depth.training import FRESH_SAMPLES, against_null, diagnose, fresh_batch, make_net
 from kymograph_studies.models.replicas import initial_layers
-from kymograph_studies.scripts import depth_to_script
+from kymograph_studies.scripts.logs import depth_to_script
 from tests.conftest import QUICK_DEPTH
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import kymograph
-from kymograph.claims.files import named_claims
+from kymograph.claims.claim_files import named_claims
 from kymograph.claims.registration import key
 from kymograph.errors import KymographError
 from kymograph.studies.loading import list_studies

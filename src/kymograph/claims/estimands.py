@@ -17,7 +17,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.rounding import number_text
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.store import Store
-from kymograph.runs.thin import ThinRun
+from kymograph.runs.thin_run import ThinRun
 from kymograph.statistics.p_values import LEAST_SEEDS, max_t
 
 Range = tuple[float, float]

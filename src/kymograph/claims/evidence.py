@@ -18,7 +18,7 @@ from kymograph.runs.archive import Damaged
 from kymograph.runs.declaration import ArmSettings, Declaration
 from kymograph.runs.record import RunSeries
 from kymograph.runs.spec import RunSpec, canonical_json
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.wording import counted
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Any
 
 from kymograph.claims import registration
 from kymograph.claims.claim import Claim
+from kymograph.claims.claim_files import OWN_STUDY, read_claims
 from kymograph.claims.design import completed
 from kymograph.claims.evidence import StudyEvidence, fits, has_planned_runs
 from kymograph.claims.family import decide_claims
-from kymograph.claims.files import OWN_STUDY, read_claims
 from kymograph.claims.grid import claims_on_grid
 from kymograph.claims.registration import NOT_LOGGED, POST_HOC, Registration, log_problems, registrations
 from kymograph.claims.tuning import tuned_arms, with_chosen
@@ -37,7 +37,7 @@ from kymograph.runs.history import (
 from kymograph.runs.log import Log
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.studies.loading import declaration_of, registered_study
 from kymograph.studies.study import Study
 from kymograph.wording import counted

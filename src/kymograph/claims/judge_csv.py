@@ -11,9 +11,9 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from kymograph.claims.claim import Claim, Measure, Side
+from kymograph.claims.claim_files import read_claims
 from kymograph.claims.evidence import StudyEvidence, has_planned_runs
 from kymograph.claims.family import decide_claims
-from kymograph.claims.files import read_claims
 from kymograph.claims.registration import POST_HOC
 from kymograph.claims.verdict import Verdicts
 from kymograph.errors import KymographError, did_you_mean

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.claim import Claim
+from kymograph.claims.claim_files import OWN_STUDY
 from kymograph.claims.decision import can_decide
 from kymograph.claims.design import Design, Terms
 from kymograph.claims.evidence import differing
-from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.tuning import CHOICE, check_tuning_seeds, choices_of
 from kymograph.errors import KymographError, did_you_mean
@@ -28,7 +28,7 @@ from kymograph.runs.declaration import ArmSettings
 from kymograph.runs.history import ABANDONED, REPLACED, SWEEP, History, check_content, code_free_key
 from kymograph.runs.log import SHORT, Entry, Log
 from kymograph.runs.spec import canonical_json
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tuned import tuning_study
 from kymograph.statistics.p_values import LEAST_SEEDS, smallest_p
 from kymograph.streams import fixed_seeds

@@ -26,8 +26,8 @@ from kymograph.runs.history import History, current_code
 from kymograph.runs.locating import has_ended
 from kymograph.runs.log import Entry, Log
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.stored import StoredRun
-from kymograph.runs.thin import stored_run
+from kymograph.runs.stored_run import StoredRun
+from kymograph.runs.thin_run import stored_run
 from kymograph.runs.tuned import LOWEST, Tuned, tuning_study
 
 CHOICE = "choice"

@@ -25,7 +25,7 @@ from kymograph.pictures.scales import LARGEST, has_margin, margin_ends, no_effec
 from kymograph.pictures.styles import COLOURS, literal
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tuned import SUFFIX, Tuned
 
 PARTS = {

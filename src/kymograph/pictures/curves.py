@@ -16,7 +16,7 @@ from kymograph.pictures.series import Bin, measured_steps, sited_series, stored_
 from kymograph.pictures.styles import ArmStyle, arm_styles, literal, mathtext
 from kymograph.runs.declaration import Declaration, SeriesDisplay, bounds_of
 from kymograph.runs.store import LabelledArray, Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 
 PARTS = {
     "curves": {

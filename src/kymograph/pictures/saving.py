@@ -18,7 +18,7 @@ from kymograph.io.documents import read_json
 from kymograph.io.writing import make_directory, write_atomically
 from kymograph.pictures.canvas import LabFigure, matplotlib_settings
 from kymograph.pictures.styles import FILES, NOTEBOOK
-from kymograph.runs.formats.tables import csv_line, write_csv
+from kymograph.runs.formats.data_files import csv_line, write_csv
 from kymograph.runs.spec import digest
 from kymograph.runs.store import Store
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph.errors import KymographError, first_line
-from kymograph.probes.curvature import FixedBatch, Loss
+from kymograph.probes.fixed_batch import FixedBatch, Loss
 from kymograph.probes.hooks import LayerHook, Session
 from kymograph.probes.layers import find_layers, is_compiled, unwrapped
 from kymograph.probes.quantities import LoadedQuantity, QuantityInput, chosen, load

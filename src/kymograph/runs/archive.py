@@ -20,8 +20,8 @@ from kymograph.runs.locating import copies_text, find_runs, without_copies
 from kymograph.runs.log import Log
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store, in_order, read_declarations
-from kymograph.runs.stored import StoredRun
-from kymograph.runs.thin import stored_run
+from kymograph.runs.stored_run import StoredRun
+from kymograph.runs.thin_run import stored_run
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.history import History, current_code
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import is_number
 
 STATUSES = ("finished", "failed", "missing", "superseded", "abandoned", "damaged")

@@ -13,7 +13,7 @@ from kymograph.errors import KymographError
 from kymograph.io.files import entries, is_directory, is_directory_entry, is_inside, real_path
 from kymograph.runs.record import STATUS
 from kymograph.runs.spec import slug
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.wording import counted
 
 _ID = re.compile("[0-9a-f]{16}")

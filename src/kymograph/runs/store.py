@@ -23,9 +23,9 @@ from kymograph.runs.declaration import Declaration, read_declaration
 from kymograph.runs.history import current_code
 from kymograph.runs.locating import find_runs, has_ended, without_copies
 from kymograph.runs.spec import RunSpec, slug
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tables import import_pandas, import_xarray, series_frame, summary_frame
-from kymograph.runs.thin import stored_run
+from kymograph.runs.thin_run import stored_run
 from kymograph.wording import html_table
 
 

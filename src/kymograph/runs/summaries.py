@@ -15,7 +15,7 @@ import numpy as np
 from kymograph.rounding import digits_off_round_numbers, estimate_text, number_text
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.statistics.intervals import mean_interval
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 
 FIXED = ("study", "arm", "seed", "id", "status", "series", "step", "site", "value")
 """Reserved column names; a setting with such a name is in the column ``setting/NAME``."""

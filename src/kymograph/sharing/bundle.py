@@ -39,7 +39,7 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.locating import find_runs
 from kymograph.runs.store import read_declarations
 from kymograph.sharing.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
-from kymograph.sharing.thin import write_thin_copy
+from kymograph.sharing.thin_copy import write_thin_copy
 from kymograph.studies.study import Study
 from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.heartbeat import PARTIAL
@@ -87,7 +87,7 @@ def write_bundle(
     ``codes`` says where the code of user-defined studies is, by name. It is packed with the local modules that it
     imports, and so are the users' parts that the runs were made with. Raises if a file cannot be packed, or if the code
     is not what made the runs. Code that is not here is left out, with a note. A ``thin`` bundle has
-    no trained networks, no per-step series (`kymograph.runs.thin`) and no report.
+    no trained networks, no per-step series (`kymograph.runs.thin_run`) and no report.
     """
     directory, target = Path(root), Path(output)
     check_replaceable(target)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from kymograph.claims.claim_files import OWN_STUDY
 from kymograph.claims.evidence import differing
-from kymograph.claims.files import OWN_STUDY
 from kymograph.claims.registration import (
     REGISTRATION,
     Registration,
@@ -36,8 +36,8 @@ from kymograph.runs.log import SHORT
 from kymograph.runs.provenance import hardware, versions
 from kymograph.runs.record import ARRAYS, RunResult, pack_record
 from kymograph.runs.spec import slug
-from kymograph.runs.stored import StoredRun
-from kymograph.runs.thin import ThinRun, left_out_of
+from kymograph.runs.stored_run import StoredRun
+from kymograph.runs.thin_run import ThinRun, left_out_of
 from kymograph.runs.tuned import tuned_study
 from kymograph.sharing.bundle import unpacked
 from kymograph.studies.loading import registered_study

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.probes.curvature import evaluation_mode
+from kymograph.probes.fixed_batch import evaluation_mode
 from kymograph.probes.norms import as_float64, cosine, norms
 from kymograph_studies.analysis.metrics import median_norm
 from kymograph_studies.models.blocks import BlockNetwork

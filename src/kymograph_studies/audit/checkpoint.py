@@ -21,7 +21,7 @@ from kymograph.io.files import real_path
 from kymograph.io.writing import make_directory, plain, write_atomically
 from kymograph.runs.record import STATUS
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.sweep.compute import choose_device
 from kymograph_studies.audit import DEEPEST, Audit, AuditConfig
 

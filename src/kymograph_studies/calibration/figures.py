@@ -27,7 +27,7 @@ from kymograph.pictures.report.svg import Frame, Scale, element, labels, number,
 from kymograph.pictures.styles import COLOURS, ArmStyle
 from kymograph.runs.declaration import SeriesDisplay
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import is_number
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.analysis import REFERENCE, null_label

@@ -13,7 +13,7 @@ from kymograph.pictures.series import Bin
 from kymograph.pictures.styles import COLOURS, ArmStyle, current_style, literal, mathtext
 from kymograph.runs.declaration import bounds_of
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.statistics.intervals import mean_interval
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.clipping import IMBALANCES, RATIOS, Clipping

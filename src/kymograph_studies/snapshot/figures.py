@@ -14,7 +14,7 @@ from kymograph.pictures.scales import Spread, choose_spread
 from kymograph.pictures.styles import COLOURS
 from kymograph.runs.store import Store
 from kymograph.studies.study import StudyFigure
-from kymograph_studies.scripts import Trajectory, from_store, one_setup, read_logs
+from kymograph_studies.scripts.logs import Trajectory, from_store, one_setup, read_logs
 from kymograph_studies.snapshot import Snapshot
 
 _COLOUR = {"BP": COLOURS[0], "DFA": COLOURS[1]}  # blue and red, as published, in colour-blind-safe shades

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kymograph.runs.formats import export
-from kymograph.runs.formats.tables import csv_line, number_texts, quantity_columns
+from kymograph.runs.formats.data_files import csv_line, number_texts, quantity_columns
 from kymograph.runs.record import RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from kymograph.runs.formats.trackers import scalars, summary_numbers, summary_words, written_at
 from kymograph.runs.record import RunSeries
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from tests.runs.formats.awkward import awkward_store, expected
 
 

@@ -92,7 +92,7 @@ class RegisterOptions:
 def register_verb(words: list[str]) -> int:
     """Registers the claims; prints the digest of each registration, for publication."""
     options = parse(RegisterOptions, words, "kymograph register")
-    from kymograph.claims.files import named_claims
+    from kymograph.claims.claim_files import named_claims
     from kymograph.claims.power import price_of_looks
     from kymograph.claims.registration import register_claims, runs_before
 
@@ -214,8 +214,8 @@ def power_verb(words: list[str]) -> int:
     options = parse(PowerOptions, words, "kymograph power")
     if options.family is not None:
         at_least("family", options.family, 1)
+    from kymograph.claims.claim_files import named_claims
     from kymograph.claims.design import Design
-    from kymograph.claims.files import named_claims
     from kymograph.claims.power import STANDARD_EFFECTS, monte_carlo_error, power_tables, price_of_looks
 
     claims, _ = named_claims(options.claims)

@@ -44,7 +44,7 @@ from kymograph.runs.history import History, current_code, is_output, log_of
 from kymograph.runs.log import DIRECTORY as LOG
 from kymograph.runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
 from kymograph.runs.spec import RunSpec
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import by_arm_and_settings
 from kymograph.studies.loading import declaration_of
 from kymograph.sweep.heartbeat import RUNNING, Beat, read_beats

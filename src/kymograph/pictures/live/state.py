@@ -14,7 +14,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.io.writing import plain
 from kymograph.runs.declaration import Declaration, bounds_of
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import headline_number
 from kymograph.sweep.heartbeat import Beat
 

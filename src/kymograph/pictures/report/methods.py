@@ -15,7 +15,7 @@ from kymograph.runs.declaration import Declaration
 from kymograph.runs.history import current_code
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tuned import tuning_study
 from kymograph.wording import counted
 

@@ -22,7 +22,7 @@ from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, b
 from kymograph.runs.history import current_code
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import collected_notes, count_diverged, headline_number
 from kymograph.studies.loading import registered_study
 

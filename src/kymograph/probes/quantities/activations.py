@@ -11,7 +11,6 @@ from kymograph.shapes import Float
 
 PARTS = {
     "dead-fraction": {
-        "attribute": "dead_fraction",
         "about": "share of units after a ReLU that are exactly 0 for every sample of the batch",
         "unit": "1",
         "log": False,
@@ -20,7 +19,6 @@ PARTS = {
         "from": ["live_units", "unit_count"],
     },
     "live-units": {
-        "attribute": "live_units",
         "about": "units after a ReLU that are not 0 for every sample of the batch",
         "unit": "units",
         "order": 92,
@@ -30,7 +28,6 @@ PARTS = {
         "view": "units",
     },
     "unit-count": {
-        "attribute": "unit_count",
         "about": "units after a ReLU",
         "unit": "units",
         "order": 93,
@@ -40,7 +37,6 @@ PARTS = {
         "view": "units",
     },
     "saturated-fraction": {
-        "attribute": "saturated_fraction",
         "about": "share of activations at which the slope of a tanh or sigmoid is below 5 % of its largest",
         "unit": "1",
         "log": False,
@@ -50,7 +46,6 @@ PARTS = {
         "layers": ["Tanh", "Sigmoid"],
     },
     "attention-entropy": {
-        "attribute": "attention_entropy",
         "about": "mean entropy of the attention of one query, over heads and queries",
         "unit": "nats",
         "level": "deep",
@@ -58,7 +53,6 @@ PARTS = {
         "at": "attention",
     },
     "effective-rank": {
-        "attribute": "effective_rank",
         "about": "effective rank of a layer's output, samples by units",
         "unit": "dimensions",
         "level": "deep",

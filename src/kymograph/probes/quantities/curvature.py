@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kymograph.probes.curvature import FixedBatch, top_eigenpair
+from kymograph.probes.fixed_batch import FixedBatch, top_eigenpair
 from kymograph.probes.norms import as_float64
 from kymograph.shapes import Float
 
 PARTS = {
     "sharpness": {
-        "attribute": "sharpness",
         "about": "largest eigenvalue of the Hessian of the loss on the fixed batch",
         "unit": "loss per squared unit of the weights",
         "level": "deep",
@@ -19,7 +18,6 @@ PARTS = {
         "at": "network",
     },
     "sharpness-residual": {
-        "attribute": "sharpness_residual",
         "about": "|Hv - sharpness v| / |sharpness| of the unit vector v that the sharpness was found with",
         "unit": "1",
         "level": "deep",
@@ -27,7 +25,6 @@ PARTS = {
         "at": "network",
     },
     "gradient-noise-scale": {
-        "attribute": "gradient_noise_scale",
         "about": "simple gradient noise scale on the fixed batch: the batch size at which noise equals signal",
         "unit": "samples",
         "level": "deep",

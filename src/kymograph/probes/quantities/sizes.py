@@ -9,7 +9,6 @@ from kymograph.probes.norms import norm
 
 PARTS = {
     "output-norm": {
-        "attribute": "output_norm",
         "about": "L2 norm of a layer's output, over the whole batch",
         "unit": "units of the output",
         "level": "light",
@@ -18,7 +17,6 @@ PARTS = {
         "together": "norm",
     },
     "output-rms": {
-        "attribute": "output_rms",
         "about": "root mean square of the entries of a layer's output",
         "unit": "units of the output",
         "level": "standard",
@@ -26,7 +24,6 @@ PARTS = {
         "from": ["output_norm", "output_size"],
     },
     "output-size": {
-        "attribute": "output_size",
         "about": "entries of a layer's output",
         "unit": "entries",
         "order": 90,
@@ -34,7 +31,6 @@ PARTS = {
         "together": "sum",
     },
     "output-gradient-norm": {
-        "attribute": "output_gradient_norm",
         "about": "L2 norm of the gradient with respect to a layer's output",
         "unit": "loss per unit of the output",
         "level": "light",

@@ -11,7 +11,6 @@ from kymograph.probes.norms import inner_product, norms_of
 
 PARTS = {
     "weight-norm": {
-        "attribute": "weight_norm",
         "about": "L2 norm of all parameters of a layer, before the step",
         "unit": "units of the weights",
         "level": "light",
@@ -21,7 +20,6 @@ PARTS = {
         "view": "flat",
     },
     "weight-gradient-norm": {
-        "attribute": "weight_gradient_norm",
         "about": "L2 norm of the gradient of a layer's parameters, as the optimizer sees it",
         "unit": "loss per unit of the weights",
         "level": "standard",
@@ -30,7 +28,6 @@ PARTS = {
         "together": "norm",
     },
     "weight-gradient-dot": {
-        "attribute": "weight_gradient_dot",
         "about": "inner product of a layer's weight gradients at this and the previous measured step",
         "unit": "squared loss per squared unit of the weights",
         "order": 91,
@@ -38,7 +35,6 @@ PARTS = {
         "together": "sum",
     },
     "gradient-cosine": {
-        "attribute": "gradient_cosine",
         "about": "cosine of a layer's weight gradients at this and the previous measured step",
         "unit": "1",
         "log": False,
@@ -47,7 +43,6 @@ PARTS = {
         "from": ["weight_gradient_dot", "weight_gradient_norm"],
     },
     "update-norm": {
-        "attribute": "update_norm",
         "about": "L2 norm of the measured change of a layer's parameters in the step",
         "unit": "units of the weights",
         "level": "light",
@@ -57,7 +52,6 @@ PARTS = {
         "view": "flat",
     },
     "update-ratio": {
-        "attribute": "update_ratio",
         "about": "norm of the measured update of a layer's weights over the norm of the weights before it",
         "unit": "1",
         "level": "standard",

@@ -26,7 +26,7 @@ from kymograph.io.files import check_replaceable, real_path
 from kymograph.io.processes import remove_abandoned_files_once, temporary_name
 from kymograph.io.writing import make_directory, write_atomically
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tables import setting_cells, setting_columns
 
 PARTS = {

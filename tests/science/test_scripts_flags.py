@@ -8,7 +8,7 @@ import pytest
 from kymograph.cli.arguments import parse
 from kymograph.errors import KymographError
 from kymograph.studies.loading import load_study
-from kymograph_studies.script_flags import SCRIPT_FLAGS, SCRIPTED, answer
+from kymograph_studies.scripts.flags import SCRIPT_FLAGS, SCRIPTED, answer
 
 RUN = ("--out", "--seeds", "--arms", "--width", "--log-every", "--random-targets", "--skip")
 

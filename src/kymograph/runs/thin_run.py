@@ -22,7 +22,7 @@ from kymograph.io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph.io.writing import read_versioned_json
 from kymograph.runs import record
 from kymograph.runs.record import RunSeries
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 
 ARRAYS, DOCUMENT = "thin.safetensors", "thin.json"
 MOST_MEASUREMENTS = 120

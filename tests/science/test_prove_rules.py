@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kymograph.cli.main import main
-from kymograph_studies import rule_proofs as proof
+from kymograph_studies import prove_rules as proof
 from kymograph_studies.rules import RULES
 from kymograph_studies.rules.backprop import Backprop
 from kymograph_studies.rules.base import Credit

@@ -16,13 +16,13 @@ from kymograph.claims.judge import judge
 from kymograph.cli.main import main
 from kymograph.errors import KymographError
 from kymograph.runs.archive import Archive
-from kymograph.runs.thin import MOST_MEASUREMENTS, ThinRun
+from kymograph.runs.thin_run import MOST_MEASUREMENTS, ThinRun
 from kymograph.sharing.bundle import opened_runs, write_bundle
 from kymograph.sharing.verify import all_hold, verify_bundle
 from kymograph.studies.loading import load_with_reference
 from tests.studies.tossing import Tossing, TossingConfig
 
-REFERENCE = "tests.sharing.test_thin:Walking"
+REFERENCE = "tests.sharing.test_thin_copy:Walking"
 
 
 class Walking(Tossing):

@@ -13,7 +13,7 @@ import kymograph
 from kymograph.pictures.canvas import LabFigure
 from kymograph.pictures.figures import figure_from_files
 from kymograph.runs.store import Store
-from kymograph_studies.scripts import read_logs
+from kymograph_studies.scripts.logs import read_logs
 from tests.cli.command import call
 from tests.science.test_snapshot import QUICK
 

@@ -17,7 +17,7 @@ from kymograph.errors import KymographError
 from kymograph.io.writing import SCHEMA, plain, write_atomically
 from kymograph.runs.formats.trackers import tags
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tables import FIXED, differing_settings, import_pandas, setting_cells, setting_columns, summary_rows
 
 PARTS = {

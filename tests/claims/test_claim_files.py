@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kymograph.claims.claim import Measure, Side
-from kymograph.claims.files import read_claims
+from kymograph.claims.claim_files import read_claims
 from kymograph.claims.judge_csv import read_csv_arm
 from kymograph.errors import KymographError
 

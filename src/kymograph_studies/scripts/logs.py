@@ -22,7 +22,7 @@ from kymograph.io.documents import read_json
 from kymograph.io.files import MAX_TABLE, is_directory, is_file, real_path
 from kymograph.io.writing import plain, write_atomically
 from kymograph.runs.store import Store
-from kymograph.runs.stored import StoredRun
+from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import is_number
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.clipping import IMBALANCES

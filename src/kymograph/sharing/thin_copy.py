@@ -19,8 +19,8 @@ from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.log import DIRECTORY as LOG
 from kymograph.runs.record import RunResult
 from kymograph.runs.spec import slug
-from kymograph.runs.stored import StoredRun
-from kymograph.runs.thin import ARRAYS, DOCUMENT, MOST_MEASUREMENTS, ThinRun
+from kymograph.runs.stored_run import StoredRun
+from kymograph.runs.thin_run import ARRAYS, DOCUMENT, MOST_MEASUREMENTS, ThinRun
 from kymograph.runs.tuned import tuned_study
 from kymograph.studies.loading import registered_study
 

@@ -1,0 +1,1 @@
+"""The research scripts: their logs and files, read and written, and their flags, explained."""
