@@ -12,7 +12,7 @@ RUN pip install --no-cache-dir torch==2.13.0 $TORCH_OPTIONS
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src ./src
-RUN pip install --no-cache-dir -c constraints.txt . \
+RUN pip install --no-cache-dir -c constraints.txt '.[studies]' \
     && useradd --create-home --uid 1000 researcher \
     && install -d -o researcher /work
 
