@@ -22,6 +22,7 @@ from kymograph.io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph.io.writing import read_versioned_json
 from kymograph.runs import record
 from kymograph.runs.record import RunSeries
+from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored_run import StoredRun
 
 ARRAYS, DOCUMENT = "thin.safetensors", "thin.json"
@@ -78,9 +79,9 @@ class ThinRun(StoredRun):
         """Does nothing: sizes are those of the full record."""
 
 
-def stored_run(directory: Path) -> StoredRun:
-    """Returns the run in ``directory``, thin or whole."""
-    return ThinRun(directory) if is_file(directory / DOCUMENT) else StoredRun(directory)
+def stored_run(directory: Path, planned: RunSpec | None = None) -> StoredRun:
+    """Returns the run in ``directory``, thin or whole; ``planned`` is its identity, if it is known from the log."""
+    return ThinRun(directory, planned) if is_file(directory / DOCUMENT) else StoredRun(directory, planned)
 
 
 def left_out_of(runs: Iterable[StoredRun]) -> list[str]:

@@ -24,9 +24,11 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
 from kymograph.runs.listing import named_runs
+from kymograph.runs.log import DIRECTORY as LOG
 from kymograph.runs.record import ARRAYS, STATUS, SUMMARY, RunResult, RunSeries, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from kymograph.sharing.thin_copy import write_thin_copy
 from tests.pictures.live.stage import beat, dead_process, declare, fail, finish, plan, specs
 from tests.studies.gated import GATE
 
@@ -151,6 +153,23 @@ def test_a_damaged_declaration_is_noted_and_hides_nothing_else(tmp_path: Path) -
     state = read_state(tmp_path, 0.0)
     assert state.damaged and DECLARATION in only(state).notes[0] and only(state).counts.finished == 1
     assert only(state).arms[0].headlines[0].mean == 1.0
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_runs_of_a_thin_directory_are_finished_until_a_thin_file_is_damaged(tmp_path: Path, planned: bool) -> None:
+    runs, thin = specs(2), tmp_path / "thin"
+    plan(tmp_path / "whole", runs)
+    for run in runs:
+        finish(tmp_path / "whole", run)
+    write_thin_copy(Archive.open(tmp_path / "whole"), thin)
+    if not planned:
+        shutil.rmtree(thin / LOG)
+    state = only(read_state(thin, 0.0))
+    assert state.counts == RunCounts(finished=2) and not state.lost
+    assert state.arms[0].headlines == only(read_state(tmp_path / "whole", 0.0)).arms[0].headlines
+    (thin / runs[0].directory / "thin.json").write_text("{}")
+    (thin / runs[1].directory / "thin.safetensors").write_bytes(b"")
+    assert only(read_state(thin, 0.0)).counts == RunCounts(damaged=2)
 
 
 def test_leftovers_are_no_runs(tmp_path: Path) -> None:

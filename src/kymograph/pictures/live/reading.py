@@ -46,11 +46,15 @@ from kymograph.runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import by_arm_and_settings
+from kymograph.runs.thin_run import ARRAYS as THIN_ARRAYS
+from kymograph.runs.thin_run import DOCUMENT as THIN_DOCUMENT
+from kymograph.runs.thin_run import stored_run
 from kymograph.studies.loading import declaration_of
-from kymograph.sweep.heartbeat import RUNNING, Beat, read_beats
+from kymograph.sweep.heartbeat import PARTIAL, RUNNING, Beat, read_beats
 
 Stamp = tuple[int, int, int]
 _MOST_RECORDS = 1 << 16
+_RECORD_FILES = (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT, THIN_ARRAYS, THIN_DOCUMENT)
 
 
 def stamp(path: str | Path) -> Stamp | None:
@@ -74,7 +78,7 @@ def checked_record(
         if len(_records) > _MOST_RECORDS:
             _records.clear()
         try:
-            record = StoredRun(directory, planned)
+            record = stored_run(directory, planned)
             record.check_sizes()
             record.check(keep=False)
         except KymographError as error:
@@ -183,7 +187,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
 
 def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
     """Returns the state of one run; None for a directory that is not a run."""
-    stamps = tuple(stamp(f"{directory}/{name}") for name in (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT))
+    stamps = tuple(stamp(f"{directory}/{name}") for name in _RECORD_FILES)
     condition: Condition
     if stamps[0] is None:
         if planned is None:
@@ -267,7 +271,7 @@ def _directories(path: Path) -> Iterator[Path]:
         names = [entry.name for entry in entries(path) if is_directory_entry(entry)]
     except OSError:
         return
-    yield from (path / name for name in names if not name.startswith(".") and not name.endswith(".part"))
+    yield from (path / name for name in names if not name.startswith(".") and not name.endswith(PARTIAL))
 
 
 READ_AGAIN_AFTER = 60.0
