@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph import streams
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.io.files import real_path
 from kymograph.probes.fixed_batch import evaluation_mode
 from kymograph.probes.norms import cosine
@@ -53,13 +53,15 @@ class RuleProof:
 
 
 def rules_text(
-    model: str, seed: int, device: str = "cpu", own: str | None = None, blocks: Sequence[str] = ()
+    model: str, seed: int, device: str = "cpu", network: str | None = None, blocks: Sequence[str] = ()
 ) -> tuple[str, bool]:
-    """Returns the plans and proofs of all rules on ``model``, or on a user's ``own``, and whether everything holds."""
+    """Returns the plans and proofs of all rules on ``model``, or on a user's ``network``, and whether all hold."""
     chosen = choose_device(device, float64=True)
     title = f"{model} at its initial weights, seed {seed}, {IMAGES} images of digits, float64"
-    lines, holds = [title if own is None else f"{own}, seed {seed}, float64"], True
-    for proof in prove_arms(model, seed, chosen) if own is None else prove_user_model(own, seed, chosen, blocks):
+    lines, holds = [title if network is None else f"{network}, seed {seed}, float64"], True
+    for proof in (
+        prove_arms(model, seed, chosen) if network is None else prove_user_model(network, seed, chosen, blocks)
+    ):
         holds &= proof.holds
         lines += ["", proof.name, *_rule_lines(proof)]
     chained = with_true_chain(script_generator(seed), IMAGES, chosen)
@@ -155,7 +157,7 @@ def _measured(proof: PartProof) -> str:
     if proof.line.kind == "exact" and proof.as_planned:
         return f"autograd's ({_difference_text(proof.difference)})"
     planned = f"as planned ({_difference_text(proof.difference)})" if proof.as_planned else "not as planned"
-    return f"{planned}, cosine {float(cosine(proof.found, proof.autograd)):+.3f} with autograd's"
+    return f"{planned}, cosine {float(cosine(proof.gradient, proof.autograd)):+.3f} with autograd's"
 
 
 def _difference_text(difference: float) -> str:
@@ -181,7 +183,7 @@ def load_model(reference: str, seed: int = 42, samples: int = 16) -> UserModel:
     try:
         made = make_model()
     except Exception as error:  # a user's function can fail in any way
-        raise KymographError(f"{reference} fails: {_reason(error)}") from None
+        raise KymographError(f"{reference} fails: {first_line(error)}") from None
     net, *rest = made if isinstance(made, tuple) else (made,)
     if not isinstance(net, nn.Module) or len(rest) not in (0, 2, 3):
         raise KymographError(f"{reference} must return a network, or (network, x, y), or (network, x, y, loss)")
@@ -194,12 +196,7 @@ def load_model(reference: str, seed: int = 42, samples: int = 16) -> UserModel:
         outputs = net(x)
     if outputs.dim() == 2:
         return UserModel(net, x, torch.randint(outputs.shape[-1], (samples,), generator=draw), cross_entropy)
-    return UserModel(net, x, torch.randn(outputs.shape, generator=draw).to(outputs), squared_error)
-
-
-def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Returns the mean squared error."""
-    return nn.functional.mse_loss(outputs, y)
+    return UserModel(net, x, torch.randn(outputs.shape, generator=draw).to(outputs), nn.functional.mse_loss)
 
 
 def _function(reference: str) -> Callable[[], Any]:
@@ -217,14 +214,10 @@ def _function(reference: str) -> Callable[[], Any]:
         with without_bytecode():
             spec.loader.exec_module(module)
     except Exception as error:  # a user's file can fail to load in any way
-        raise KymographError(f"cannot load {file}: {_reason(error)}") from None
+        raise KymographError(f"cannot load {file}: {first_line(error)}") from None
     finally:
         sys.path.pop()
     function: Callable[[], Any] | None = getattr(module, name, None)
     if not callable(function):
         raise KymographError(f"{file} defines no function {name!r}")
     return function
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -26,7 +26,7 @@ def guess_example(net: nn.Module, samples: int = 2, draw: torch.Generator | None
     They are standard normal, or indices for an embedding, drawn from ``draw``; without it, zeros.
     """
     for shape, categories in _shapes(net, samples):
-        like = next((own for own in net.parameters() if own.is_floating_point()), torch.empty(0))
+        like = next((parameter for parameter in net.parameters() if parameter.is_floating_point()), torch.empty(0))
         if categories:
             x = torch.randint(categories, shape, generator=draw) if draw else torch.zeros(shape, dtype=torch.int64)
         else:
@@ -86,7 +86,7 @@ def cut(module: nn.Module, blocks: Sequence[str] | None = None, skip: bool = Fal
     barren = next((number for number, block in enumerate(net.blocks) if not _learns(block)), None)
     if barren is not None:
         raise KymographError(f"block {barren} has no parameters and cannot learn; name blocks that have some")
-    owned = [id(own) for part in (net.embed, *net.blocks, net.norm, net.head) for own in part.parameters()]
+    owned = [id(parameter) for part in (net.embed, *net.blocks, net.norm, net.head) for parameter in part.parameters()]
     distinct = set(owned)
     if len(owned) > len(distinct):
         raise KymographError(
@@ -112,8 +112,8 @@ def cut_faithfully(module: nn.Module, blocks: Sequence[str] | None = None, examp
     net = cut(module, blocks)
     x = guess_example(module) if example is None else example
     with evaluation_mode(module), torch.no_grad():
-        expected, found = module(x), net(x)
-    if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-4, atol=1e-6):
+        expected, outputs = module(x), net(x)
+    if expected.shape != outputs.shape or not torch.allclose(expected, outputs, rtol=1e-4, atol=1e-6):
         raise KymographError(
             f"calling the parts of {type(module).__name__} in order does not give its outputs; move what its forward "
             "does between parts into the blocks, or use a rule that acts on layers, such as fa"

@@ -28,21 +28,21 @@ from kymograph_studies.rules.losses import Loss, error_of, rows_of, target_of
 
 PARTS = {
     "dfa": {
-        "attribute": "build_direct",
+        "attribute": "DirectFeedback.drawn",
         "order": 2,
         "about": "direct feedback alignment: the output error reaches every block through a random matrix",
         "options": ("normalise", "penalty", "shared_embed"),
         "acts_on": "blocks",
     },
     "sdfa": {
-        "attribute": "build_sign_direct",
+        "attribute": "SignDirect.drawn",
         "order": 12,
         "about": "direct feedback alignment of the output error's sign",
         "options": ("normalise",),
         "acts_on": "blocks",
     },
     "drtp": {
-        "attribute": "build_target_projection",
+        "attribute": "TargetProjection.drawn",
         "order": 13,
         "about": "direct random target projection: every block gets the target through a random matrix",
         "options": ("normalise",),
@@ -56,7 +56,7 @@ PARTS = {
         "acts_on": "blocks",
     },
     "dkp": {
-        "attribute": "build_direct_kolen_pollack",
+        "attribute": "DirectKolenPollack.drawn",
         "order": 14,
         "about": "direct Kolen-Pollack: direct feedback alignment whose matrices are learned",
         "options": ("normalise",),
@@ -204,18 +204,11 @@ class DirectFeedback(BlockRule):
         return TrueFeedback(twin, x[:1], y[:1], "the chain from each block to the outputs as feedback, on one sample")
 
 
-def build_direct(
-    net: nn.Module, setup: Setup, *, normalise: bool = False, penalty: float = 0.0, shared_embed: bool = False
-) -> DirectFeedback:
-    """Returns DFA."""
-    return DirectFeedback.drawn(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)
-
-
 def build_penalised(
     net: nn.Module, setup: Setup, *, normalise: bool = True, penalty: float = 0.01, shared_embed: bool = False
 ) -> DirectFeedback:
     """Returns DFA, by default normalised and penalised."""
-    return build_direct(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)
+    return DirectFeedback.drawn(net, setup, normalise=normalise, penalty=penalty, shared_embed=shared_embed)
 
 
 class SignDirect(DirectFeedback):
@@ -231,11 +224,6 @@ class SignDirect(DirectFeedback):
     def true_feedback(self, x: Tensor, y: Tensor) -> TrueFeedback | None:
         """Returns None: the sign of the error is not the error, whatever carries it."""
         return None
-
-
-def build_sign_direct(net: nn.Module, setup: Setup, *, normalise: bool = False) -> SignDirect:
-    """Returns sDFA."""
-    return SignDirect.drawn(net, setup, normalise=normalise)
 
 
 class TargetProjection(DirectFeedback):
@@ -259,11 +247,6 @@ class TargetProjection(DirectFeedback):
     def true_feedback(self, x: Tensor, y: Tensor) -> TrueFeedback | None:
         """Returns None: the target is not the error, whatever carries it."""
         return None
-
-
-def build_target_projection(net: nn.Module, setup: Setup, *, normalise: bool = False) -> TargetProjection:
-    """Returns DRTP."""
-    return TargetProjection.drawn(net, setup, normalise=normalise)
 
 
 class DirectKolenPollack(DirectFeedback):
@@ -315,8 +298,3 @@ class DirectKolenPollack(DirectFeedback):
         for matrix, gradient in zip((self.matrix_of_embed(), *self.feedback), self.pending, strict=True):
             matrix.mul_(1 - rates.lr * rates.decay).sub_(gradient, alpha=rates.lr)
             gradient.zero_()
-
-
-def build_direct_kolen_pollack(net: nn.Module, setup: Setup, *, normalise: bool = False) -> DirectKolenPollack:
-    """Returns DKP."""
-    return DirectKolenPollack.drawn(net, setup, normalise=normalise)

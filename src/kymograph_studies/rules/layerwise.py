@@ -22,20 +22,20 @@ from kymograph_studies.rules.layers.weights import NamedTensors, layers_above, s
 
 PARTS = {
     "fa": {
-        "attribute": "build_feedback_alignment",
+        "attribute": "FeedbackAlignment.drawn",
         "order": 6,
         "about": "feedback alignment: the signal comes back through fixed random matrices instead of the weights",
         "acts_on": "layers",
     },
     "kp": {
-        "attribute": "build_kolen_pollack",
+        "attribute": "KolenPollack.drawn",
         "order": 10,
         "about": "Kolen-Pollack: feedback alignment whose matrices take the weights' own steps, and decay",
         "acts_on": "layers",
         "learns": True,
     },
     "wm": {
-        "attribute": "build_weight_mirror",
+        "attribute": "WeightMirror.drawn",
         "order": 11,
         "about": "weight mirror: feedback alignment whose matrices are learned from the layers' responses to noise",
         "options": ("eta", "samples"),
@@ -241,11 +241,6 @@ class FeedbackAlignment(HeldFeedback):
     title = "fa"
 
 
-def build_feedback_alignment(net: nn.Module, setup: Setup) -> FeedbackAlignment:
-    """Returns FA."""
-    return FeedbackAlignment.drawn(net, setup)
-
-
 class KolenPollack(HeldFeedback):
     """Kolen-Pollack (1994; Akrout et al., 2019, arXiv:1904.05391): B takes the same steps as W, and decays too.
 
@@ -296,11 +291,6 @@ class KolenPollack(HeldFeedback):
             )
 
 
-def build_kolen_pollack(net: nn.Module, setup: Setup) -> KolenPollack:
-    """Returns Kolen-Pollack."""
-    return KolenPollack.drawn(net, setup)
-
-
 class WeightMirror(HeldFeedback):
     """The weight mirror (Akrout et al., 2019, arXiv:1904.05391): B learns W from how each layer responds to noise.
 
@@ -342,11 +332,6 @@ class WeightMirror(HeldFeedback):
             estimate = (rows @ noise.t()) @ noise / self.samples
             self.feedback[name].lerp_(estimate.view(weight.shape), self.eta)
         self.stream.advance()
-
-
-def build_weight_mirror(net: nn.Module, setup: Setup, *, eta: float = 0.01, samples: int = 32) -> WeightMirror:
-    """Returns the weight mirror."""
-    return WeightMirror.drawn(net, setup, eta=eta, samples=samples)
 
 
 def initial_rms(weight: Tensor) -> float:

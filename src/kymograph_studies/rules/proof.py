@@ -35,7 +35,7 @@ class PartProof:
     """A part's line of the plan, and its gradient, the planned one and autograd's, each as one vector."""
 
     line: PlanLine
-    found: Float[Tensor, " parameters"]
+    gradient: Float[Tensor, " parameters"]
     planned: Float[Tensor, " parameters"] | None
     """None if nothing is planned, or if the plan does not say what the part descends."""
     autograd: Float[Tensor, " parameters"]
@@ -43,17 +43,17 @@ class PartProof:
     @property
     def difference(self) -> float:
         """||g - planned|| / ||planned||; NaN if nothing is planned."""
-        return float("nan") if self.planned is None else relative_difference(self.found, self.planned)
+        return float("nan") if self.planned is None else relative_difference(self.gradient, self.planned)
 
     @property
     def difference_from_autograd(self) -> float:
         """The relative difference from autograd's."""
-        return relative_difference(self.found, self.autograd)
+        return relative_difference(self.gradient, self.autograd)
 
     @property
     def zero(self) -> bool:
         """Whether every entry of the gradient is exactly zero."""
-        return not bool(self.found.any())
+        return not bool(self.gradient.any())
 
     @property
     def holds(self) -> bool:
@@ -67,7 +67,7 @@ class PartProof:
     @property
     def as_planned(self) -> bool:
         """Whether the gradient is the planned one, to rounding."""
-        return self.difference <= CLOSE[self.found.dtype]
+        return self.difference <= CLOSE[self.gradient.dtype]
 
 
 def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
@@ -75,12 +75,13 @@ def prove(rule: Rule, x: Any, y: Any) -> list[PartProof]:
 
     Convert rule and network to float64 first: rounding would hide errors.
     """
-    exact, found, own = (_from_one_state(work, rule, x, y) for work in (autograd, gradients, _derived))
+    works = (autograd, gradients, type(rule).derivation)
+    exact, filled, derived = (_from_one_state(work, rule, x, y) for work in works)
     proofs = []
     for line in _plan(rule, x, y):
         if len(exact[line.part]):
-            said = exact[line.part] if line.kind == "exact" else own.get(line.part)
-            proofs.append(PartProof(line, found[line.part], said, exact[line.part]))
+            planned = exact[line.part] if line.kind == "exact" else derived.get(line.part)
+            proofs.append(PartProof(line, filled[line.part], planned, exact[line.part]))
     return proofs
 
 
@@ -117,14 +118,14 @@ class Identity:
 
 def identities(rule: Rule, x: Any, y: Any) -> Iterator[Identity]:
     """Yields what must hold: with its true feedback the rule is autograd's, and its plan still holds after a step."""
-    limit = CLOSE[next(own.dtype for own in rule.net.parameters() if own.is_floating_point())]
+    limit = CLOSE[next(weight.dtype for weight in rule.net.parameters() if weight.is_floating_point())]
     true = rule.true_feedback(x, y)
     if true is not None:
         evaluated = len(true.x) < len(x)
         with evaluation_mode(true.rule.net) if evaluated else nullcontext():
             expected = _from_one_state(autograd, true.rule, true.x, true.y)
-            found = _from_one_state(gradients, true.rule, true.x, true.y)
-        difference = max(relative_difference(found[part], expected[part]) for part in expected if len(expected[part]))
+            filled = _from_one_state(gradients, true.rule, true.x, true.y)
+        difference = max(relative_difference(filled[part], expected[part]) for part in expected if len(expected[part]))
         yield Identity(f"with {true.what} it is autograd's", difference, limit)
     proofs = prove(after_a_step(rule, x, y), x, y)
     wrong = [proof.line.part for proof in proofs if not proof.holds]
@@ -148,8 +149,8 @@ def with_true_chain(draw: torch.Generator, samples: int = 64, device: str = "cpu
     x, y = torch.randn(samples, 20, generator=draw).double(), torch.randint(0, 10, (samples,), generator=draw)
     net, chain = linear_network(draw)
     x, y, rule = x.to(device), y.to(device), DirectFeedback(net.to(device), chain, normalise=False).to(device)
-    expected, found = autograd(rule, x, y), gradients(rule, x, y)
-    return max(relative_difference(found[part], expected[part]) for part in expected)
+    expected, filled = autograd(rule, x, y), gradients(rule, x, y)
+    return max(relative_difference(filled[part], expected[part]) for part in expected)
 
 
 def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
@@ -170,9 +171,9 @@ def linear_network(draw: torch.Generator) -> tuple[BlockNetwork, list[Tensor]]:
     return net, chain
 
 
-def relative_difference(found: Float[Tensor, " n"], expected: Float[Tensor, " n"]) -> float:
-    """Returns ||found - expected|| / ||expected||; if ``expected`` is 0, 0 or infinity."""
-    size, difference = (float(torch.linalg.vector_norm(one)) for one in (expected, found - expected))
+def relative_difference(vector: Float[Tensor, " n"], expected: Float[Tensor, " n"]) -> float:
+    """Returns ||vector - expected|| / ||expected||; if ``expected`` is 0, 0 or infinity."""
+    size, difference = (float(torch.linalg.vector_norm(v)) for v in (expected, vector - expected))
     if size == 0.0:
         return 0.0 if difference == 0.0 else float("inf")
     return difference / size
@@ -184,10 +185,6 @@ def _plan(rule: Rule, x: Any, y: Any) -> list[PlanLine]:
     with forked_generators(rule.net.parameters()):
         twin.backward(x, y)
     return twin.plan()
-
-
-def _derived(rule: Rule, x: Any, y: Any) -> dict[str, Tensor]:
-    return rule.derivation(x, y)
 
 
 def _from_one_state(

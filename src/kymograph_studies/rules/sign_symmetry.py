@@ -95,7 +95,9 @@ class FixedSign(SignRule):
     def __init__(self, net: nn.Module, setup: Setup) -> None:
         super().__init__(net, setup)
         drawn, weights = drawn_like(net, setup, self.title), self.weights()
-        self.magnitudes = NamedTensors({name: same_layout(drawn[name].abs(), own) for name, own in weights.items()})
+        self.magnitudes = NamedTensors(
+            {name: same_layout(drawn[name].abs(), weight) for name, weight in weights.items()}
+        )
 
     def magnitude_of(self, name: str, weight: Tensor) -> Tensor:
         """Returns |R|."""

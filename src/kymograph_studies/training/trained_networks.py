@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.io.files import is_directory, is_file
 from kymograph.probes.fixed_batch import evaluation_mode
 from kymograph.runs.record import CHECKPOINT, STATUS, read_file, read_status
@@ -60,8 +60,7 @@ class Trained:
             with evaluation_mode(self.net), torch.no_grad():
                 classes = self.net(images[:1]).shape[1]
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise KymographError(f"{path} does not take images of {task.name}: {reason}") from None
+            raise KymographError(f"{path} does not take images of {task.name}: {first_line(error)}") from None
         if classes < task.classes:
             counted = f"it distinguishes {classes} classes, not {task.classes}"
             raise KymographError(f"{path} does not take images of {task.name}: {counted}")

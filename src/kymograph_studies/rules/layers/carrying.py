@@ -166,8 +166,8 @@ class Carrying(TorchFunctionMode):
     def refuse(self, func: Any, *arguments: Any) -> None:
         """Raises if a function that feedback cannot pass through uses a weight, and something below it learns."""
         tensors = _tensors(arguments)
-        uses = [use for one in tensors if one.dim() >= 2 and (use := self._table.find(one)) is not None]
-        learning = [one for one in tensors if one.requires_grad and self._table.find(one) is None]
+        uses = [use for tensor in tensors if tensor.dim() >= 2 and (use := self._table.find(tensor)) is not None]
+        learning = [tensor for tensor in tensors if tensor.requires_grad and self._table.find(tensor) is None]
         if uses and torch.is_grad_enabled() and (learning or func in _RECURRENT):
             raise KymographError(
                 f"{self._rule} cannot pass through {getattr(func, '__name__', func)}, which uses {uses[0].name}; write "
@@ -205,7 +205,7 @@ def _from_the_left(x: Tensor, weight: Tensor, bias: Tensor | None, feedback: Ten
 
 
 def _reversed_matmul(mode: Carrying, func: Callable[..., Tensor], input: Tensor, other: Tensor) -> Tensor:
-    return _matmul(mode, lambda one, two: func(two, one), other, input)
+    return _matmul(mode, lambda left, right: func(right, left), other, input)
 
 
 def _addmm(
@@ -269,12 +269,12 @@ def _padded(x: Tensor, weight: Tensor, padding: str, dilation: list[int]) -> tup
     return F.pad(x, ends), none
 
 
-def _tensors(found: Any) -> list[Tensor]:
-    if isinstance(found, Tensor):
-        return [found]
-    if isinstance(found, Mapping):
-        found = list(found.values())
-    return [one for part in found for one in _tensors(part)] if isinstance(found, list | tuple) else []
+def _tensors(nested: Any) -> list[Tensor]:
+    if isinstance(nested, Tensor):
+        return [nested]
+    if isinstance(nested, Mapping):
+        nested = list(nested.values())
+    return [tensor for part in nested for tensor in _tensors(part)] if isinstance(nested, list | tuple) else []
 
 
 @functools.cache

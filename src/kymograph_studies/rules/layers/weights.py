@@ -21,12 +21,12 @@ def weights_of(net: nn.Module) -> dict[str, nn.Parameter]:
     looked_up: set[int] = set()
     used: set[int] = set()
     for module in net.modules():
-        for own in module.parameters(recurse=False):
-            (looked_up if isinstance(module, nn.Embedding | nn.EmbeddingBag) else used).add(id(own))
+        for parameter in module.parameters(recurse=False):
+            (looked_up if isinstance(module, nn.Embedding | nn.EmbeddingBag) else used).add(id(parameter))
     return {
-        name: own
-        for name, own in net.named_parameters()
-        if own.dim() >= 2 and (id(own) in used or id(own) not in looked_up)
+        name: parameter
+        for name, parameter in net.named_parameters()
+        if parameter.dim() >= 2 and (id(parameter) in used or id(parameter) not in looked_up)
     }
 
 
@@ -54,7 +54,7 @@ class NamedTensors(nn.Module):
         return iter([name for name, _ in self.named_buffers()])
 
     def __contains__(self, name: object) -> bool:
-        return any(name == own for own in self)
+        return any(name == held for held in self)
 
     def tensors(self) -> dict[str, Tensor]:
         """Returns every tensor by name."""
@@ -75,7 +75,10 @@ class WeightTable:
     """
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
-        spans = [(own.data_ptr(), _extent(own) * own.element_size(), name, own) for name, own in weights.items()]
+        spans = [
+            (weight.data_ptr(), _extent(weight) * weight.element_size(), name, weight)
+            for name, weight in weights.items()
+        ]
         self._spans = sorted(spans, key=lambda span: span[0])
         self._starts = [start for start, *_ in self._spans]
 
@@ -85,8 +88,8 @@ class WeightTable:
         position = bisect.bisect_right(self._starts, address) - 1
         if position < 0:
             return None
-        start, size, name, own = self._spans[position]
-        if address >= start + size or tensor.dtype != own.dtype or tensor.device != own.device:
+        start, size, name, weight = self._spans[position]
+        if address >= start + size or tensor.dtype != weight.dtype or tensor.device != weight.device:
             return None
         return Use(name, (address - start) // tensor.element_size())
 
@@ -124,14 +127,14 @@ def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor],
     Raises if a weight is used by an unlisted operation that would pass the signal on exactly: a recomputation, compiled
     code, a custom function.
     """
-    names = {id(own): name for name, own in net.named_parameters()}
+    names = {id(tensor): name for name, tensor in net.named_parameters()}
     above: dict[Any, set[str]] = defaultdict(set)
     users: dict[str, set[Any]] = defaultdict(set)
-    found: dict[str, set[str]] = {}
+    layers: dict[str, set[str]] = {}
     for node in _in_order(outputs.grad_fn):
         parameter = names.get(id(getattr(node, "variable", None)))
         if parameter is not None:
-            found[parameter] = above[node]
+            layers[parameter] = above[node]
             continue
         layer = getattr(node, "layer", None)
         for position, (below, _) in enumerate(node.next_functions):
@@ -146,7 +149,7 @@ def layers_above(net: nn.Module, outputs: Tensor, weights: Mapping[str, Tensor],
                     f"{rule} cannot pass through {_operation(node)}, which uses {name} and would pass the signal on "
                     "exactly; remove torch.compile, the recomputation or the custom function, or train with bp"
                 )
-    return found
+    return layers
 
 
 def _cannot_bypass_feedback(node: Any, names: Mapping[int, str]) -> bool:
