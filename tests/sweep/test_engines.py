@@ -13,6 +13,7 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.experiments.running import run_sweep
 from kymograph.experiments.stages import ComputeOptions
+from kymograph.sharing.verify import verify
 from kymograph.sweep.code_identity import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.engines import local
@@ -143,6 +144,8 @@ def test_a_dying_worker_costs_its_stack_and_nothing_else(tmp_path: Path) -> None
     assert {run.arm for run in done.store.finished} == {"work"} and len(done.store.finished) == 2
     assert all("signal 9" in (outcome.reason or "") for outcome in done.failures) and len(done.failures) == 2
     assert all(run.traceback is None for run in done.store.failed), "it died without a word"
+    assert all(run.log_heads for run in done.store.failed)
+    assert [str(result) for result in verify(tmp_path) if not result.holds] == []
 
 
 @pytest.mark.parametrize("code", ["0", "'a message'"])

@@ -95,8 +95,9 @@ def record_death(order: Order, reason: str) -> list[RunOutcome]:
     """Records as failed the runs of ``order`` that its worker had not stored when it died; returns their outcomes."""
     root = Path(order.directory)
     unstored = [spec for spec in order.stack.missing_specs if not is_finished(root, spec)]
+    origin = {**provenance(order.device, 1), "log": list(order.log)}
     for spec in unstored:
-        write_failure(root, spec, reason, provenance(order.device, 1))
+        write_failure(root, spec, reason, origin)
     return [RunOutcome(spec.id, "failed", reason) for spec in unstored]
 
 
