@@ -7,26 +7,22 @@ at one value of the other sources, so if sources interact, the shares need not a
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kymograph.claims.claim import Claim
-from kymograph.claims.registration import registered_contents
 from kymograph.claims.verdict import p_text
 from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.experiments.running import SweepResult, run_sweep
 from kymograph.experiments.stages import ComputeOptions
 from kymograph.pictures.scales import spans_decades
 from kymograph.rounding import number_text
-from kymograph.runs.history import log_of
 from kymograph.runs.spec import canonical_json
 from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import is_number
@@ -181,15 +177,6 @@ def compared_as_ratios(claims: Iterable[Claim]) -> frozenset[str]:
         for side in claim.sides
         if side.measure.reduce is None
     )
-
-
-def registered_claims(root: Path, study: str) -> list[Claim]:
-    """Returns the claims about a study that are registered in a directory, without those that cannot be read."""
-    claims = []
-    for content in registered_contents(log_of(root), study).values():
-        with contextlib.suppress(ValueError):
-            claims.append(Claim.of(content))
-    return claims
 
 
 def has_several_sources(runs: Iterable[StoredRun]) -> bool:

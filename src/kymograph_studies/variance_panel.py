@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
 
+from kymograph.claims.registration import registered_claims
 from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
 from kymograph.pictures.report.svg import Frame, Scale, element, labels, picture
 from kymograph.pictures.report.svg import number as as_text
 from kymograph.pictures.styles import ArmStyle
+from kymograph.runs.history import log_of
 from kymograph_studies.variance import (
     ALL,
     ORDER,
@@ -24,7 +26,6 @@ from kymograph_studies.variance import (
     arm_spreads,
     compared_as_ratios,
     has_several_sources,
-    registered_claims,
 )
 
 PART = {"about": "the standard deviation of headline numbers by source of variance", "order": 60, "scope": "study"}
@@ -45,7 +46,8 @@ def variance_panel(request: ChartRequest) -> Chart | None:
     headlines = request.display.options.get("headlines")
     if not isinstance(headlines, Mapping) or len(studies) != 1 or not has_several_sources(request.store.finished):
         return None
-    ratios = compared_as_ratios(registered_claims(root, studies[0])) if root is not None else frozenset()
+    registered = {} if root is None else registered_claims(log_of(root), studies[0])
+    ratios = compared_as_ratios(versions[-1] for versions in registered.values())
     arms = arm_spreads(request.store.finished, headlines, ratios)
     if not arms:
         return None

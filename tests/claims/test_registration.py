@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ import pytest
 
 import kymograph
 import kymograph as ky
-from kymograph.claims.registration import REGISTRATION, log_problems
+from kymograph.claims.registration import NOT_LOGGED, REGISTRATION, log_problems
 from kymograph.claims.tuning import CHOICE
 from kymograph.experiments.stages import StageResult
 from kymograph.runs import log
 from kymograph.runs.history import SWEEP, History, abandon, log_replaced
 from kymograph.runs.log import Entry, Log
+from kymograph.sharing.verify import verify
 from tests.cli.command import call
 from tests.studies.bowl import REFERENCE as TUNED
-from tests.studies.tossing import REFERENCE
+from tests.studies.tossing import REFERENCE, Tossing
 
 WRONG: tuple[Any, ...] = (5, 1.5, True, "x", [5], ["x"], [[]], {}, {"x": 5}, [{}], None)
 
@@ -68,6 +70,14 @@ def test_no_wrong_value_ends_in_anything_but_a_sentence(entries: list[Entry]) ->
                 assert planned == {(group["arm"], seed) for group in content["runs"] for seed in group["seeds"]}
             tried, named = tried + 1, named + bool(problems)
     assert named > tried / 4
+
+
+def test_a_claim_about_runs_without_a_log_is_post_hoc(tmp_path: Path) -> None:
+    kymograph.run(REFERENCE, n_seeds=5, out=tmp_path, quiet=True, engine="serial")
+    shutil.rmtree(tmp_path / log.DIRECTORY)
+    (verdict,) = kymograph.judge(tmp_path, studies=[Tossing()])
+    assert verdict.registration == NOT_LOGGED == "not logged, post hoc"
+    assert "WRONG  the log: missing" in map(str, verify(tmp_path))
 
 
 def test_names_of_what_is_wrong(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import kymograph
 from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.judge import judge
-from kymograph.claims.registration import register_claims, register_study, registrations
+from kymograph.claims.registration import register_claims, register_study, registered_claims, registrations
 from kymograph.errors import KymographError
 from kymograph.experiments.running import run_sweep
 from kymograph.experiments.stages import ComputeOptions
@@ -24,7 +24,6 @@ from kymograph_studies.variance import (
     SETTING,
     SourceSweeps,
     compared_as_ratios,
-    registered_claims,
     sources_of,
     table,
     vary_sources,
@@ -206,6 +205,7 @@ def test_only_summary_numbers_on_the_ratio_scale_count_and_they_are_found_where_
     ]
     assert compared_as_ratios(made[:3]) == {"norm"}
     register_claims(tmp_path, made)
-    assert compared_as_ratios(registered_claims(tmp_path, "s")) == {"norm"}
-    assert compared_as_ratios(registered_claims(tmp_path, "t")) == {"elsewhere"}
-    assert registered_claims(tmp_path, "u") == []
+    history = Log.read(tmp_path)
+    for study, ratios in {"s": {"norm"}, "t": {"elsewhere"}, "u": set()}.items():
+        versions = registered_claims(history, study).values()
+        assert compared_as_ratios(claim for claims in versions for claim in claims) == ratios

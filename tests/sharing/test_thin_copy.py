@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +13,11 @@ import pytest
 import kymograph
 from kymograph import Claim, Measure, RunResult, RunSeries, Side
 from kymograph.claims.judge import judge
-from kymograph.cli.main import main
+from kymograph.claims.registration import REGISTRATION
 from kymograph.errors import KymographError
+from kymograph.runs import log
 from kymograph.runs.archive import Archive
+from kymograph.runs.log import Log
 from kymograph.runs.thin_run import MOST_MEASUREMENTS, ThinRun
 from kymograph.sharing.bundle import opened_runs, write_bundle
 from kymograph.sharing.verify import all_hold, verify_bundle
@@ -126,52 +128,20 @@ def test_a_thin_bundle_of_a_thin_bundle_is_the_same(thin: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["{}", "[", '{"schema": 1, "left_out": []}', '{"schema": 1, "left_out": [1], "reductions": []}',
-     '{"schema": 1, "left_out": [], "reductions": [["walk"]]}',
-     '{"schema": 1, "left_out": [], "reductions": [["walk", "mean", null, "much"]]}'],
-)  # fmt: skip
-def test_a_forged_document_damages_its_run_alone(thin: Path, tmp_path: Path, content: str) -> None:
-    with opened_runs(thin) as directory:
-        copy = shutil.copytree(directory, tmp_path / "runs")
-    first = next(copy.rglob("thin.json"))
-    first.write_text(content)
-    archive = Archive.open(copy).checked()
-    assert len(archive.damaged) == 1 and len(archive.store) == 19
-    assert archive.damaged[0].directory == first.parent
-
-
-def test_an_edited_summary_of_a_thin_run_is_noticed(thin: Path, tmp_path: Path) -> None:
-    with opened_runs(thin) as directory:
-        copy = shutil.copytree(directory, tmp_path / "runs")
-    summary = next(copy.rglob("summary.json"))
-    summary.write_text(json.dumps({"schema": 1, "summary": {"x": 1e9}}))
-    assert len(Archive.open(copy).checked().damaged) == 1
-
-
-def test_the_commands_read_a_bundle_like_a_directory(
-    thin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    "change",
+    [{"study": None}, {"claims": {"walking/own/mine": {"left": 5}}}, {"claims": 5}],
+    ids=["no study", "no claim", "no claims"],
+)
+def test_a_forged_registration_ends_in_a_bundle_or_a_sentence(
+    walks: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        assert ended.value.code == 0, capsys.readouterr().err
-        return capsys.readouterr().out
-
-    assert "4 claims: " in call("judge", str(thin))
-    call("report", str(thin), "-o", "report.html")
-    assert "rarely" in Path("report.html").read_text()
-    call("export", str(thin), "--to", "csv", "--output", "runs.csv")
-    assert "rarely" in Path("runs.csv").read_text().splitlines()[0]
-    call("figure", "walking-differences", "--from", str(thin))
-    assert Path("figures/walking-differences.png").exists()
-
-
-def test_a_changed_bundle_is_not_judged(thin: Path, tmp_path: Path) -> None:
-    content = bytearray(thin.read_bytes())
-    content[len(content) // 2] ^= 1
-    (tmp_path / "changed.zip").write_bytes(content)
-    with pytest.raises(KymographError), opened_runs(tmp_path / "changed.zip"):
-        pass
+    """It used to end in a traceback."""
+    runs, written = Path(shutil.copytree(walks, tmp_path / "runs")), tmp_path / "thin.zip"
+    content = {**Log.read(runs).of_kind(REGISTRATION)[0].content, **change}
+    log.append(runs, REGISTRATION, {name: value for name, value in content.items() if value is not None})
+    if content["claims"] == 5:
+        with pytest.raises(KymographError, match=r"the registration \w+ cannot be read: its claims must be objects"):
+            write_bundle(runs, written, thin=True)
+    else:
+        write_bundle(runs, written, thin=True)
+        assert written.exists()

@@ -187,7 +187,7 @@ def _judge_study(
     if stated is None:
         grid = {} if evidence.terms is None else evidence.terms.grid
         claims = [] if study is None else claims_on_grid(study.claims(), grid)
-        dropped = registration.dropped_claims(claims, registration.registered_contents(judged.log, name))
+        dropped = registration.dropped_claims(claims, judged.log, name)
     else:
         claims, dropped = [claim for claim in stated if claim.study in (name, OWN_STUDY)], []
     claims += dropped

@@ -40,6 +40,7 @@ REGISTRATION = "registration"
 """The kind of a registration's log entry."""
 REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"
 NOT_LOGGED = f"not logged, {POST_HOC}"
+"""The status of every claim where there is no log."""
 LEAST_REGISTERED = 10
 """The smallest number of seeds in a registration: a pilot of three is an interim look, not a new design."""
 
@@ -106,18 +107,23 @@ def registered_contents(history: Log, study: str) -> dict[str, Mapping[str, Any]
     return {name: content for entry in registrations(history, study) for name, content in entry.claims.items()}
 
 
-def dropped_claims(claims: Iterable[Claim], contents: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
-    """Returns the registered claims that are not among ``claims``; ``contents`` are the registered ones, by key.
+def registered_claims(history: Log, study: str) -> dict[str, list[Claim]]:
+    """Returns the registered versions of a study's claims, by key, the latest last; unreadable ones are left out."""
+    claims: dict[str, list[Claim]] = {}
+    for entry in registrations(history, study):
+        for name, content in entry.claims.items():
+            with contextlib.suppress(ValueError):
+                claims.setdefault(name, []).append(Claim.of(content))
+    return claims
+
+
+def dropped_claims(claims: Iterable[Claim], history: Log, study: str) -> list[Claim]:
+    """Returns the registered claims about a study, in their latest versions, that are not among ``claims``.
 
     A study whose code is not available makes no claims, so all of its registered ones are returned.
     """
     made = {key(claim) for claim in claims}
-    dropped = []
-    for name, content in contents.items():
-        if name not in made:
-            with contextlib.suppress(ValueError):
-                dropped.append(Claim.of(content))
-    return dropped
+    return [versions[-1] for name, versions in registered_claims(history, study).items() if name not in made]
 
 
 def family(registered: Iterable[Registration]) -> set[tuple[str, str]]:
@@ -206,10 +212,9 @@ def registration_status(
     """Returns a claim's registration status at the time when its runs were first planned.
 
     ``registered``; ``changed after runs existed``, with the changed fields; ``post hoc``; or ``not logged, post hoc``
-    if a run did not store the log's heads when it started. A run that is computed again, by any code, counts as planned
-    when it was first planned.
+    if the runs have no log. A run that is computed again, by any code, counts as planned when it was first planned.
     """
-    if any(run.log_heads is None for run in runs) or not history.log.entries:
+    if not history.log.entries:
         return NOT_LOGGED
     starts = {run.log_heads or () for run in runs} | {
         (sweep,) for run in runs for sweep in history.sweeps.get(code_free_key(run.spec), ())

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from kymograph.claims.claim import Claim, Measure
+from kymograph.claims.claim import Measure
 from kymograph.claims.estimands import measure
-from kymograph.claims.registration import REGISTRATION
+from kymograph.claims.registration import registered_claims
 from kymograph.errors import KymographError
 from kymograph.io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph.io.writing import SCHEMA, make_directory
@@ -46,16 +46,10 @@ def write_thin_copy(archive: Archive, target: Path) -> None:
 
 def _measures_read(archive: Archive, study: str) -> set[Measure]:
     """Returns the measures of a study's series that its claims, registered or present, read."""
-    claims = [
-        Claim.of(content)
-        for entry in archive.log.of_kind(REGISTRATION)
-        if entry.content["study"] == study
-        for content in entry.content["claims"].values()
-    ]
+    claims = [claim for versions in registered_claims(archive.log, study).values() for claim in versions]
     present = registered_study(study) if tuned_study(study) is None else None
     claims += [] if present is None else present.claims()
-    sides = (side for claim in claims for side in (*claim.sides, *(check.quantity for check in claim.checks)))
-    return {side.measure for side in sides if side.measure.reduce is not None}
+    return {side.measure for claim in claims for side in claim.every_side if side.measure.reduce is not None}
 
 
 def _write_thin(run: StoredRun, target: Path, measures: Iterable[Measure]) -> None:

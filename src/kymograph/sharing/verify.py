@@ -129,7 +129,7 @@ def all_hold(results: Sequence[CheckResult]) -> bool:
 def _log(archive: Archive) -> CheckResult:
     log, problems = archive.log, log_problems(archive.log)
     if not log.entries and not problems:
-        return CheckResult("the log", False, "missing: these runs are from before the log, or it was deleted")
+        return CheckResult("the log", False, "missing")
     if problems:
         return CheckResult("the log", False, "; ".join(problems))
     heads = ", ".join(head[:SHORT] for head in log.heads)
@@ -163,7 +163,7 @@ def _log_entries(archive: Archive) -> CheckResult:
     astray = [run for run in archive.store if set(run.log_heads or ()) - set(archive.log.entries)]
     if astray:
         return CheckResult("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
-    detail = f"{len(silent)} runs are from before the log" if silent else ""
+    detail = f"{len(silent)} runs do not name the entries that came before them" if silent else ""
     return CheckResult("the runs' log entries", not silent, detail)
 
 
