@@ -85,10 +85,10 @@ def test_a_part_that_lacks_what_its_kind_needs_is_named(tmp_path: Path, monkeypa
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory of installed packages; `offer` puts parts into it."""
     monkeypatch.syspath_prepend(tmp_path)
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
     before = set(sys.modules)
     yield tmp_path
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
     for name in set(sys.modules) - before:
         del sys.modules[name]
 

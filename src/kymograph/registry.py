@@ -170,6 +170,11 @@ def _in_tree(package: str) -> tuple[Part, ...]:
     return tuple(found)
 
 
+def forget_packages() -> None:
+    """Forgets which parts the installed packages offer: they are read again, because packages came or went."""
+    _in_packages.cache_clear()
+
+
 @functools.cache
 def _in_packages(group: str) -> tuple[Part, ...]:
     """Returns the parts of installed packages; their declarations are read without importing them."""

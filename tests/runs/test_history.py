@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.history import code_text, current_code, planned_runs
+from kymograph.runs.history import code_words, current_code, planned_runs
 from kymograph.runs.spec import RunSpec
 from kymograph.sharing.verify import all_hold, verify
 from tests.pictures.live.stage import plan
@@ -112,4 +112,4 @@ def test_without_a_stored_declaration_the_newest_version_is_current() -> None:
 
 
 def test_code_is_named_by_its_source_or_its_version() -> None:
-    assert (code_text(spec(3)), code_text(spec(3, "abc"))) == ("version 3", "source abc")
+    assert (code_words(spec(3)), code_words(spec(3, "abc"))) == (("version", "3"), ("source", "abc"))

@@ -41,12 +41,12 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (information / "entry_points.txt").write_text("[kymograph.data]\nfew = installed_images.few\n")
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(code_identity, "_hashed", {})
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
     tiny = {"data": "few", "depth": 1, "width": 8, "epochs": 1, "device": "cpu", "quiet": True}
     store = kymograph.run("snapshot", seeds=[1], arms=["resmlp/bp"], out=tmp_path / "runs", **tiny)  # type: ignore[arg-type]
     assert not store.failed.runs
     yield package
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
     for name in [name for name in sys.modules if name.startswith("installed_images")]:
         del sys.modules[name]
 
@@ -74,7 +74,7 @@ def test_loading_a_bundles_parts_leaves_no_trace(images: Path, tmp_path: Path) -
     for name in [name for name in sys.modules if name.startswith("installed_images")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
     path, modules = list(sys.path), set(sys.modules)
     *_, last = verify_bundle(bundle, rerun=1)
     assert last.holds and last.detail == "the same bits"
@@ -96,7 +96,7 @@ def test_a_part_that_is_gone_or_was_edited_is_named(
     assert capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it was edited since\n"
     shutil.rmtree(tmp_path / "site-packages")
     importlib.invalidate_caches()
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
     write_bundle(tmp_path / "runs", bundle)
     assert (
         capsys.readouterr().err == "note: the code of the data set few is not in the bundle: it is not installed here\n"

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.claim import Check, Claim, Measure, Scale, Side, named_scale
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError, did_you_mean, first_line
 from kymograph.io.documents import read_toml
 from kymograph.io.files import MAX_SOURCE, is_file, read_bytes
 from kymograph.studies.loading import STUDIES, load_study
@@ -72,7 +72,7 @@ def _python_claims(file: Path) -> list[Claim]:
     try:
         claims = runpy.run_path(str(file)).get("CLAIMS")
     except Exception as error:  # a user's file can fail in any way
-        raise KymographError(f"{file} does not run: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+        raise KymographError(f"{file} does not run: {first_line(error)}") from None
     if not isinstance(claims, Sequence) or not claims or not all(isinstance(claim, Claim) for claim in claims):
         raise KymographError(f"{file} must set CLAIMS to a list of kymograph.Claim")
     return list(claims)

@@ -28,7 +28,7 @@ from kymograph.runs.archive import Archive, Damaged
 from kymograph.runs.declaration import ArmSettings, Declaration
 from kymograph.runs.history import (
     History,
-    code_text,
+    code_words,
     current_code,
     declaration_digest,
     logged_declarations,
@@ -243,7 +243,7 @@ def study_evidence(declaration: Declaration, judged: JudgedRuns, registered: Seq
         # Runs that were deleted count as well: the log has them.
         for spec in ({run.id: run.spec for run in finished} | history.planned).values():
             if counts(spec) and not code.made(spec):
-                superseded.setdefault(spec.arm, []).append(code_text(spec))
+                superseded.setdefault(spec.arm, []).append(" ".join(code_words(spec)))
         finished = [run for run in finished if code.made(run.spec)]
         planned = [run for run in planned if code.made(run)]
         invalid = [run for run in invalid if isinstance(run, Damaged) or code.made(run.spec)]

@@ -220,6 +220,6 @@ def current_code(specs: Iterable[RunSpec], declarations: Mapping[str, Declaratio
     return codes
 
 
-def code_text(spec: RunSpec) -> str:
-    """Returns the code that made a run, in words."""
-    return f"version {spec.version}" if spec.source is None else f"source {spec.source}"
+def code_words(spec: RunSpec) -> tuple[str, str]:
+    """Returns what names the code that made a run, and its name: a built-in study's version, or a user's source."""
+    return ("version", str(spec.version)) if spec.source is None else ("source", spec.source)

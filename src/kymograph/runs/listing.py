@@ -20,8 +20,7 @@ from kymograph.errors import KymographError, did_you_mean
 from kymograph.rounding import number_text
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import Declaration
-from kymograph.runs.history import History, current_code
-from kymograph.runs.spec import RunSpec
+from kymograph.runs.history import History, code_words, current_code
 from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.summaries import is_number
 
@@ -71,7 +70,7 @@ def named_runs(archive: Archive) -> list[NamedRun]:
         current = codes[run.study].made(run.spec) or run.status == "failed"
         runs[run.id] = NamedRun(
             run.study, run.arm, run.seed, run.id, run.config, run.status if current else "superseded",
-            _code(run.spec), run.reason, run, run.directory,
+            "=".join(code_words(run.spec)), run.reason, run, run.directory,
         )  # fmt: skip
     for lost in archive.damaged:
         runs[lost.id] = NamedRun(
@@ -82,14 +81,17 @@ def named_runs(archive: Archive) -> list[NamedRun]:
         if spec.id not in runs and (codes[spec.study].made(spec) or spec.id in abandoned):
             status = "abandoned" if spec.id in abandoned else "missing"
             runs[spec.id] = NamedRun(
-                spec.study, spec.arm, spec.seed, spec.id, spec.settings, status, _code(spec), abandoned.get(spec.id)
+                spec.study,
+                spec.arm,
+                spec.seed,
+                spec.id,
+                spec.settings,
+                status,
+                "=".join(code_words(spec)),
+                abandoned.get(spec.id),
             )
     named = _with_distinguishing_settings(list(runs.values()))
     return sorted(named, key=lambda run: (run.study, run.arm, run.seed, run.suffix, run.id))
-
-
-def _code(spec: RunSpec) -> str:
-    return f"version={spec.version}" if spec.source is None else f"source={spec.source}"
 
 
 def _with_distinguishing_settings(runs: Sequence[NamedRun]) -> list[NamedRun]:

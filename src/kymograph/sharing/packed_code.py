@@ -205,7 +205,7 @@ def _check_words(*dotted: str) -> None:
 def unload_bundle(directory: Path) -> None:
     """Unloads everything imported from an unpacked bundle, so that the directory can be removed."""
     forget_directory(directory)
-    registry._in_packages.cache_clear()
+    registry.forget_packages()
 
 
 def _register_parts(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -221,7 +221,7 @@ def _register_parts(home: Path, parts: Mapping[str, Mapping[str, Any]]) -> None:
         (home / _DIST_INFO / "entry_points.txt").write_text("\n".join(lines) + "\n")
         sys.path.append(str(home))
         importlib.invalidate_caches()
-        registry._in_packages.cache_clear()
+        registry.forget_packages()
     for key, entry in parts.items():
         file = source_file(entry["module"])
         if file is None or source_hash(source_files(file, entry["module"])) != entry["source"]:

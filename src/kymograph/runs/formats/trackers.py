@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.errors import KymographError
+from kymograph.errors import KymographError, first_line
 from kymograph.io.files import check_replaceable, real_path
 from kymograph.io.processes import remove_abandoned_files_once, temporary_name
 from kymograph.io.writing import make_directory, write_atomically
@@ -125,8 +125,7 @@ def _write_all(store: Store, database: Path, path: Path) -> None:
                     for run in store.select(study):
                         _write_run(client, experiment, run, exported)
         except errors as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise KymographError(f"MLflow could not write {path}: {reason}") from None
+            raise KymographError(f"MLflow could not write {path}: {first_line(error)}") from None
 
 
 def _import_mlflow() -> tuple[Any, tuple[type[Exception], ...]]:
