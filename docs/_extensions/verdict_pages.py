@@ -13,7 +13,7 @@ from kymograph.runs.archive import Archive
 from kymograph.runs.tuned import tuned_study
 from kymograph.sharing.bundle import opened_runs
 from kymograph.studies.loading import load_study
-from kymograph_studies.published import verdict_page
+from kymograph_studies.verdict_page import verdict_page
 
 ROOT = Path(__file__).parents[2]
 

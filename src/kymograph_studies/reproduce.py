@@ -31,7 +31,7 @@ from kymograph.runs.store import Store
 from kymograph.studies.loading import load_study
 from kymograph.studies.study import Study
 from kymograph.wording import folded, line_width
-from kymograph_studies.published import verdict_page
+from kymograph_studies.verdict_page import verdict_page
 
 SEEDS = 10  # fewer could not decide the claims of a study together
 QUICK_EPOCHS, EPOCHS = 10, 20  # on digits, where the picture is clear long before the default of 60
