@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from kymograph.errors import KymographError
-from kymograph.io.files import check_inside, check_replaceable, is_file, read_bytes
+from kymograph.io.files import is_file, read_bytes
 from kymograph.io.pickles import Buildable, Make, read_pickle
+from kymograph.io.writing import make_directory, write_atomically
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -75,12 +76,7 @@ def read(directory: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, n
 def fetch(directory: str | Path) -> Path:
     """Downloads the official binary archive into ``directory``, checks it and unpacks it; returns the new directory."""
     root = Path(directory)
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KymographError(f"cannot create the directory {root}: {error.strerror}") from None
-    except ValueError:  # a null byte
-        raise KymographError(f"{str(root)!r} is not a valid directory name; choose another") from None
+    make_directory(root)
     try:
         with urllib.request.urlopen(URL, timeout=60) as response:
             content = response.read(_MAX_ARCHIVE)
@@ -103,28 +99,10 @@ def unpack(content: bytes, root: Path, checksum: str) -> Path:
         files = [member for member in archive if member.isfile() and member.size <= _MAX_FILE]
         streams = {member.name: archive.extractfile(member) for member in files if member.name in wanted}
         batches = {wanted[name]: stream.read() for name, stream in streams.items() if stream is not None}
-    check_inside(target, root)
-    try:
-        target.mkdir(exist_ok=True)
-        for name in filter(batches.__contains__, wanted.values()):
-            _write_whole(target / name, batches[name])
-    except OSError as error:
-        raise KymographError(f"cannot write CIFAR-10 to {target}: {error.strerror}; choose another directory") from None
+    make_directory(target, root)
+    for name in filter(batches.__contains__, wanted.values()):
+        write_atomically(target / name, batches[name])
     return target
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Writes a file by rename; a killed process leaves a hidden file, which the next attempt replaces."""
-    check_replaceable(path)
-    hidden = path.with_name(f".{path.name}.new")
-    try:
-        hidden.unlink(missing_ok=True)
-        with open(hidden, "xb") as file:  # not "wb", which would follow a link of this name
-            file.write(content)
-        os.replace(hidden, path)
-    except OSError:
-        hidden.unlink(missing_ok=True)
-        raise
 
 
 def _bytes(path: Path) -> bytes:
