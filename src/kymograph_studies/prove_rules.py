@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from kymograph import streams
 from kymograph.errors import KymographError, first_line
 from kymograph.io.files import real_path
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph.probes.norms import cosine
 from kymograph.sweep.code_identity import without_bytecode
 from kymograph.sweep.compute import choose_device

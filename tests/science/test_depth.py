@@ -12,13 +12,15 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import kymograph
+from kymograph.errors import KymographError
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph_studies.data.generated import batch_indices, vector_task
 from kymograph_studies.depth import WIRINGS, Depth, DepthConfig, training
-from kymograph_studies.depth.training import FRESH_SAMPLES, against_null, diagnose, fresh_batch, make_net
+from kymograph_studies.depth.training import FRESH_SAMPLES, against_null, diagnose, fresh_batch, make_net, watching
 from kymograph_studies.models.replicas import initial_layers
 from kymograph_studies.scripts.logs import depth_to_script
 from tests.conftest import QUICK_DEPTH
@@ -315,3 +317,35 @@ def test_measuring_on_fresh_data_changes_no_weight_no_gradient_and_no_other_numb
         fresh = {"fresh_loss", "fresh_null_loss", "fresh_loss_over_null"}
         assert set(run.summary) - set(other.summary) == fresh
         assert {name: run.summary[name] for name in other.summary} == other.summary
+
+
+def test_readings_are_the_activations_and_their_gradients_keyed_by_name() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    sites = {"first": net[0], "last": net[2]}
+    with watching(sites, {"min": torch.min, "sum": torch.sum}, {"norm": torch.linalg.vector_norm}) as readings:
+        net(x).square().sum().backward()
+    pre = nn.functional.linear(x, net[0].weight, net[0].bias).detach().requires_grad_()
+    out = net[2](torch.relu(pre))
+    (gradient,) = torch.autograd.grad(out.square().sum(), pre)
+    torch.testing.assert_close(readings.outputs["first"]["min"], pre.detach().min())
+    assert readings.outputs["first"]["min"] < 0, "taken before the in-place ReLU overwrote it"
+    torch.testing.assert_close(readings.gradients["first"]["norm"], gradient.norm())
+    assert list(readings.gradients) == ["last", "first"], "backward runs backward; names keep them apart"
+
+
+def test_an_output_that_is_no_tensor_is_named() -> None:
+    net = nn.LSTM(2, 2)
+    with (
+        watching({"memory": net}, {"sum": torch.sum}, {}),
+        pytest.raises(KymographError, match="memory returns a tuple"),
+    ):
+        net(torch.ones(1, 2))
+
+
+def test_watching_ends_with_its_block() -> None:
+    net = nn.Linear(2, 2)
+    with watching({"net": net}, {"sum": torch.sum}, {}) as readings:
+        pass
+    net(torch.ones(1, 2))
+    assert readings.outputs == {} and not net._forward_hooks

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from kymograph.errors import KymographError
+from kymograph.probes.layers import evaluation_mode
 from kymograph.shapes import Float
 from kymograph.streams import forked_generators, generator
 
@@ -116,18 +117,6 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                 for buffer, before in buffers:
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
-
-
-@contextmanager
-def evaluation_mode(net: nn.Module) -> Iterator[None]:
-    """Puts ``net`` in evaluation mode for a ``with`` block, then restores the mode of each of its modules."""
-    training = {module: module.training for module in net.modules()}
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
 
 
 TOLERANCE, SPACE, RESTARTS = 1e-3, 16, 12

@@ -1,9 +1,10 @@
-"""Which modules of a network are layers, what they are called, and which weights they own."""
+"""A network's modules: which are layers, their names and weights; and evaluation mode for all of them."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +43,18 @@ def is_compiled(model: nn.Module) -> bool:
         hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
+
+
+@contextmanager
+def evaluation_mode(net: nn.Module) -> Iterator[None]:
+    """Puts ``net`` in evaluation mode for a ``with`` block, then restores the mode of each of its modules."""
+    training = {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
 
 
 def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[ProbedLayer]:

@@ -1,71 +1,22 @@
-"""Norms, gradients and cosines of credit along the stream of a network on a fixed buffer of images.
-
-`watching` reads activations and their gradients at any modules: a forward hook reads the output, and a tensor hook on
-that output its gradient. Module backward hooks are never used, because they break on in-place operations. Tensors are
-reduced inside the hook and never kept, because a later in-place operation would overwrite them.
-"""
+"""Norms, gradients and cosines of credit along the stream of a network on a fixed buffer of images."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph.probes.norms import as_float64, cosine, norms
 from kymograph_studies.analysis.metrics import median_norm
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.rules.losses import output_error
 
-Reduce = Callable[[Tensor], Tensor]
-
-
-class SiteReadings:
-    """Reduced readings by site name: of the outputs, and of the gradients with respect to them."""
-
-    def __init__(self) -> None:
-        self.outputs: dict[str, dict[str, Tensor]] = {}
-        self.gradients: dict[str, dict[str, Tensor]] = {}
-
-
-@contextmanager
-def watching(
-    sites: Mapping[str, nn.Module], outputs: Mapping[str, Reduce], gradients: Mapping[str, Reduce]
-) -> Iterator[SiteReadings]:
-    """Attaches hooks to ``sites`` for a ``with`` block, and fills the readings during its passes.
-
-    Args:
-        sites: modules, by the name under which their readings are kept.
-        outputs: reductions of a site's output, by name.
-        gradients: reductions of the gradient with respect to that output, by name.
-    """
-    readings = SiteReadings()
-
-    def attach(name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
-        def forward_hook(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-            if not isinstance(output, Tensor):
-                kind = type(output).__name__
-                raise KymographError(f"{name} returns a {kind}, not a tensor; watch a module that returns one")
-            readings.outputs[name] = {key: reduce(output.detach()) for key, reduce in outputs.items()}
-            if output.requires_grad and gradients:
-                output.register_hook(backward_hook)
-
-        def backward_hook(gradient: Tensor) -> None:
-            readings.gradients[name] = {key: reduce(gradient.detach()) for key, reduce in gradients.items()}
-
-        return forward_hook
-
-    handles = [module.register_forward_hook(attach(name)) for name, module in sites.items()]
-    try:
-        yield readings
-    finally:
-        for handle in handles:
-            handle.remove()
+BUFFER = 1024
+CHUNK = 2000
 
 
 @contextmanager
@@ -80,10 +31,6 @@ def untouched(net: nn.Module) -> Iterator[None]:
     finally:
         for parameter, gradient in kept.items():
             parameter.grad = gradient
-
-
-BUFFER = 1024
-CHUNK = 2000
 
 
 def flow(net: BlockNetwork, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor, list[Tensor]]:

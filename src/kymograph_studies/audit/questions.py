@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from kymograph import streams
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph.probes.norms import norms
 from kymograph.statistics.intervals import normal_interval
 from kymograph.statistics.p_values import monte_carlo_p

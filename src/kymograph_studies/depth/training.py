@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from kymograph import streams
+from kymograph.errors import KymographError
 from kymograph.probes.norms import as_float64
 from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.shapes import Float
 from kymograph.sweep.compute import Workplace
-from kymograph_studies.analysis.flow import untouched, watching
+from kymograph_studies.analysis.flow import untouched
 from kymograph_studies.analysis.metrics import gain, median_norm
 from kymograph_studies.data.generated import batch_indices, random_orthogonal, vector_task
 from kymograph_studies.depth import DepthConfig
@@ -29,6 +32,7 @@ from kymograph_studies.training.optimizers import Adam
 FRESH_SAMPLES = 1024
 """As many as the script trains on: at width 64 the null predictor's loss then has a relative error of 0.35 %."""
 TICK_EVERY = 10
+Reduce = Callable[[Tensor], Tensor]
 
 
 def train(specs: Sequence[RunSpec[DepthConfig]], work: Workplace) -> list[RunResult]:
@@ -125,6 +129,53 @@ def diagnose(net: LayerStack, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         "stream_grad": torch.cat([norm["norm"](at_input)[:, None], _sites(after.gradients, stream, "norm")], 1),
         "probe_loss": loss.detach(),
     }
+
+
+class SiteReadings:
+    """Reduced readings by site name: of the outputs, and of the gradients with respect to them."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, dict[str, Tensor]] = {}
+        self.gradients: dict[str, dict[str, Tensor]] = {}
+
+
+@contextmanager
+def watching(
+    sites: Mapping[str, nn.Module], outputs: Mapping[str, Reduce], gradients: Mapping[str, Reduce]
+) -> Iterator[SiteReadings]:
+    """Attaches hooks to ``sites`` for a ``with`` block, and fills the readings during its passes.
+
+    A forward hook reads the output, and a tensor hook on that output its gradient. Module backward hooks are never
+    used, because they break on in-place operations. Tensors are reduced inside the hook and never kept, because a later
+    in-place operation would overwrite them.
+
+    Args:
+        sites: modules, by the name under which their readings are kept.
+        outputs: reductions of a site's output, by name.
+        gradients: reductions of the gradient with respect to that output, by name.
+    """
+    readings = SiteReadings()
+
+    def attach(name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
+        def forward_hook(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+            if not isinstance(output, Tensor):
+                kind = type(output).__name__
+                raise KymographError(f"{name} returns a {kind}, not a tensor; watch a module that returns one")
+            readings.outputs[name] = {key: reduce(output.detach()) for key, reduce in outputs.items()}
+            if output.requires_grad and gradients:
+                output.register_hook(backward_hook)
+
+        def backward_hook(gradient: Tensor) -> None:
+            readings.gradients[name] = {key: reduce(gradient.detach()) for key, reduce in gradients.items()}
+
+        return forward_hook
+
+    handles = [module.register_forward_hook(attach(name)) for name, module in sites.items()]
+    try:
+        yield readings
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _std(z: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.flat import ReplicaNetwork
 

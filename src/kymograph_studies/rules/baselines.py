@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph.shapes import Float
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, add_gradients

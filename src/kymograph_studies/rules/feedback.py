@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from kymograph import streams
 from kymograph.errors import KymographError
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.rules.base import Setup, in_blocks

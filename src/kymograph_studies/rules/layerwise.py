@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph.errors import KymographError
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork, parameter_names
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.models.flat import ReplicaNetwork

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph.shapes import Float
 from kymograph.streams import forked_generators
 from kymograph_studies.models.blocks import BlockNetwork

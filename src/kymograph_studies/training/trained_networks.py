@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kymograph.errors import KymographError, first_line
 from kymograph.io.files import is_directory, is_file
-from kymograph.probes.fixed_batch import evaluation_mode
+from kymograph.probes.layers import evaluation_mode
 from kymograph.runs.record import CHECKPOINT, STATUS, read_file, read_status
 from kymograph_studies.data import load_task
 from kymograph_studies.data.images import ImageTask

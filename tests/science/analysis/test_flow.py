@@ -1,4 +1,4 @@
-"""What is read along the stream, and at any module."""
+"""What is read along the stream."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph_studies.analysis.flow import accuracy, correct_images, float64_cosines, flow, untouched, watching
+from kymograph_studies.analysis.flow import accuracy, correct_images, float64_cosines, flow, untouched
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.cut import cut
 
@@ -43,38 +42,6 @@ def test_counting_correct_images_leaves_no_trace(net: BlockNetwork, batch: tuple
     assert net.training and all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
     net.eval()
     assert torch.equal(counted, net(batch[0]).argmax(1) == batch[1])
-
-
-def test_readings_are_the_activations_and_their_gradients_keyed_by_name() -> None:
-    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
-    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
-    sites = {"first": net[0], "last": net[2]}
-    with watching(sites, {"min": torch.min, "sum": torch.sum}, {"norm": torch.linalg.vector_norm}) as readings:
-        net(x).square().sum().backward()
-    pre = torch.nn.functional.linear(x, net[0].weight, net[0].bias).detach().requires_grad_()
-    out = net[2](torch.relu(pre))
-    (gradient,) = torch.autograd.grad(out.square().sum(), pre)
-    torch.testing.assert_close(readings.outputs["first"]["min"], pre.detach().min())
-    assert readings.outputs["first"]["min"] < 0, "taken before the in-place ReLU overwrote it"
-    torch.testing.assert_close(readings.gradients["first"]["norm"], gradient.norm())
-    assert list(readings.gradients) == ["last", "first"], "backward runs backward; names keep them apart"
-
-
-def test_an_output_that_is_no_tensor_is_named() -> None:
-    net = nn.LSTM(2, 2)
-    with (
-        watching({"memory": net}, {"sum": torch.sum}, {}),
-        pytest.raises(KymographError, match="memory returns a tuple"),
-    ):
-        net(torch.ones(1, 2))
-
-
-def test_watching_ends_with_its_block() -> None:
-    net = nn.Linear(2, 2)
-    with watching({"net": net}, {"sum": torch.sum}, {}) as readings:
-        pass
-    net(torch.ones(1, 2))
-    assert readings.outputs == {} and not net._forward_hooks
 
 
 def test_untouched_puts_back_mode_and_gradients_even_after_an_error() -> None:
