@@ -26,6 +26,7 @@ from kymograph_studies.data import DATA_SETS, check_files
 from kymograph_studies.models import MODELS
 from kymograph_studies.rule_family.arms import EXACT, HEAD_ONLY, TOKENS, family_arms, family_grids
 from kymograph_studies.rules import RULES
+from kymograph_studies.training.image_study import all_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,7 +153,7 @@ class RuleFamily(Study[RuleFamilyConfig]):
 
     def stack_key(self, config: RuleFamilyConfig) -> tuple[Any, ...]:
         """Returns all settings; every run trains on its own."""
-        return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
+        return all_settings(config)
 
     def steps(self, config: RuleFamilyConfig) -> int:
         """Returns epochs times batches per epoch."""

@@ -184,6 +184,11 @@ class ImageSettings(NetworkSettings):
         return self
 
 
+def all_settings(config: object) -> tuple[tuple[str, str], ...]:
+    """Returns every setting as text, by name: the key of a stack that no other settings share."""
+    return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
+
+
 Settings = TypeVar("Settings", bound=TrainingSettings)
 
 
@@ -199,7 +204,7 @@ class ImageStudy(Study[Settings]):
 
     def stack_key(self, config: Settings) -> tuple[Any, ...]:
         """Returns all settings; every run trains on its own."""
-        return tuple(sorted((name, str(value)) for name, value in vars(config).items()))
+        return all_settings(config)
 
     def steps(self, config: Settings) -> int:
         """Returns epochs times batches per epoch."""
