@@ -25,7 +25,7 @@ ROOMS = {
     SCIENCE: [
         "script_randomness", "data", "models", "rules", "analysis", "training", "published", "clipping", "scripts",
         "depth", "snapshot", "calibration", "audit", "rule_family", "prove_rules", "variance", "variance_panel",
-        "reproduce", "verbs",
+        "verdict_page", "reproduce", "verbs",
     ],
 }  # fmt: skip
 WITHOUT_TORCH = (
