@@ -8,7 +8,7 @@ files do not matter.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,12 +16,10 @@ from typing import Any
 
 from kymograph.claims.claim import Claim
 from kymograph.claims.claim_files import OWN_STUDY
-from kymograph.claims.decision import can_decide
 from kymograph.claims.design import Design, Terms
-from kymograph.claims.evidence import differing
 from kymograph.claims.grid import Grid, claims_on_grid
 from kymograph.claims.tuning import CHOICE, check_tuning_seeds, choices_of
-from kymograph.errors import KymographError, did_you_mean
+from kymograph.errors import KymographError
 from kymograph.io.writing import make_directory
 from kymograph.runs import log
 from kymograph.runs.declaration import ArmSettings
@@ -30,7 +28,7 @@ from kymograph.runs.log import SHORT, Entry, Log
 from kymograph.runs.spec import canonical_json
 from kymograph.runs.stored_run import StoredRun
 from kymograph.runs.tuned import tuning_study
-from kymograph.statistics.p_values import LEAST_SEEDS, smallest_p
+from kymograph.statistics.p_values import smallest_p
 from kymograph.streams import fixed_seeds
 from kymograph.studies.loading import registered_study
 from kymograph.studies.study import Study
@@ -371,90 +369,11 @@ def _check_family(study: str, claims: Sequence[Claim], terms: Terms, history: Lo
     smallest = terms.design.smallest_p
     if smallest * count > strictest:
         raise KymographError(
-            f"{terms.design} cannot decide {_all_claims(count, study)} together: the exact test reaches no p below "
+            f"{terms.design} cannot decide {all_claims(count, study)} together: the exact test reaches no p below "
             f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
         )
 
 
-def _all_claims(count: int, study: str) -> str:
+def all_claims(count: int, study: str) -> str:
+    """Returns "the 3 claims of STUDY", or "the claim"."""
     return f"the claim of {study}" if count == 1 else f"the {count:,} claims of {study}"
-
-
-# What the user is told before and after a sweep
-
-
-def planning_note(study: Study[Any], arms: Collection[str], seeds: int, grid: Grid | None = None) -> str | None:
-    """Returns why this many seeds cannot decide the study's claims about these arms; None if they can."""
-    claims = claims_on_grid(study.claims(), grid or {})
-    ready = [claim for claim in claims if {side.arm for side in claim.every_side} <= set(arms)]
-    if not ready:
-        return None
-    if seeds < LEAST_SEEDS:
-        few = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
-        return f"{few} too few for a verdict: claims need at least {LEAST_SEEDS}"
-    families = [claim.family for claim in ready if claim.kind is None]
-    largest = max(families, key=families.count, default="")
-    if largest and not can_decide(seeds, families.count(largest), ready[0].alpha):
-        return (
-            f"{seeds} seeds cannot decide {_all_claims(families.count(largest), largest)}: "
-            f"the exact test reaches no p below {smallest_p(seeds):.2g}"
-        )
-    return None
-
-
-def changed_claims(root: Path, study: Study[Any], grid: Grid | None = None) -> str | None:
-    """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
-    contents = registered_contents(Log.read(root), study.name)
-    registered = {(name, statement(content)) for name, content in contents.items()}
-    new = [claim.name for claim in claims_on_grid(study.claims(), grid or {}) if version(claim) not in registered]
-    if not registered or not new:
-        return None
-    others = f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else ""
-    return (
-        f"{new[0]!r}{others} {'differ' if others else 'differs'} from the claims that {study.name} registered in "
-        f"{root}, which remain binding; `kymograph judge` with --study and the study's file judges both versions, the "
-        "new one as post hoc; to register it, use another --out"
-    )
-
-
-def unregistered_settings(root: Path, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]) -> str:
-    """Returns, in words, the settings of a sweep that differ from those its study's claims are registered for.
-
-    Settings that a claim itself asks for count as registered.
-    """
-    terms = binding_terms(Log.read(root), study.name)
-    if terms is None:
-        return ""
-    asked_for = {
-        (name, repr(value))
-        for claim in claims_on_grid(study.claims(), terms.grid)
-        for side in claim.every_side
-        for name, value in side.where.items()
-    }
-    registered, now = terms.settings_given(study.arm_settings({})), study.arm_settings(fields)
-    departures: dict[str, str] = {}
-    for arm in arms:
-        expected, settings = registered.of(arm), now.of(arm)
-        for name in differing(settings, expected):
-            if (name, repr(settings.get(name))) not in asked_for:
-                departures[name] = f"{name} {settings.get(name)} (registered: {expected.get(name, 'its default')})"
-    return ", ".join(departures.values())
-
-
-def numbers_that_no_run_has(claims: Iterable[Claim], runs: Collection[StoredRun]) -> list[str]:
-    """Returns a sentence for every number that a claim is about but no run of its arm has."""
-    sentences: dict[str, str] = {}
-    for claim in claims:
-        for side in claim.every_side:
-            name, from_series = side.measure.name, side.measure.reduce is not None
-            stored = [run.series if from_series else run.summary for run in runs if run.arm == side.arm]
-            if not stored or any(name in numbers for numbers in stored):
-                continue
-            what = "logged the series" if from_series else "returned"
-            others = sorted({other for numbers in stored for other in numbers})
-            sentences.setdefault(
-                name,
-                f"no run of {side.arm} {what} {name!r}, which the claim {claim.name!r} is about"
-                + did_you_mean(name, others),
-            )
-    return list(sentences.values())

@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph.claims.grid import Grid, grid_points
-from kymograph.claims.registration import (
-    changed_claims,
-    numbers_that_no_run_has,
-    planning_note,
-    unregistered_settings,
-)
+from kymograph.claims.sweep_notes import notes_after, notes_before
 from kymograph.errors import KymographError, UsageError, did_you_mean
 from kymograph.experiments.stages import (
     ComputeOptions,
@@ -32,7 +27,6 @@ from kymograph.io.documents import read_toml
 from kymograph.io.files import is_file
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.runs.summaries import collected_notes, same_in_all_seeds
 from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.loading import load_study, load_with_reference
 from kymograph.studies.settings import fit_settings
@@ -251,21 +245,11 @@ def run_sweep(
         note_changed_code(root, study, any(any(stack.missing) for stack in stacks), part_sources)
     declare_stage(root, study, specs, list(dict.fromkeys(spec.seed for spec in specs)), fields, part_sources, grid)
     if not options.quiet:
-        used_arms = {spec.arm for spec in specs}
-        _print_notes(
-            *(_other_settings(root, study, used_arms, point) for point in points),
-            planning_note(study, used_arms, len({spec.seed for spec in specs}), grid),
-            changed_claims(root, study, grid),
-        )
+        _print_notes(notes_before(root, study, specs, points, grid))
     stage = compute_stage(code, study.name, stacks, options)
     store = Store.of_specs(root, specs)
     if stage.computed and not options.quiet:
-        finished = store.finished.runs
-        _print_notes(
-            *collected_notes(finished),
-            same_in_all_seeds(finished, study.headlines),
-            *numbers_that_no_run_has(study.claims(), finished),
-        )
+        _print_notes(notes_after(study, store.finished.runs))
     planned = frozenset(spec.id for spec in specs)
     return SweepResult(**vars(stage), study=study, store=store, tuning=tuning, planned=planned)
 
@@ -296,18 +280,6 @@ def _evaluation_runs(
     return [spec for spec in study.specs(seeds, arms, fields, tuning.chosen) if spec.arm not in barred]
 
 
-def _other_settings(root: Path, study: Study[Any], arms: set[str], fields: Mapping[str, Any]) -> str | None:
-    """Returns a note if the study's claims are registered for other settings than these."""
-    other = unregistered_settings(root, study, arms, fields)
-    if not other:
-        return None
-    return (
-        f"the claims of {study.name} are not registered for {other}; such runs are judged only with --where, as post "
-        "hoc (in another --out they would be registered)"
-    )
-
-
-def _print_notes(*notes: str | None) -> None:
+def _print_notes(notes: Iterable[str]) -> None:
     for note in notes:
-        if note:
-            print(f"note: {note}", file=sys.stderr)
+        print(f"note: {note}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Stored runs summarised by arm: grouped by settings, with headline numbers, notes and a check that seeds matter."""
+"""Stored runs summarised by arm: grouped by settings, with headline numbers and notes."""
 
 from __future__ import annotations
 
@@ -183,39 +183,3 @@ def collected_notes(runs: Sequence[StoredRun]) -> list[str]:
     carried = Counter(note for run in runs for note in dict.fromkeys(run.notes))
     everyone = "1 run" if total == 1 else f"all {total} runs"
     return [f"{note} ({everyone if count == total else f'{count} of {total} runs'})" for note, count in carried.items()]
-
-
-def same_in_all_seeds(runs: Iterable[StoredRun], headlines: Iterable[str] = ()) -> str | None:
-    """Returns a warning about the first arm whose finished runs are identical across seeds; None if there is none.
-
-    Runs are identical if every number in their summaries and series is: the seed is then most likely not used. A single
-    constant number, such as a parameter count, is no evidence.
-    """
-    groups: dict[tuple[str, str, str], list[StoredRun]] = {}
-    for run in runs:
-        if run.status == "finished":
-            groups.setdefault((run.study, run.arm, run.spec.settings_text), []).append(run)
-    same = [group for group in groups.values() if len({run.seed for run in group}) > 1 and _are_same(group)]
-    if not same:
-        return None
-    first = same[0][0]
-    numbers = _numbers(first)
-    named = next((key for key in (*headlines, *numbers) if key in numbers), None)
-    what = f"the series {next(iter(first.series))} is the same" if named is None else f"{named} is {numbers[named]:.6g}"
-    others = len({run.arm for group in same for run in group} - {first.arm})
-    more = f", and likewise in {others} more arm{'s' if others > 1 else ''}" if others else ""
-    return (
-        f"{what} in all {len(same[0])} seeds of {first.arm}{more}: the run does not seem to use "
-        "its seed (run.seeded, run.generator or run.seed)"
-    )
-
-
-def _are_same(runs: Sequence[StoredRun]) -> bool:
-    numbers, digest = _numbers(runs[0]), runs[0].series_digest
-    if not numbers and not runs[0].series:
-        return False
-    return all(_numbers(run) == numbers and run.series_digest == digest for run in runs[1:])
-
-
-def _numbers(run: StoredRun) -> dict[str, Any]:
-    return {key: value for key, value in run.summary.items() if is_number(value) and not isinstance(value, bool)}
