@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from kymograph import streams
 from kymograph.errors import KymographError
-from kymograph_studies.script_randomness import script_generator, script_random
 
 
 def test_a_stream_does_not_depend_on_what_else_was_drawn() -> None:
@@ -27,24 +26,9 @@ def test_names_are_not_run_together(seed: int, names: list[str]) -> None:
     assert 0 <= streams.stream_seed(seed, *names) <= streams.MAX_SEED
 
 
-def test_the_script_generators_give_what_global_seeding_would() -> None:
-    state, python_state = torch.get_rng_state(), random.getstate()
-    try:
-        torch.manual_seed(7)
-        random.seed(7)
-        expected, sample = torch.randn(33), random.sample(range(100), 9)
-    finally:
-        torch.set_rng_state(state)
-        random.setstate(python_state)
-    assert torch.equal(torch.randn(33, generator=script_generator(7)), expected)
-    assert script_random(7).sample(range(100), 9) == sample
-
-
 def test_streams_leave_the_global_generators_alone() -> None:
     before, python_before = torch.get_rng_state(), random.getstate()
     streams.generator(1, "x")
-    script_generator(1)
-    script_random(1).random()
     assert torch.equal(torch.get_rng_state(), before)
     assert random.getstate() == python_before
 

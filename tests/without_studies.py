@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 
 SCIENCE = "kymograph_studies"
+TESTS = Path(__file__).parent
 
 
 def block() -> None:
@@ -20,3 +22,15 @@ def block() -> None:
 
 
 block()
+
+
+OWN_TESTS = {
+    "io", "statistics", "runs", "probes", "sweep", "studies", "claims", "experiments", "selftest", "pictures", "sharing",
+    "cli", "test_rounding.py", "test_wording.py", "test_streams.py",
+}  # fmt: skip
+"""The tool's own tests; the others are about the science, or about both packages together."""
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leaves out the tests that are not the tool's own, without importing them."""
+    return True if collection_path.parent == TESTS and collection_path.name not in OWN_TESTS else None

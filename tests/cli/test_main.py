@@ -55,6 +55,7 @@ def test_the_usage_has_a_line_for_every_verb_in_declared_order() -> None:
     assert lines == VERBS.names() and lines[:2] == ["list", "run"]
 
 
+@pytest.mark.science
 @pytest.mark.parametrize(
     "words",
     [
@@ -193,6 +194,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.science
 @pytest.mark.parametrize(("words", "message"), [*MISUNDERSTOOD, *REFUSED])
 def test_a_mistake_gets_one_sentence_and_changes_nothing(
     tmp_path: Path,

@@ -145,6 +145,7 @@ def test_system_exit_of_a_verb_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert exit_.value.code == 5
 
 
+@pytest.mark.science
 @pytest.mark.parametrize(
     "words",
     [

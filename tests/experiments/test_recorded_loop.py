@@ -168,6 +168,7 @@ def test_what_a_watched_network_cannot_say_is_noted(tmp_path: Path) -> None:
     assert "attention_entropy is not measured: no nn.MultiheadAttention" in stored.provenance["notes"][0]
 
 
+@pytest.mark.science
 def test_a_registered_study_keeps_its_name(tmp_path: Path) -> None:
     with pytest.raises(KymographError, match="is a registered study"):
         ky.record("depth", arm="plain", seed=1, out=tmp_path)

@@ -12,7 +12,7 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.pictures import claim_figures
 from kymograph.pictures.figures import figure_names
-from kymograph.pictures.report.page import template
+from kymograph.pictures.report.assets import template
 from kymograph.pictures.styles import COLOURS
 from kymograph.runs.declaration import Declaration
 from kymograph.runs.store import Store

@@ -106,6 +106,7 @@ def test_an_installed_study_must_have_the_name_of_its_entry(workspace: Path) -> 
         load_study("other")
 
 
+@pytest.mark.science
 def test_the_file_of_an_installed_study_is_that_study(workspace: Path) -> None:
     package = install(workspace, study=STUDY + PART)
     sources = {load_study(one).source for one in ("mom", str(package / "study.py"), "installed_lab.study:Mom")}
@@ -117,6 +118,7 @@ def test_the_file_of_an_installed_study_is_that_study(workspace: Path) -> None:
     assert load_study(str(depth)).source is None, "a built-in study named by its file is built in"
 
 
+@pytest.mark.science
 def test_built_in_studies_are_identified_by_their_version_and_those_of_other_distributions_by_their_source(
     workspace: Path,
 ) -> None:
@@ -129,12 +131,14 @@ def test_built_in_studies_are_identified_by_their_version_and_those_of_other_dis
     assert "mom" not in {study.name for study in built_in}
 
 
+@pytest.mark.science
 def test_a_stored_name_never_imports_installed_code(workspace: Path) -> None:
     install(workspace, study="raise SystemExit('imported')\n" + STUDY + PART)
     assert registered_study("mom") is None and registered_study("depth") is not None
     assert "installed_lab.study" not in sys.modules
 
 
+@pytest.mark.science
 def test_a_study_that_cannot_be_loaded_is_left_out_of_the_list(workspace: Path, capsys: pytest.CaptureFixture) -> None:
     install(workspace, study=STUDY + PART + "1 / 0\n")
     assert [study.name for study in list_studies()] == BUILT_IN

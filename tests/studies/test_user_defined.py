@@ -227,6 +227,7 @@ def test_every_engine_loads_it_from_its_file(tmp_path: Path, engine: str) -> Non
     assert "4 runs computed" in command(*words, cwd=tmp_path).stdout
 
 
+@pytest.mark.science
 def test_references_that_name_no_study_are_one_sentence(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     (tmp_path / "empty.py").write_text("x = 1\n")

@@ -64,6 +64,7 @@ def test_nothing_is_overwritten(workspace: Path, capsys: pytest.CaptureFixture) 
     assert "mine_too.py exists" in capsys.readouterr().err
 
 
+@pytest.mark.science
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -97,6 +98,7 @@ def test_a_name_without_its_kind_is_answered_with_the_whole_command(capsys: pyte
     assert "did you mean `kymograph new study mine`?" in capsys.readouterr().err
 
 
+@pytest.mark.science
 def test_every_registered_study_is_listed_with_its_default_arms(capsys: pytest.CaptureFixture) -> None:
     assert call("list") == 0
     text = capsys.readouterr().out
@@ -105,6 +107,7 @@ def test_every_registered_study_is_listed_with_its_default_arms(capsys: pytest.C
     assert "* extreme/clip" in text and "and 18 more: `kymograph list snapshot`" in text
 
 
+@pytest.mark.science
 def test_a_study_with_many_default_arms_does_not_fill_the_screen(capsys: pytest.CaptureFixture) -> None:
     """`rule-family` used to be listed with 53 arms."""
     assert call("list") == 0
@@ -116,12 +119,14 @@ def test_a_study_with_many_default_arms_does_not_fill_the_screen(capsys: pytest.
         assert f"and {len(arms) - len(listed)} more: " in block or len(listed) == len(arms)
 
 
+@pytest.mark.science
 def test_one_study_is_listed_with_every_arm(capsys: pytest.CaptureFixture) -> None:
     assert call("list", "clipping") == 0
     text = capsys.readouterr().out
     assert "  * extreme/no_clip " in text and "    learnable/extreme/clip " in text and "runs by default" in text
 
 
+@pytest.mark.science
 def test_one_study_is_listed_with_its_settings_and_their_defaults(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

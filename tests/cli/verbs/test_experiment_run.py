@@ -16,6 +16,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.science
 def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     runs = str(tmp_path / "runs")
     assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
@@ -30,6 +31,7 @@ def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytes
     assert len(Store.open(runs)) == 8, "figures beside the runs are not runs"
 
 
+@pytest.mark.science
 def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
     words = ("run", "clipping", "--n-seeds", "2", "--arms", "extreme/cl*p", "--lr", "0.05", "--out", str(tmp_path))
     assert call(*words, *QUICK) == 0
@@ -38,6 +40,7 @@ def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
     assert {run.config["lr"] for run in store} == {0.05} and {run.config["epochs"] for run in store} == {1}
 
 
+@pytest.mark.science
 @pytest.mark.parametrize("words", [
     ONE,
     ("report", "runs", "-o"),
@@ -57,6 +60,7 @@ def test_an_output_without_a_name_is_one_sentence_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.science
 def test_an_unwritable_directory_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     assert call(*ONE, str(tmp_path / "file" / "runs")) == 1
@@ -64,6 +68,7 @@ def test_an_unwritable_directory_is_named(tmp_path: Path, capsys: pytest.Capture
     assert (tmp_path / "file").read_text() == "in the way"
 
 
+@pytest.mark.science
 @pytest.mark.parametrize("harm", ["cut status", "cut arrays", "newer schema", "no arrays"])
 def test_a_damaged_record_stops_the_command_and_stays_as_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture, harm: str
@@ -89,6 +94,7 @@ def test_a_damaged_record_stops_the_command_and_stays_as_it_was(
     assert snapshot(runs) == before and not (tmp_path / "x.csv").exists()
 
 
+@pytest.mark.science
 def test_a_half_written_run_is_computed_again(tmp_path: Path) -> None:
     assert call(*ONE, str(tmp_path)) == 0
     (status,) = tmp_path.rglob("status.json")
@@ -100,6 +106,7 @@ def test_a_half_written_run_is_computed_again(tmp_path: Path) -> None:
     assert arrays.read_bytes() == whole
 
 
+@pytest.mark.science
 def test_the_settings_of_a_study_are_in_its_help(capsys: pytest.CaptureFixture) -> None:
     assert call("run", "depth", "--help") == 0
     text = capsys.readouterr().out
@@ -118,6 +125,7 @@ def test_a_user_defined_study_runs_from_its_file(tmp_path: Path, capsys: pytest.
     assert {run.config["tosses"] for run in Store.open(tmp_path / "runs")} == {3}
 
 
+@pytest.mark.science
 def test_the_data_directory_is_an_argument_and_not_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

@@ -60,6 +60,7 @@ def test_claims_that_were_lost_with_the_log_are_not_passed_over(tmp_path: Path, 
     assert said.count("\n") == 1 and "line 1 was edited" in said and "from a copy" in said
 
 
+@pytest.mark.science
 def test_every_claim_is_named_once_and_every_line_fits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -71,6 +72,7 @@ def test_every_claim_is_named_once_and_every_line_fits(
     assert claims and len(set(claims)) == len(claims)
 
 
+@pytest.mark.science
 def test_the_question_stands_right_above_its_columns(capsys: pytest.CaptureFixture) -> None:
     assert call("power", "clipping", "--n", "10") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -57,6 +57,7 @@ def completed(script: str, words: str) -> list[str]:
     return subprocess.run(["bash", "-c", asked], text=True, capture_output=True, check=True).stdout.split()
 
 
+@pytest.mark.science
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -82,10 +83,12 @@ def test_every_verb_has_its_options_and_no_positional_is_one(bash_script: str) -
     assert "--directories" not in vocabulary()["judge",] and "--help" in vocabulary()["judge",]
 
 
+@pytest.mark.science
 def test_studies_are_completed_where_the_usage_asks_for_one() -> None:
     assert verbs_of_studies() == ["list", "run", "variance"]
 
 
+@pytest.mark.science
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_command_prints_a_script_that_the_shell_can_read(shell: str, capsys: pytest.CaptureFixture) -> None:
     assert call("completion", shell) == 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from kymograph.runs.store import Store
-from kymograph_studies.clipping import Clipping
 from tests.cli.command import QUICK, call
 from tests.pictures.report.pages import make_runs
 
@@ -39,6 +38,8 @@ def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     words = ("run", "clipping", "--arms", "extreme/*clip", "--out", str(tmp_path), *QUICK, "--seeds")
+    from kymograph_studies.clipping import Clipping
+
     monkeypatch.setattr(Clipping, "version", Clipping.version - 1)
     assert call(*words, "1", "2") == 0
     old = Clipping.version

@@ -22,7 +22,8 @@ import kymograph
 from kymograph.claims.claim import Measure, Side
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
-from kymograph.pictures.report.page import build_page, data_block, link_claims, series_of, write_report
+from kymograph.pictures.report.links import link_claims, series_of
+from kymograph.pictures.report.page import build_page, data_block, write_report
 from kymograph.pictures.report.sections import section_of
 from kymograph.pictures.report.verdicts import claim_view
 from kymograph.runs import record
@@ -321,6 +322,7 @@ def test_a_user_defined_study_is_shown_from_study_json_alone(tmp_path: Path) -> 
     assert "not drawn here: cosine" in " ".join(page.text.split())
 
 
+@pytest.mark.science
 def test_a_study_with_a_built_in_name_is_shown_as_its_own_directory_declares_it(tmp_path: Path) -> None:
     name = STUDIES.names()[0]
     make_runs(tmp_path, study=name)

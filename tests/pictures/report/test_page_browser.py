@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from kymograph.claims.verdict import Verdicts
-from kymograph.pictures.report.page import build_page, template
+from kymograph.pictures.report.assets import template
+from kymograph.pictures.report.page import build_page
 from kymograph.rounding import number_text
 from kymograph.runs.store import Store
 from tests.pictures.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts

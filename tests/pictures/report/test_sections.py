@@ -15,7 +15,8 @@ from kymograph.pictures.report.sections import (
     number_cell,
     section_of,
 )
-from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, displays_of
+from kymograph.pictures.series import displays_of
+from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
 from kymograph.runs.record import RunResult, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
@@ -76,6 +77,7 @@ def test_series_titles_units_time_and_forms_are_those_declared(tmp_path: Path) -
     assert setting.undrawn == ("loss",) and setting.notes == ()
 
 
+@pytest.mark.science
 def test_a_panel_that_cannot_be_drawn_leaves_a_note_and_the_rest_of_the_page(tmp_path: Path) -> None:
     series = (
         SeriesDisplay("loss", "Loss", "nats", forms=("violin", "curves")),
