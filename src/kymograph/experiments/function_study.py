@@ -82,7 +82,8 @@ class FunctionStudy(Study[Any]):
         return self.body(*args, **settings)
 
     def _call(self, spec: RunSpec[Any], work: Workplace) -> RunResult:
-        from kymograph.experiments.active_run import ActiveRun, global_state, nothing_drawn, seeded
+        from kymograph.experiments.active_run import ActiveRun
+        from kymograph.experiments.global_generators import global_state, nothing_drawn, seeded
 
         settings = dataclasses.asdict(spec.config)
         run = ActiveRun(spec.arm, spec.seed, settings, work.device, work, work.directory(spec), {"run": spec.id})
