@@ -25,7 +25,8 @@ block()
 
 
 OWN_TESTS = {
-    "io", "statistics", "runs", "probes", "sweep", "studies", "claims", "experiments", "selftest", "pictures", "sharing",
+    "io", "statistics", "runs", "probes", "sweep", "studies", "claims", "experiments", "selftest", "pictures",
+    "sharing",
     "cli", "test_rounding.py", "test_wording.py", "test_streams.py",
 }  # fmt: skip
 """The tool's own tests; the others are about the science, or about both packages together."""
