@@ -41,6 +41,8 @@ from kymograph.io.files import MAX_SOURCE, read_text
 MARK, MARKS = "PART", "PARTS"
 DISTRIBUTION = "kymograph"
 """The distribution whose parts are built in: their identity is a version, not a hash of their source."""
+PACKAGES = ("kymograph", "kymograph_studies")
+"""Its packages."""
 _FORMER_GROUPS = {
     "kymograph.accelerators": "kymograph.rules.fast",
     "kymograph.engines": "kymograph.sweep.engines",

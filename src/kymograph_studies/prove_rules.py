@@ -17,7 +17,7 @@ from kymograph.errors import KymographError, first_line
 from kymograph.io.files import real_path
 from kymograph.probes.layers import evaluation_mode
 from kymograph.probes.norms import cosine
-from kymograph.sweep.code_identity import without_bytecode
+from kymograph.sweep.code_loading import without_bytecode
 from kymograph.sweep.compute import choose_device
 from kymograph_studies.data import load_task
 from kymograph_studies.data.images import Batches

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from kymograph.runs.provenance import accelerator, provenance, source_files
+from kymograph.runs.provenance import accelerator, built_in_files, provenance
 from tests.devices.pretended import pretended_device
 
 ALWAYS = {"versions", "hardware", "code", "device", "threads", "byteorder"}
@@ -73,5 +73,5 @@ def test_torch_is_not_loaded_for_it() -> None:
 
 def test_the_hash_of_the_code_covers_the_studies_that_are_shipped_with_the_tool() -> None:
     """A state on disk must not be resumed by other code of a study, and a worker must not have other code."""
-    assert {"kymograph/runs/provenance.py", "kymograph_studies/depth/training.py"} <= source_files().keys()
-    assert not any(name.startswith("tests") for name in source_files())
+    assert {"kymograph/runs/provenance.py", "kymograph_studies/depth/training.py"} <= built_in_files().keys()
+    assert not any(name.startswith("tests") for name in built_in_files())

@@ -15,7 +15,7 @@ import kymograph
 from kymograph import registry
 from kymograph.sharing.bundle import write_bundle
 from kymograph.sharing.verify import all_hold, verify_bundle
-from kymograph.sweep import code_identity
+from kymograph.sweep import code_loading
 from kymograph_studies.data import DATA_SETS
 from tests.sharing.bundles import elsewhere, rewritten
 
@@ -40,7 +40,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-images\nVersion: 1\n")
     (information / "entry_points.txt").write_text("[kymograph.data]\nfew = installed_images.few\n")
     monkeypatch.syspath_prepend(site)
-    monkeypatch.setattr(code_identity, "_hashed", {})
+    monkeypatch.setattr(code_loading, "_hashed", {})
     registry.forget_packages()
     tiny = {"data": "few", "depth": 1, "width": 8, "epochs": 1, "device": "cpu", "quiet": True}
     store = kymograph.run("snapshot", seeds=[1], arms=["resmlp/bp"], out=tmp_path / "runs", **tiny)  # type: ignore[arg-type]

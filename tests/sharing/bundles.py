@@ -16,7 +16,7 @@ from typing import Any
 import kymograph
 from kymograph.sharing.bundle import MANIFEST
 from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.code_loading import CodeReference
 from tests.studies.tossing import REFERENCE
 
 

@@ -44,7 +44,7 @@ def test_nothing_in_it_is_run_unless_it_is_asked_for(bundle: Path, monkeypatch: 
     def refuse(*_: object) -> None:
         raise AssertionError("imported")
 
-    monkeypatch.setattr("kymograph.sweep.code_identity.CodeReference.load_module", refuse)
+    monkeypatch.setattr("kymograph.sweep.code_loading.CodeReference.load_module", refuse)
     assert all_hold(verify_bundle(bundle))
     with pytest.raises(AssertionError, match="imported"):
         verify_bundle(bundle, rerun=1)

@@ -17,7 +17,7 @@ from kymograph.errors import KymographError
 from kymograph.sharing.bundle import unpacked, write_bundle
 from kymograph.sharing.verify import all_hold, verify_bundle
 from kymograph.studies.loading import load_with_reference
-from kymograph.sweep import code_identity
+from kymograph.sweep import code_loading
 from tests.sharing.bundles import code, elsewhere, rewritten
 
 DRAWN = """
@@ -76,7 +76,7 @@ def test_a_study_that_was_edited_since_or_has_no_run_is_refused(
 def test_a_script_in_a_package_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was packed under the name of its import, where its hash was another."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(code_identity, "_added", [])
+    monkeypatch.setattr(code_loading, "_added", [])
     package = tmp_path / "package"
     package.mkdir()
     source = (Path(__file__).parents[1] / "studies" / "tossing.py").read_text()
@@ -112,8 +112,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         (package / f"{name}.py").write_text(text)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-nulls\nVersion: 1\n")
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
-    monkeypatch.setattr(code_identity, "_added", [])
-    monkeypatch.setattr(code_identity, "_hashed", {})
+    monkeypatch.setattr(code_loading, "_added", [])
+    monkeypatch.setattr(code_loading, "_hashed", {})
     registry._in_packages.cache_clear()
     yield site
     registry._in_packages.cache_clear()

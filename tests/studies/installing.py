@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from kymograph import registry
-from kymograph.sweep import code_identity
+from kymograph.sweep import code_loading
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current directory; what a test imports or installs is forgotten."""
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
-    monkeypatch.setattr(code_identity, "_added", [])
-    monkeypatch.setattr(code_identity, "_hashed", {})
+    monkeypatch.setattr(code_loading, "_added", [])
+    monkeypatch.setattr(code_loading, "_hashed", {})
     before = set(sys.modules)
     with contextlib.chdir(tmp_path):
         yield tmp_path

@@ -14,7 +14,7 @@ from typing import Any
 import kymograph
 from kymograph.experiments.running import SweepResult, run_sweep
 from kymograph.experiments.stages import ComputeOptions
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.code_loading import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.engines.base import choose_engine
 from kymograph.sweep.orders import Order, Stack, orders_for

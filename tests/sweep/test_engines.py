@@ -14,7 +14,7 @@ from kymograph.errors import KymographError
 from kymograph.experiments.running import run_sweep
 from kymograph.experiments.stages import ComputeOptions
 from kymograph.sharing.verify import verify
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.code_loading import CodeReference
 from kymograph.sweep.compute import RunOutcome
 from kymograph.sweep.engines import local
 from kymograph.sweep.engines.base import choose_engine

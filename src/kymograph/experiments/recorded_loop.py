@@ -35,7 +35,8 @@ from kymograph.runs.spec import RunSpec
 from kymograph.runs.tuned import SUFFIX, tuned_study
 from kymograph.streams import MAX_SEED
 from kymograph.studies.loading import STUDIES
-from kymograph.sweep.code_identity import source_files, source_hash, stop_while_loading
+from kymograph.sweep.code_identity import source_files, source_hash
+from kymograph.sweep.code_loading import stop_while_loading
 from kymograph.sweep.compute import choose_device, import_torch, record_failure
 from kymograph.sweep.heartbeat import PARTIAL, Heartbeat
 from kymograph.sweep.orders import Stack

@@ -31,7 +31,7 @@ from kymograph.streams import MAX_SEED, fixed_seeds
 from kymograph.studies.loading import load_study, load_with_reference
 from kymograph.studies.settings import fit_settings
 from kymograph.studies.study import Study
-from kymograph.sweep.code_identity import stop_while_loading
+from kymograph.sweep.code_loading import stop_while_loading
 from kymograph.sweep.compute import check_device
 from kymograph.sweep.engines.base import check_engine
 

@@ -20,7 +20,7 @@ from kymograph.runs.spec import RunSpec, slug
 from kymograph.runs.store import Store
 from kymograph.runs.tuned import Tuned, tuning_study
 from kymograph.studies.study import Study
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.code_loading import CodeReference
 from kymograph.sweep.compute import SUBMITTED, RunOutcome
 from kymograph.sweep.engines.base import choose_engine, computes_elsewhere, make_options
 from kymograph.sweep.heartbeat import remove_leftovers

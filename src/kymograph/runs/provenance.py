@@ -10,20 +10,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kymograph.registry import PACKAGES
+
 
 @functools.cache
 def code_hash() -> str:
     """Returns a hash over every source file of this package and of the studies shipped with it, in a fixed order."""
     total = hashlib.sha256()
-    for name, path in source_files().items():
+    for name, path in built_in_files().items():
         total.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()[:16]
 
 
-def source_files() -> dict[str, Path]:
+def built_in_files() -> dict[str, Path]:
     """Returns every source file that `code_hash` covers, by its path in the packages."""
     home = Path(__file__).resolve().parents[2]
-    return {path.relative_to(home).as_posix(): path for path in sorted(home.glob("kymograph*/**/*.py"))}
+    paths = [path for package in PACKAGES for path in sorted((home / package).rglob("*.py"))]
+    return {path.relative_to(home).as_posix(): path for path in paths}
 
 
 @functools.cache

@@ -41,7 +41,7 @@ from kymograph.runs.store import read_declarations
 from kymograph.sharing.packed_code import CODE, PARTS, PackedCode, code_problems, packed_code, stage_code, unload_bundle
 from kymograph.sharing.thin_copy import write_thin_copy
 from kymograph.studies.study import Study
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.code_loading import CodeReference
 from kymograph.sweep.heartbeat import PARTIAL
 
 MANIFEST, RUNS, REPORT = "manifest.json", "runs", "report.html"

@@ -24,16 +24,8 @@ from kymograph.runs.spec import slug
 from kymograph.runs.tuned import tuned_study
 from kymograph.studies.loading import STUDIES, registered_study
 from kymograph.studies.study import Study
-from kymograph.sweep.code_identity import (
-    CodeReference,
-    PartCode,
-    forget_directory,
-    importable_path,
-    part_code,
-    part_key,
-    source_files,
-    source_hash,
-)
+from kymograph.sweep.code_identity import PartCode, importable_path, part_code, part_key, source_files, source_hash
+from kymograph.sweep.code_loading import CodeReference, forget_directory
 
 CODE, PARTS = "code", "parts"
 _DIST_INFO = "kymograph_bundle-0.dist-info"

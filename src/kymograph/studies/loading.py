@@ -19,7 +19,7 @@ from kymograph.io.files import real_path
 from kymograph.registry import Registry
 from kymograph.runs.declaration import Declaration
 from kymograph.studies.study import Study, check_study
-from kymograph.sweep.code_identity import CodeReference
+from kymograph.sweep.code_loading import CodeReference
 
 STUDIES = Registry("kymograph.studies", attribute="STUDY", noun="study")
 

@@ -19,7 +19,7 @@ from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec, digest, settings_of
 from kymograph.runs.tuned import SUFFIX, Tuned
 from kymograph.studies.settings import build_config, check_settings
-from kymograph.sweep.code_identity import part_hashes
+from kymograph.sweep.code_loading import part_hashes
 from kymograph.sweep.compute import Workplace
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class Study(ABC, Generic[Config]):
     """
     column_notes: ClassVar[Mapping[str, str]] = {}
     """What a reader should know about single summary numbers, shown below the tables of a report that have them."""
+    setup_meanings: ClassVar[Mapping[str, str]] = {}
+    """What the set-up labels of the study's claims mean, a sentence each, shown in a report that has them."""
 
     source: str | None = None
     """The hash of a user-defined study's code, set when it is loaded; None for a built-in study."""

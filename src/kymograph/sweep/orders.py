@@ -22,7 +22,8 @@ from kymograph.runs.log import Log
 from kymograph.runs.provenance import code_hash, versions
 from kymograph.runs.record import is_finished
 from kymograph.runs.spec import RunSpec, digest, slug
-from kymograph.sweep.code_identity import CodeReference, importable_path, source_hash
+from kymograph.sweep.code_identity import importable_path, source_hash
+from kymograph.sweep.code_loading import CodeReference
 
 FURTHER_VARIABLES = "KYMOGRAPH_ENVIRONMENT"
 """The variable that lists, separated by commas, further environment variables to send with orders."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kymograph.registry import Registry
-from kymograph.sweep.code_identity import cleared_on_reimport
+from kymograph.sweep.code_loading import cleared_on_reimport
 
 if TYPE_CHECKING:
     from kymograph_studies.data.images import ImageTask
