@@ -14,7 +14,7 @@ from scipy import stats
 
 from kymograph.claims import decision
 from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.decision import bounds_of, p_values
+from kymograph.claims.decision import outcome_bounds, p_values
 from kymograph.claims.verdict import Outcome
 from kymograph.statistics.intervals import t_interval
 from kymograph.statistics.p_values import holm, sign_flip_p, t_test
@@ -48,7 +48,7 @@ def told(one: Claim, values: np.ndarray, family: int = 1) -> Outcome:
 def rates(one: Claim, table: np.ndarray, family: int = 1) -> dict[Outcome, float]:
     """Returns how often each outcome comes out of many samples (samples, n), as the smallest p-value of a family."""
     samples = ManySamples(table if one.direction in ("greater", "not less", "equal") else -table)
-    found = p_values(bounds_of(one), samples.p)
+    found = p_values(outcome_bounds(one), samples.p)
     directed = found.direction <= one.alpha / family
     supported = directed & (found.support <= found.refute)
     equivalent = ~directed & (found.equivalence <= one.alpha / family)
@@ -187,7 +187,7 @@ def test_many_samples_are_decided_as_one_is() -> None:
 def test_equivalence_in_a_family_of_eight_is_wrongly_found_at_most_with_alpha() -> None:
     """Eight effects at the margin: the t test alone, uncorrected, called one or more equivalent in 32 % of worlds."""
     table = np.random.default_rng(0).normal(0.5, 0.3, (16_000, 10))
-    found = p_values(bounds_of(claim("greater", 0.5)), ManySamples(table).p).equivalence.reshape(-1, 8)
+    found = p_values(outcome_bounds(claim("greater", 0.5)), ManySamples(table).p).equivalence.reshape(-1, 8)
     any_wrong = float((found.min(axis=1) <= 0.05 / 8).mean())  # Holm rejects something if it rejects the smallest
     assert any_wrong <= 0.05, "2,000 worlds: two standard errors are 1 %"
     assert float((found.min(axis=1) <= 0.05).mean()) > 0.25, "what the correction is for"

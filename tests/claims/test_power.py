@@ -8,7 +8,7 @@ import pytest
 from kymograph.claims import power
 from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.claim_files import named_claims
-from kymograph.claims.decision import Bounds, Decided, bounds_of
+from kymograph.claims.decision import Bounds, Decided, outcome_bounds
 from kymograph.claims.power import family_sizes, outcome_rates, power_tables
 from kymograph.errors import KymographError
 from kymograph.selftest.worlds import decide_alone
@@ -47,7 +47,7 @@ def test_rates_are_those_of_the_judges_decisions(direction: str) -> None:
     table = normal_samples(8)._values
     for effect in (0.0, 0.5, 1.5):
         judged = decide_alone(claim, effect + 0.5 * table)
-        found = outcome_rates(bounds_of(claim), effect, 0.5, 8, claim.alpha, 1)
+        found = outcome_rates(outcome_bounds(claim), effect, 0.5, 8, claim.alpha, 1)
         assert found == Decided(*(mask.mean() for mask in judged))
 
 

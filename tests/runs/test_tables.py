@@ -10,7 +10,7 @@ import numpy as np
 from kymograph.runs.record import RunResult, write_failure, write_record
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
-from kymograph.runs.tables import differing_settings, setting_columns, summary_rows
+from kymograph.runs.tables import differing_columns, setting_columns, summary_rows
 
 
 def stored(root: Path, *configs: dict[str, Any]) -> Store:
@@ -38,4 +38,4 @@ def test_a_setting_keeps_its_name_and_whatever_else_is_called_so_gives_way(tmp_p
 def test_settings_that_differ_include_those_that_some_runs_lack(tmp_path: Path) -> None:
     store = stored(tmp_path, {"lr": 0.1, "clip": None, "one": 1}, {"lr": 0.1, "one": 1.0}, {"lr": 0.1, "clip": None})
     assert set(setting_columns(store.runs)) == {"lr", "clip", "one"}
-    assert set(differing_settings(store.runs)) == {"clip", "one"}
+    assert set(differing_columns(store.runs)) == {"clip", "one"}

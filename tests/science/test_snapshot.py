@@ -14,7 +14,7 @@ import kymograph
 from kymograph.errors import KymographError
 from kymograph.runs import resume
 from kymograph.runs.record import CHECKPOINT
-from kymograph.runs.resume import write_state
+from kymograph.runs.resume import write_resume_state
 from kymograph.runs.store import Store
 from kymograph.sweep.compute import Workplace
 from kymograph_studies.analysis.flow import accuracy, diagnose
@@ -206,7 +206,7 @@ def test_a_state_that_cannot_be_trusted_is_not_used_and_the_run_starts_over(
     path = tmp_path / "runs" / f"{spec.directory}.part" / RESUME
     path.parent.mkdir(parents=True)
     state = {"epoch": 1, "rows": [], "training": {"x": torch.zeros(1)}}
-    write_state(path, {**state, "epoch": 99} if harm == "no epoch" else state, {"run": spec.id})
+    write_resume_state(path, {**state, "epoch": 99} if harm == "no epoch" else state, {"run": spec.id})
     if harm == "noise":
         path.write_bytes(b"\xff" * 100)
     elif harm == "one bit":
@@ -215,10 +215,10 @@ def test_a_state_that_cannot_be_trusted_is_not_used_and_the_run_starts_over(
         path.write_bytes(content)
     elif harm == "other code":
         monkeypatch.setattr(resume, "code_hash", lambda: "other")
-        write_state(path, state, {"run": spec.id})
+        write_resume_state(path, state, {"run": spec.id})
         monkeypatch.undo()
     elif harm == "another run":
-        write_state(path, state, {"run": "x"})
+        write_resume_state(path, state, {"run": "x"})
     run = kymograph.run(
         "snapshot", seeds=[9], arms=["resmlp/bp"], out=tmp_path / "runs", quiet=True, engine="serial", **QUICK
     )[0]

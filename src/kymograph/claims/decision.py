@@ -112,7 +112,7 @@ def size_on_scale(claim: Claim, size: float) -> float:
     return math.log(size) if claim.scale == "log ratio" else size
 
 
-def bounds_of(claim: Claim) -> Bounds:
+def outcome_bounds(claim: Claim) -> Bounds:
     """Returns where the claim's outcomes begin."""
     margin = size_on_scale(claim, claim.margin)
     if claim.direction == "equal":
@@ -159,7 +159,7 @@ def decided(p: PValues, direction: Any, equivalence: Any, alpha: Any) -> Decided
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WeighedEvidence:
     """The evidence on one claim, before the correction over its family."""
 
     values: np.ndarray  # (n,) differences or log-ratios, positive where they favour the claim
@@ -197,14 +197,14 @@ class Decision:
         return self.p_zero <= alpha
 
 
-def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> Evidence:
+def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> WeighedEvidence:
     """Returns the evidence on a claim from ``values`` (n,), each seed's difference (or log-ratio) left - right.
 
     ``looks`` are the looks of a sequential design reached so far; the last one uses all values, which are in the order
     of the registered seeds. Default: one look that may spend all of alpha.
     """
     oriented = direction_sign(claim) * np.asarray(values, dtype=np.float64)
-    bounds = bounds_of(claim)
+    bounds = outcome_bounds(claim)
     stages = [_tests(oriented[: look.seeds], bounds) for look in looks or (PlannedLook(len(oriented), 1.0),)]
     shares = [look.share for look in looks] or [1.0]
     t, flip = stages[-1]
@@ -213,7 +213,7 @@ def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -
         for kind in zip(*(zip(*stage, strict=True) for stage in stages), strict=True)
     ]
     least_p = min(smallest_p(look.seeds) / look.share for look in looks) if looks else smallest_p(len(oriented))
-    return Evidence(oriented, bounds, t, flip, PValues(*spent), least_p)
+    return WeighedEvidence(oriented, bounds, t, flip, PValues(*spent), least_p)
 
 
 def _tests(oriented: np.ndarray, bounds: Bounds) -> tuple[PValues, PValues]:
@@ -224,7 +224,7 @@ def _tests(oriented: np.ndarray, bounds: Bounds) -> tuple[PValues, PValues]:
 
 
 def decide_family(
-    claims: Sequence[Claim], evidence: Sequence[Evidence | None], unjudged: int = 0
+    claims: Sequence[Claim], evidence: Sequence[WeighedEvidence | None], unjudged: int = 0
 ) -> list[Decision | None]:
     """Returns the decisions on the claims of one family; None where there is no evidence.
 
@@ -272,7 +272,7 @@ def can_decide(n: int, family: int, alpha: float, alternative: Alternative = "tw
     return smallest_p(n, alternative) * family <= alpha
 
 
-def seeds_to_decide(evidence: Evidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
+def seeds_to_decide(evidence: WeighedEvidence, alpha: float, family: int) -> tuple[int | None, Outcome]:
     """Returns the seeds needed for 80 % power if the true effect is the observed one, and what they would show.
 
     Both tests count, corrected as for the smallest p-value of the family. An effect beyond the margin would be
@@ -311,7 +311,7 @@ def _with(p_values: Sequence[float], index: int, p: float) -> float:
     return holm([*p_values[:index], p, *p_values[index + 1 :]])[index]
 
 
-def reason(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> tuple[str, int | None]:
+def reason(claim: Claim, decision: Decision, evidence: WeighedEvidence, family: int) -> tuple[str, int | None]:
     """Returns why the claim has its outcome, and the seeds needed to decide it if it is INCONCLUSIVE."""
     if decision.outcome is not Outcome.INCONCLUSIVE:
         return _decided(claim, decision, evidence, family), None
@@ -340,7 +340,7 @@ def margin_text(claim: Claim, size: float | None = None) -> str:
     return f"×{size:g}" if claim.scale == "log ratio" else f"{size:g}"
 
 
-def _decided(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> str:
+def _decided(claim: Claim, decision: Decision, evidence: WeighedEvidence, family: int) -> str:
     margin = margin_text(claim)
     if decision.outcome is Outcome.SUPPORTED:
         within = claim.direction in ABSENCES or claim.direction == "equal"
@@ -358,7 +358,7 @@ def _decided(claim: Claim, decision: Decision, evidence: Evidence, family: int) 
     return f"{small}; an effect of any size is not shown ({_p(decision.p_zero)} against zero{uncorrected})"
 
 
-def _refuted(claim: Claim, decision: Decision, evidence: Evidence) -> str:
+def _refuted(claim: Claim, decision: Decision, evidence: WeighedEvidence) -> str:
     """Returns why a claim is refuted: any effect the other way refutes "greater" and "less", however small."""
     if claim.direction not in ("greater", "less"):
         return f"beyond the margin of {margin_text(claim)}"
@@ -370,7 +370,7 @@ def _refuted(claim: Claim, decision: Decision, evidence: Evidence) -> str:
     return words
 
 
-def _open(claim: Claim, decision: Decision, evidence: Evidence, family: int) -> str:
+def _open(claim: Claim, decision: Decision, evidence: WeighedEvidence, family: int) -> str:
     """Returns why nothing could be decided."""
     if not decision.reachable:
         return f"{len(evidence.values)} seeds cannot reach {claim.alpha:g} in a family of {family}"

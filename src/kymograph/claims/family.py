@@ -11,7 +11,7 @@ import numpy as np
 from kymograph.claims.claim import ABSENCES, MANIPULATION_CHECK, Claim, Side
 from kymograph.claims.decision import (
     Decision,
-    Evidence,
+    WeighedEvidence,
     decide_family,
     direction_sign,
     failing_note,
@@ -53,7 +53,7 @@ def decide_claims(
     return [verdicts[index] for index in range(len(drafts))]
 
 
-def _draft(claim: Claim, evidence: StudyEvidence, registration: str) -> tuple[Verdict, Evidence | None]:
+def _draft(claim: Claim, evidence: StudyEvidence, registration: str) -> tuple[Verdict, WeighedEvidence | None]:
     """Returns an undecided verdict with its weighed numbers, or an INVALID one without."""
     draft = Verdict(
         claim, Outcome.INVALID, "", registration,
@@ -94,7 +94,7 @@ def _draft(claim: Claim, evidence: StudyEvidence, registration: str) -> tuple[Ve
 
 
 def _decided(
-    draft: Verdict, weighed: Evidence, decision: Decision, family: int, declared_bounds: Mapping[str, Range]
+    draft: Verdict, weighed: WeighedEvidence, decision: Decision, family: int, declared_bounds: Mapping[str, Range]
 ) -> Verdict:
     """Returns the verdict with its outcome, and everything that describes the effect."""
     claim, points = draft.claim, draft.points

@@ -18,11 +18,11 @@ from kymograph.claims.claim import Claim
 from kymograph.claims.decision import (
     Bounds,
     Decided,
-    bounds_of,
     can_decide,
     decided,
     direction_sign,
     margin_text,
+    outcome_bounds,
     p_values,
     size_on_scale,
 )
@@ -153,7 +153,7 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
     asked = "chance of SUPPORTED, in percent, if the effect is beyond the margin by"
     beyond = power_of("supported", lambda _: Bounds(0.0, -math.inf, 0.0), moved=True)
     yield PowerTable(where, asked, _claim_lines(claims), columns), beyond
-    bounded = [claim for claim in claims if bounds_of(claim).equivalence > 0]
+    bounded = [claim for claim in claims if outcome_bounds(claim).equivalence > 0]
     if bounded:
         asked = "chance of EQUIVALENT, in percent, if there is no effect and the equivalence margin is"
         within = power_of("equivalent", lambda margin: Bounds(math.inf, -math.inf, margin), moved=False)
@@ -162,7 +162,7 @@ def _standardised(claims: Sequence[Claim], family: int, effects: Sequence[float]
 
 def _measured(claim: Claim, effects: Sequence[float], sd: float, family: int) -> tuple[PowerTable, _Row]:
     """Returns a table of how often each outcome occurs, by true effects in the measure's own units."""
-    bounds, ratio, sign = bounds_of(claim), claim.scale == "log ratio", direction_sign(claim)
+    bounds, ratio, sign = outcome_bounds(claim), claim.scale == "log ratio", direction_sign(claim)
     if ratio and any(effect <= 0 for effect in effects):
         raise UsageError(f"{claim.name}: an effect on the log scale is a ratio above 0")
     if effects:

@@ -16,7 +16,7 @@ from kymograph.experiments.global_generators import global_state, restore_global
 from kymograph.experiments.logged_series import LoggedSeries
 from kymograph.rounding import number_text
 from kymograph.runs.record import RunSeries
-from kymograph.runs.resume import FILE, read_state, write_state
+from kymograph.runs.resume import FILE, read_resume_state, write_resume_state
 from kymograph.sweep.progress import Follower
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ActiveRun:
         self._ticks, self._ticked_at = 0, time.monotonic()
         self._speaks = False
         if self._path is not None:
-            self._state, why = read_state(self._path, identity)
+            self._state, why = read_resume_state(self._path, identity)
             if self._state is not None and type(self._state.get("step")) is not int:
                 self._state, why = None, "its state on disk has no step number"
             if why:
@@ -244,7 +244,7 @@ class ActiveRun:
             "probes": [probe.state() for probe in self._probes],
             "random": global_state(),
         }
-        write_state(self._path, state, self._identity)
+        write_resume_state(self._path, state, self._identity)
         self._saved_at = time.monotonic()
         self._save_after = max(FIRST_SAVE, (self._saved_at - now) / SAVING_SHARE)
 

@@ -29,7 +29,7 @@ _DIGEST = 64
 _SCALARS = (str, int, float, bool, type(None))
 
 
-def write_state(path: Path, state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+def write_resume_state(path: Path, state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Writes a nested state with the identity of its run, replacing any earlier state."""
     tensors, shape = flatten(dict(state))
     described = {"schema": SCHEMA, "facts": _with_code(identity), "shape": shape}
@@ -37,7 +37,7 @@ def write_state(path: Path, state: Mapping[str, Any], identity: Mapping[str, Any
     write_atomically(path, content + hashlib.sha256(content).hexdigest().encode())
 
 
-def read_state(path: Path, identity: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
+def read_resume_state(path: Path, identity: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     """Returns the state in a file that was written with the same ``identity``, or None and why it is not used."""
     if not is_file(path):
         return None, ""

@@ -26,7 +26,7 @@ def setting_columns(runs: Iterable[StoredRun]) -> dict[str, str]:
     return {name: f"setting/{name}" if name in FIXED else name for name in names}
 
 
-def differing_settings(runs: Sequence[StoredRun]) -> dict[str, str]:
+def differing_columns(runs: Sequence[StoredRun]) -> dict[str, str]:
     """Returns the column names of the settings in which the runs differ, by setting."""
     return {
         name: column
@@ -73,7 +73,7 @@ def series_frame(runs: Sequence[StoredRun]) -> Any:
     Only settings in which the runs differ are columns; `summary_frame` has all of them.
     """
     pandas = import_pandas()
-    settings = differing_settings(runs)
+    settings = differing_columns(runs)
     parts = []
     for run in runs:
         head = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id} | setting_cells(run, settings)

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from kymograph.claims.claim import Claim, Direction, Measure, Side
-from kymograph.claims.decision import Bounds, Decided, PValues, bounds_of, decided, direction_sign, p_values
+from kymograph.claims.decision import Bounds, Decided, PValues, decided, direction_sign, outcome_bounds, p_values
 from kymograph.claims.design import Design, PlannedLook
 from kymograph.statistics.intervals import binomial_upper_bound
 from kymograph.statistics.power import ManySamples, holm_many
@@ -92,7 +92,7 @@ def decide_at_looks(claims: Sequence[Claim], values: np.ndarray, design: Design)
 
 def _weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook]) -> PValues:
     """Returns the claim's p-values in every world: the larger of both tests', divided by the looks' shares of alpha."""
-    oriented, bounds = direction_sign(claim) * values, bounds_of(claim)
+    oriented, bounds = direction_sign(claim) * values, outcome_bounds(claim)
     stages = [
         _tests(oriented[:, : look.seeds], bounds, claim.alpha) for look in looks or (PlannedLook(values.shape[1], 1.0),)
     ]

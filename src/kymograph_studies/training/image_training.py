@@ -17,7 +17,7 @@ from kymograph.errors import KymographError
 from kymograph.io.writing import plain
 from kymograph.probes.norms import as_float64
 from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.resume import read_state, write_state
+from kymograph.runs.resume import read_resume_state, write_resume_state
 from kymograph.runs.spec import RunSpec, settings_of
 from kymograph.sweep.compute import Workplace
 from kymograph_studies.analysis.alarms import active_alarms, first_epochs, growth_per_block, summary_key
@@ -109,7 +109,7 @@ def fit(spec: RunSpec, config: ImageSettings, work: Workplace, parts: Sequence[s
             measure(done, float(as_float64(torch.cat(losses)).mean()))
         if directory is not None and done % config.checkpoint_every == 0 and done < config.epochs:
             state = {"epoch": done, "rows": rows, "training": checkpoints.training_state(flat, optimizer, rule)}
-            write_state(directory / RESUME, state, {"run": spec.id})
+            write_resume_state(directory / RESUME, state, {"run": spec.id})
     return Fitted(config, task, batches, net, rule, rows, notes)
 
 
@@ -183,7 +183,7 @@ def _resume(
     """
     if directory is None:
         return 0, [], ()
-    saved, why = read_state(directory / RESUME, {"run": spec.id})
+    saved, why = read_resume_state(directory / RESUME, {"run": spec.id})
     if saved is not None:
         try:
             epoch, rows = saved["epoch"], saved["rows"]

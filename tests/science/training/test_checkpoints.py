@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.runs.resume import read_state
+from kymograph.runs.resume import read_resume_state
 from kymograph.sweep.compute import Workplace
 from kymograph_studies.models.blocks import BlockNetwork, initialise
 from kymograph_studies.models.cut import cut
@@ -138,7 +138,7 @@ def test_a_killed_run_of_a_study_goes_on_to_the_same_bits(special: None, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "killed", 3)  # in the third epoch, before its end was stored
     part = tmp_path / "killed" / f"{spec.directory}.part" / image_training.RESUME
-    saved, _ = read_state(part, {"run": spec.id})
+    saved, _ = read_resume_state(part, {"run": spec.id})
     assert saved is not None and saved["epoch"] == 2 and len(saved["rows"]) == 3
     assert "rule.feedback.1" in saved["training"] and "buffer.blocks.1.1.running_var" in saved["training"]
     resumed = run(tmp_path / "killed", 99)

@@ -18,7 +18,7 @@ from kymograph.io.writing import SCHEMA, plain, write_atomically
 from kymograph.runs.formats.trackers import tags
 from kymograph.runs.store import Store
 from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.tables import FIXED, differing_settings, import_pandas, setting_cells, setting_columns, summary_rows
+from kymograph.runs.tables import FIXED, differing_columns, import_pandas, setting_cells, setting_columns, summary_rows
 
 PARTS = {
     "json": {"attribute": "export_json", "about": "one JSON file", "order": 1},
@@ -125,7 +125,7 @@ def export_csv(store: Store, path: Path) -> None:
     ``series/NAME``.
     """
     runs = store.finished.runs
-    settings = differing_settings(runs)
+    settings = differing_columns(runs)
     columns = quantity_columns(runs, {*FIXED, *settings.values()})
     lines = [csv_line(["study", "arm", "seed", "id", *settings.values(), "step", *columns.values()])]
     for run in runs:
