@@ -31,7 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that need the science: the tool's own tests pass without it (`tests.without_studies`)."""
     folders = {Path(__file__).parent / name for name in ("science", "devices", "chaos", "fuzz", "benchmarks")}
     for item in items:
-        if not folders.isdisjoint(item.path.parents) or {"clipping_store", "depth_store"} & {*item.fixturenames}:
+        if not folders.isdisjoint(item.path.parents) or {"clipping_store", "depth_store", "coin"} & {
+            *item.fixturenames
+        }:
             item.add_marker(pytest.mark.science)
 
 

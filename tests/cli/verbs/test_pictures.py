@@ -18,6 +18,7 @@ def test_figures_of_a_user_defined_study_are_drawn_when_its_code_is_named(coin: 
     assert (tmp_path / "coin-tosses.png").exists()
 
 
+@pytest.mark.science
 def test_where_chooses_among_settings(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     for lr in ("0.1", "0.2"):
@@ -26,6 +27,7 @@ def test_where_chooses_among_settings(tmp_path: Path) -> None:
     assert call("figure", "clipping", "--from", runs, "--where", "lr=0.2") == 0
 
 
+@pytest.mark.science
 def test_the_list_is_the_same_with_and_without_the_parser(capsys: pytest.CaptureFixture) -> None:
     assert call("figure", "--list") == 0
     fast = capsys.readouterr().out
