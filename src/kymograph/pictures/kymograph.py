@@ -28,8 +28,6 @@ PARTS = {
 
 MOST_NAMES = 16
 """Up to this many sites are labelled by name, more by number."""
-STREAM = "depth (point of the stream)"
-"""The axis label for the sites of a residual stream, from the embedding to the read-out."""
 
 
 @styled

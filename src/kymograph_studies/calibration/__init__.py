@@ -18,6 +18,7 @@ from kymograph.studies.settings import at_least
 from kymograph.studies.study import SEEDED
 from kymograph.sweep.compute import Workplace
 from kymograph_studies.analysis import NULLS, REFERENCE, null_label
+from kymograph_studies.labels import SETUP_MEANINGS
 from kymograph_studies.published import PublishedValue
 from kymograph_studies.training.image_study import (
     NORMS,
@@ -72,6 +73,7 @@ class Calibration(ImageStudy[CalibrationConfig]):
     order = PART["order"]
     methods = SEEDED
     reference_settings: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
+    setup_meanings = SETUP_MEANINGS
     version = 4
     config_type = CalibrationConfig
     headlines = {

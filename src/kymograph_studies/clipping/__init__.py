@@ -18,6 +18,7 @@ from kymograph.runs.spec import RunSpec
 from kymograph.studies.settings import above_zero, at_least
 from kymograph.studies.study import SEEDED, Study
 from kymograph.sweep.compute import Workplace
+from kymograph_studies.labels import SETUP_MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,6 +126,7 @@ class Clipping(Study[ClippingConfig]):
     methods = SEEDED
     version = 3
     reference_settings: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
+    setup_meanings = SETUP_MEANINGS
     config_type = ClippingConfig
     largest_stack = 256
     headlines = {

@@ -16,6 +16,7 @@ from kymograph.runs.spec import RunSpec
 from kymograph.studies.settings import above_zero, at_least
 from kymograph.studies.study import SEEDED, Study
 from kymograph.sweep.compute import Workplace
+from kymograph_studies.labels import SETUP_MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,6 +102,7 @@ class Depth(Study[DepthConfig]):
     methods = SEEDED
     version = 2
     reference_settings: ClassVar[Mapping[str, Any]] = {}  # the defaults are the script's
+    setup_meanings = SETUP_MEANINGS
     config_type = DepthConfig
     headlines = {
         "initial_loss": "initial loss",

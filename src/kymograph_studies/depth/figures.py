@@ -9,11 +9,12 @@ from matplotlib.ticker import MaxNLocator
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, stroke, styled
 from kymograph.pictures.curves import name_bands, seed_curves, sweep_curves
-from kymograph.pictures.kymograph import STREAM, kymograph
+from kymograph.pictures.kymograph import kymograph
 from kymograph.pictures.styles import arm_styles
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.studies.study import StudyFigure
 from kymograph_studies.depth import SWEEPS, SWEPT, WIRINGS, Depth
+from kymograph_studies.labels import STREAM
 
 LABELS = {wiring.name: wiring.label for wiring in WIRINGS}
 

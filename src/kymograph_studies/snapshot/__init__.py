@@ -15,6 +15,7 @@ from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
 from kymograph.studies.study import SEEDED
 from kymograph.sweep.compute import Workplace
+from kymograph_studies.labels import SETUP_MEANINGS
 from kymograph_studies.published import PublishedValue
 from kymograph_studies.training.image_study import NORMS, PAPER, TRAINED_SERIES, ImageSettings, ImageStudy
 
@@ -98,6 +99,7 @@ class Snapshot(ImageStudy[SnapshotConfig]):
     order = PART["order"]
     methods = SEEDED
     reference_settings: ClassVar[Mapping[str, Any]] = {"data": "cifar10"}
+    setup_meanings = SETUP_MEANINGS
     version = 3
     config_type = SnapshotConfig
     headlines = {

@@ -9,11 +9,12 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, styled
 from kymograph.pictures.curves import name_band, seed_curves
-from kymograph.pictures.kymograph import STREAM, kymograph
+from kymograph.pictures.kymograph import kymograph
 from kymograph.pictures.scales import Spread, choose_spread
 from kymograph.pictures.styles import COLOURS
 from kymograph.runs.store import Store
 from kymograph.studies.study import StudyFigure
+from kymograph_studies.labels import STREAM
 from kymograph_studies.scripts.logs import Trajectory, from_store, one_setup, read_logs
 from kymograph_studies.snapshot import Snapshot
 

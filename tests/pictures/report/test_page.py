@@ -19,17 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.claims.claim import Measure, Side
+from kymograph.claims.claim import Claim
 from kymograph.claims.verdict import Outcome, Verdicts
 from kymograph.cli.main import main
-from kymograph.pictures.report.links import link_claims, series_of
 from kymograph.pictures.report.page import build_page, data_block, write_report
-from kymograph.pictures.report.sections import section_of
-from kymograph.pictures.report.verdicts import claim_view
 from kymograph.runs import record
 from kymograph.runs.archive import Archive
 from kymograph.runs.declaration import FILE, Arm, Declaration, SeriesDisplay, write_declaration
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.loading import STUDIES
@@ -47,6 +44,8 @@ from tests.pictures.report.pages import (
     make_runs,
     make_verdicts,
 )
+from tests.records import write_record
+from tests.studies.tossing import Tossing
 
 
 @pytest.fixture(scope="module")
@@ -249,47 +248,6 @@ def test_the_only_study_of_a_page_is_open(tmp_path: Path) -> None:
     assert page.count('<details class="study">') == 2 and 'id="studies"' in page
 
 
-def test_a_claim_leads_to_the_chart_of_its_series_at_its_settings_and_back(tmp_path: Path) -> None:
-    make_runs(tmp_path, config={"task": 1.0})
-    store = make_runs(tmp_path, config={"task": 2.0})
-    own = Declaration("own")
-    section = section_of(store, own)
-    left = Side("wild", Measure("final_loss"), {"task": 2.0})
-    verdict = make_verdicts()[0]
-    verdict = replace(verdict, claim=replace(verdict.claim, left=left, right=0.5))
-    view = claim_view(verdict, own)
-    links = link_claims([view], [section], {"own": own})
-    assert [link.to for link in links.charts[view.id]] == ["study-own-1-loss-curves"]
-    assert [link.to for link in links.runs[view.id]] == ["runs-own-wild"]
-    for element_id in ("study-own", "study-own-1-loss-curves", "runs-own-wild"):
-        assert [(link.to, link.outcome) for link in links.claims_at(element_id)] == [(view.id, "SUPPORTED")]
-    assert links.claims_at("study-own-0-loss-curves") == [], "those runs have other settings"
-
-
-def test_a_number_without_a_series_leads_to_the_table(tmp_path: Path) -> None:
-    store = make_runs(tmp_path, summary={"odd": 1.0})
-    own = Declaration("own")
-    verdict = make_verdicts()[0]
-    verdict = replace(verdict, claim=replace(verdict.claim, left=Side("wild", Measure("odd")), right=0.5))
-    view = claim_view(verdict, own)
-    links = link_claims([view], [section_of(store, own)], {"own": own})
-    assert [link.to for link in links.charts[view.id]] == ["study-own-numbers"]
-
-
-def test_the_series_of_a_number_is_the_declared_one_or_the_longest_in_its_name() -> None:
-    displays = (
-        SeriesDisplay("stream_norm", "", "", options={"numbers": ["final_h_L"]}),
-        SeriesDisplay("null_fresh", "", "", options={"observed": "deep_cosine"}),
-    )
-    assert (
-        series_of("final_h_L", displays, []) == "stream_norm" and series_of("deep_cosine", displays, []) == "null_fresh"
-    )
-    assert (
-        series_of("weight_norm_change_max", (), ["norm", "weight_norm", "weight_norm_change"]) == "weight_norm_change"
-    )
-    assert series_of("closs", (), ["loss"]) is None
-
-
 PACKAGE = Path(kymograph.__file__).parent
 
 
@@ -306,6 +264,31 @@ WARMUP = Declaration(
     time="epoch",
     order=7,
 )
+
+
+class Noted(Tossing):
+    """A study whose code says what a number and a set-up mean."""
+
+    name = "noted"
+    column_notes = {"x": "tossed, not thrown"}
+    setup_meanings = {"bold": "Judged with a heavier coin."}
+
+    def claims(self) -> list[Claim]:
+        """One claim, under a label of its own."""
+        return [replace(claim, study=self.name, setup="bold") for claim in super().claims()]
+
+
+def test_what_the_code_of_a_study_says_is_on_the_page_only_if_the_code_is_named(tmp_path: Path) -> None:
+    reference, pages = "tests.pictures.report.test_page:Noted", {}
+    kymograph.run(Noted(), n_seeds=3, out=tmp_path / "runs")
+    stored = (tmp_path / "runs" / "noted" / FILE).read_text()
+    for name in ("noted", reference):
+        with pytest.raises(SystemExit) as exit_:
+            main(["report", str(tmp_path / "runs"), "--study", name, "-o", str(tmp_path / "report.html")])
+        assert exit_.value.code == 0
+        pages[name] = Outline((tmp_path / "report.html").read_text())
+    for text in ("tossed, not thrown", "Judged with a heavier coin."):
+        assert text in pages[reference].text and text not in pages["noted"].text and text not in stored
 
 
 def test_a_user_defined_study_is_shown_from_study_json_alone(tmp_path: Path) -> None:

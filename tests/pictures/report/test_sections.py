@@ -7,20 +7,15 @@ import pytest
 
 from kymograph.claims.verdict import Verdicts
 from kymograph.pictures.report.page import build_page
-from kymograph.pictures.report.sections import (
-    Cell,
-    declared_tables,
-    group_settings,
-    headline_table,
-    number_cell,
-    section_of,
-)
+from kymograph.pictures.report.sections import group_settings, section_of
+from kymograph.pictures.report.tables import Cell
 from kymograph.pictures.series import displays_of
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from tests.pictures.report.pages import NOW, make_runs, store_of
+from tests.records import write_record
 
 
 def test_every_setting_in_which_arms_differ_is_shown_and_none_of_the_others(tmp_path: Path) -> None:
@@ -91,35 +86,6 @@ def test_a_panel_that_cannot_be_drawn_leaves_a_note_and_the_rest_of_the_page(tmp
     page = build_page(store, Verdicts(()), declarations={"own": declaration}, now=NOW)
     for reason in ("no panel &#39;violin&#39;", "must name one as `site`", "needs `options`"):
         assert reason in page, reason
-
-
-def test_headlines_are_the_declared_ones_or_the_first_numbers(tmp_path: Path) -> None:
-    summary = {"alarm_decay": True, "audit_gap": 0.25, **{f"z{index}": float(index) for index in range(9)}, "text": "x"}
-    store = make_runs(tmp_path, summary=summary)
-    arms = ["calm", "wild"]
-    declared = Declaration("own", headlines={"z3": "three", "gone": "gone"})
-    assert headline_table(store, arms, declared).header == ("three",)
-    plain = Declaration("own")
-    first = ("alarm_decay", "audit_gap", "final_loss", "z0", "z1", "z2")
-    assert headline_table(store, arms, plain).header == first, "no name of a number makes it another kind of number"
-    assert declared_tables(store, arms, plain) == ()
-
-
-def test_further_tables_are_those_that_the_study_declares(tmp_path: Path) -> None:
-    store = make_runs(tmp_path, summary={"alarm_decay": True, "gap": 0.25})
-    arms, columns = ["calm", "wild"], {"alarm_decay": "decay", "gap": "gap", "gone": "gone"}
-    declaration = Declaration("own", tables={"Alarms": columns, "Nothing": {"gone": "gone"}})
-    ((title, table),) = declared_tables(store, arms, declaration)
-    assert (title, table.header) == ("Alarms", ("decay", "gap"))
-    assert table.rows[0] == ("calm", (Cell("3 of 3"), Cell("0.25")))
-    assert headline_table(store, arms, declaration).header == ("final_loss",), "each number is in one table"
-    assert Declaration.from_json(declaration.to_json()) == declaration
-
-
-def test_cells_have_mean_interval_and_what_is_missing() -> None:
-    assert number_cell([1.0, 2.0, 3.0]) == Cell("2.00", "[−0.484, 4.48]")
-    assert number_cell([2.0, None, "Infinity"]) == Cell("2", "(1 of 3 seeds)")
-    assert number_cell([None]) == Cell("–") and number_cell([True, False, None]) == Cell("1 of 2")
 
 
 def test_a_series_kymograph_and_profile_are_next_to_each_other(tmp_path: Path) -> None:

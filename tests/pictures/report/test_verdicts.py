@@ -146,6 +146,14 @@ def test_claims_of_ones_own_are_no_twins_though_they_share_their_origin() -> Non
     assert found == [[("two", "own")], [("one", "own")]]
 
 
+def test_twins_with_any_labels_come_in_order_of_appearance_unless_their_outcomes_differ() -> None:
+    labels = ("small", "large", "huge")
+    assert names([verdict("x", label, Outcome.SUPPORTED) for label in labels]) == [[("x", label) for label in labels]]
+    assert names([verdict("x", "small", Outcome.SUPPORTED), verdict("x", "large", Outcome.REFUTED)]) == [
+        [("x", "large"), ("x", "small")]
+    ]
+
+
 def test_all_verdicts_are_listed_once() -> None:
     both = [verdict("x", setup, outcome) for setup in ("script", "repaired") for outcome in Outcome]
     assert sorted(map(id, both)) == sorted(id(one) for group in ordered(both) for one in group)

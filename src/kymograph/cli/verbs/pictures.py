@@ -180,7 +180,8 @@ def report_verb(words: list[str]) -> int:
     study = named_study(options.study)
     archive = read_archive(directory_of_runs(options.directory), study.name)
     verdicts = judge(archive, options.claims, studies=study.code)
-    print(write_report(archive, verdicts, Path(options.output), title=options.title or TITLE))
+    title = options.title or TITLE
+    print(write_report(archive, verdicts, Path(options.output), title=title, studies=study.code))
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kymograph.errors import KymographError
 from kymograph.pictures.live.reading import Watcher, check_directory
-from kymograph.pictures.report.page import arm_colours, template
+from kymograph.pictures.report.assets import arm_colours, template
 from kymograph.pictures.styles import html_mathematics
 from kymograph.rounding import number_text
 from kymograph.wording import format_duration

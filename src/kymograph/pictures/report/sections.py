@@ -10,133 +10,29 @@ all its current runs, with the study's headline numbers as ``options["headlines"
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kymograph.errors import KymographError
 from kymograph.pictures.report.charts import Chart, ChartRequest
+from kymograph.pictures.report.tables import (
+    NO_NOTES,
+    Table,
+    declared_tables,
+    differing_settings,
+    headline_table,
+    shared_settings,
+)
+from kymograph.pictures.series import displays_of
 from kymograph.pictures.styles import ArmStyle, arm_styles
 from kymograph.registry import Registry
-from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay, bounds_of, displays_of
+from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
 from kymograph.runs.history import current_code
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.summaries import collected_notes, count_diverged, headline_number
-from kymograph.studies.loading import registered_study
-
-MOST_HEADLINES = 6
-"""The most summary numbers shown for a study that declares no headlines."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A table cell: ``main`` in the text colour, followed by ``rest`` in grey."""
-
-    main: str
-    rest: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of cells, one row per arm."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    note: str = ""
-    """What a reader must know to read the numbers."""
-
-
-def headline_table(store: Store, arms: Sequence[str], declaration: Declaration) -> Table:
-    """Returns the mean over seeds of every headline number, with its 95 % interval.
-
-    A study without headlines shows the first few numbers that are in no other table.
-    """
-    elsewhere = {key for columns in declaration.tables.values() for key in columns}
-    first = [key for key in numeric_keys(store) if key not in elsewhere][:MOST_HEADLINES]
-    columns = declaration.headlines or {key: key for key in first}
-    return _number_table(store, arms, columns, declaration)
-
-
-def declared_tables(store: Store, arms: Sequence[str], declaration: Declaration) -> tuple[tuple[str, Table], ...]:
-    """Returns the other tables that a study declares, with their titles; tables without numbers are left out."""
-    tables = [
-        (title, _number_table(store, arms, columns, declaration)) for title, columns in declaration.tables.items()
-    ]
-    return tuple((title, table) for title, table in tables if table.rows)
-
-
-def numeric_keys(store: Store) -> list[str]:
-    """Returns the summary keys that are numeric in some finished run."""
-    summaries = (run.summary.items() for run in store.finished)
-    numeric = {key for summary in summaries for key, value in summary if isinstance(value, int | float)}
-    return sorted(numeric - {"finite"})
-
-
-def _number_table(store: Store, arms: Sequence[str], columns: Mapping[str, str], declaration: Declaration) -> Table:
-    """Returns the table of those summary numbers in ``columns`` that some run has."""
-    numeric = numeric_keys(store)
-    columns = {key: label for key, label in columns.items() if key in numeric}
-    rows = []
-    for arm in arms:
-        runs = store.finished.select(arms=[arm]).runs
-        values = {key: [run.summary.get(key) for run in runs] for key in columns}
-        cells = (
-            number_cell(numbers, bounds_of(key, numbers, declaration.bounds), key in declaration.p_values)
-            for key, numbers in values.items()
-        )
-        rows.append((arm, tuple(cells)))
-    return Table(tuple(columns.values()), tuple(rows) if columns else (), _column_notes(declaration.name, columns))
-
-
-def _column_notes(study: str, columns: Mapping[str, str]) -> str:
-    """Returns what the study says about the numbers in ``columns``, for below the table; empty if it says nothing."""
-    registered = registered_study(study)
-    notes = {} if registered is None else registered.column_notes
-    shown = [f"{label}: {notes[key]}" for key, label in columns.items() if key in notes]
-    return f"{'; '.join(shown)}. –: in no run." if shown else ""
-
-
-def number_cell(values: Sequence[Any], bounds: tuple[float, float] | None = None, p_value: bool = False) -> Cell:
-    """Returns the mean and its 95 % interval over seeds; for Booleans, how many are true; for p-values, the median."""
-    headline = headline_number(values, bounds=bounds)
-    if headline.n == 0:
-        return Cell("–")
-    if headline.true is not None:
-        return Cell(f"{headline.true} of {headline.n}")
-    text = headline.text(p_value=p_value, typeset=True)
-    mean, _, spread = text.partition(", " if p_value else " ")
-    missing = f" ({headline.n} of {len(values)} seeds)" if headline.missing else ""
-    return Cell(mean, f"{spread}{missing}".strip())
-
-
-def shared_settings(store: Store) -> tuple[tuple[str, str], ...]:
-    """Returns the settings that all runs have in common, with their values."""
-    return tuple((name, values[0]) for name, values in _setting_values(store).items() if len(set(values)) == 1)
-
-
-def differing_settings(store: Store, arms: Sequence[str]) -> Table:
-    """Returns the settings in which the arms differ; values shared by most arms are grey."""
-    # All runs of an arm share their settings here, so one run per arm is enough.
-    first = [next(run for run in store if run.arm == arm) for arm in arms]
-    columns = {name: values for name, values in _setting_values(first).items() if len(set(values)) > 1}
-    usual = {
-        name: value for name, values in columns.items() for value in set(values) if 2 * values.count(value) > len(arms)
-    }
-    rows = []
-    for index, arm in enumerate(arms):
-        pairs = ((values[index], usual.get(name)) for name, values in columns.items())
-        rows.append((arm, tuple(Cell("", value) if value == common else Cell(value) for value, common in pairs)))
-    return Table(tuple(columns), tuple(rows) if columns else ())
-
-
-def _setting_values(runs: Iterable[StoredRun]) -> dict[str, list[str]]:
-    """Returns every setting's value in each run, as text."""
-    configs = [run.config for run in runs]
-    names = sorted({name for config in configs for name in config})
-    return {name: [str(config[name]) if name in config else "–" for config in configs] for name in names}
-
+from kymograph.runs.summaries import collected_notes, count_diverged
 
 _CODE = ("study version", "study source")
 
@@ -266,11 +162,16 @@ class Section:
     """Why some of these charts could not be drawn."""
 
 
-def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[str, Any]] = ()) -> Section:
+def section_of(
+    store: Store,
+    declaration: Declaration,
+    judged: Sequence[Mapping[str, Any]] = (),
+    column_notes: Mapping[str, str] = NO_NOTES,
+) -> Section:
     """Returns a study's section; a study that declares nothing shows whatever its runs hold.
 
     At most `MOST_DRAWN` settings get charts, those that verdicts rest on first; ``judged`` are the settings that the
-    verdicts name.
+    verdicts name. ``column_notes``, below the tables, come from the study's code.
     """
     base = f"study-{slug(declaration.name)}"
     groups = group_settings(store.select(declaration.name), {declaration.name: declaration})
@@ -280,7 +181,7 @@ def section_of(store: Store, declaration: Declaration, judged: Sequence[Mapping[
 
     drawn = {id(group) for group in sorted(groups, key=lambda group: not was_judged(group))[:MOST_DRAWN]}
     settings = [
-        _setting(f"{base}-{index}" if len(groups) > 1 else base, group, declaration, id(group) in drawn)
+        _setting(f"{base}-{index}" if len(groups) > 1 else base, group, declaration, column_notes, id(group) in drawn)
         for index, group in enumerate(groups)
     ]
     charts, notes = _drawn(_study_requests(base, groups, declaration))
@@ -293,7 +194,9 @@ def has_settings(settings: Mapping[str, Any], named: Mapping[str, Any], declarat
     return all(str(value) == str(named.get(name, usual.get(name))) for name, value in settings.items())
 
 
-def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bool) -> Setting:
+def _setting(
+    base: str, group: SettingGroup, declaration: Declaration, column_notes: Mapping[str, str], drawn: bool
+) -> Setting:
     about = {arm.name: arm.about for arm in declaration.arms}
     order = {arm.name: index for index, arm in enumerate(declaration.arms)}
     arms = sorted(group.store.arms, key=lambda arm: order.get(arm, len(order)))  # undeclared arms in run order
@@ -313,8 +216,8 @@ def _setting(base: str, group: SettingGroup, declaration: Declaration, drawn: bo
         arms=rows,
         seeds=rows[0].seeds if len({row.seeds for row in rows}) == 1 else "",
         differing=differing_settings(store, arms),
-        headlines=headline_table(store, arms, declaration),
-        tables=declared_tables(store, arms, declaration),
+        headlines=headline_table(store, arms, declaration, column_notes),
+        tables=declared_tables(store, arms, declaration, column_notes),
         shared=shared_settings(store),
         charts=tuple(charts),
         undrawn=tuple(name for name in names if name not in shown),

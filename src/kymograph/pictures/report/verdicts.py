@@ -306,8 +306,7 @@ RANK = {outcome: rank for rank, outcome in enumerate(
 def ordered(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
     """Returns the verdicts in page order: groups of twins, sorted by the gravest outcome in the group.
 
-    Each group is sorted by outcome too, and on ties the script's claim precedes its repaired twin. Manipulation checks
-    are not findings and come last.
+    Each group is sorted by outcome too, ties by first appearance. Manipulation checks are not findings and come last.
     """
     groups: dict[Hashable, list[Verdict]] = {}
     twins = _twins(verdicts)
@@ -317,21 +316,22 @@ def ordered(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
     def rank_of_group(group: list[Verdict]) -> tuple[bool, int]:
         return group[0].claim.kind is not None, min(RANK[verdict.outcome] for verdict in group)
 
-    def rank_in_group(verdict: Verdict) -> tuple[int, int]:
-        return RANK[verdict.outcome], {"script": 0, "repaired": 1}.get(verdict.claim.setup, 2)
-
-    return [sorted(group, key=rank_in_group) for group in sorted(groups.values(), key=rank_of_group)]
+    return [
+        sorted(group, key=lambda verdict: RANK[verdict.outcome]) for group in sorted(groups.values(), key=rank_of_group)
+    ]
 
 
 def _twins(verdicts: Sequence[Verdict]) -> dict[int, Hashable]:
-    """Returns, by verdict, the key that it shares with its twin: the study, and the claim's name or else its origin."""
+    """Returns, by verdict, the key that it shares with its twins: the study, and the claim's name or else its origin.
+
+    Twins have different set-ups.
+    """
     setups: dict[Hashable, set[str]] = {}
     for verdict in verdicts:
         for key in _keys(verdict):
             setups.setdefault(key, set()).add(verdict.claim.setup)
     return {
-        id(verdict): next((key for key in _keys(verdict) if {"script", "repaired"} <= setups[key]), id(verdict))
-        for verdict in verdicts
+        id(verdict): next((key for key in _keys(verdict) if len(setups[key]) > 1), id(verdict)) for verdict in verdicts
     }
 
 
