@@ -11,8 +11,9 @@ from kymograph.claims.judge import judge
 from kymograph.claims.registration import registered_contents
 from kymograph.errors import KymographError, did_you_mean
 from kymograph.pictures import FIGURES
+from kymograph.pictures.series import displays_of
 from kymograph.runs.archive import read_archive
-from kymograph.runs.declaration import Declaration, displays_of
+from kymograph.runs.declaration import Declaration
 from kymograph.runs.history import log_of
 from kymograph.runs.spec import slug
 from kymograph.runs.store import Store

@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from kymograph.runs.declaration import Declaration, SeriesDisplay, displays_of
+from kymograph.probes.quantities import QUANTITIES
+from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
 from kymograph.runs.store import LabelledArray, Store
 from kymograph.statistics.intervals import mean_interval
 
 Bin = Literal["mean", "max"]
+MOST_UNDECLARED = 40
+"""The most series shown for a study that declares none."""
+SECONDARY = ("null_", "p_")
+"""Prefixes of series that are not shown for a study that declares none: draws of a null, and p-values."""
+
+
+def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
+    """Returns how to show the series that a study declares and has; if it declares none, how to show those it has.
+
+    Args:
+        declaration: the study's declaration.
+        present: the names of the series that some run has.
+        sited: the names of those with a value per site.
+    """
+    if declaration.series:
+        return [display for display in declaration.series if display.series in present]
+    quantities = {name.replace("-", "_"): part.properties for name, part in QUANTITIES.parts().items()}
+    shown = [name for name in present if not name.startswith(SECONDARY)]
+    shown.sort(key=lambda name: (quantities.get(name, {}).get("order", -1), name))
+    displays = []
+    for name in shown[:MOST_UNDECLARED]:
+        words, properties = name.replace("_", " "), quantities.get(name, {})
+        displays.append(
+            SeriesDisplay(
+                name,
+                title=str(properties.get("about", words)),
+                unit=words,
+                log=properties.get("log"),
+                forms=OVER_DEPTH if name in sited else ("curves",),
+                options={"sites": "layer"} if properties else {},
+            )
+        )
+    return displays
 
 
 def stored_displays(store: Store, declaration: Declaration) -> list[SeriesDisplay]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -85,14 +85,10 @@ class SeriesDisplay:
         site: the one site to draw as curves, for a series with a value per site (e.g. per layer).
         forms: the kinds of chart: ``curves`` over training (at ``site``, for a series with sites); for a series with
             sites, ``kymograph``, sites against training time with values as colours, and ``profile``, the last values
-            against the sites; ``nulls``, densities of draws under null hypotheses with the observed values. A user's
-            package can add others (`kymograph.pictures.report.sections`).
+            against the sites. A package can add others (`kymograph.pictures.report.sections`).
         options: those of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
             ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
-            summary numbers that describe the series, so that claims about them are linked to its charts; for ``nulls``
-            the summary number that was ``observed`` and the series of draws as ``nulls``, ``{"null_fresh": "fresh
-            matrices"}``, and optionally ``site``, ``quantity``, ``x_label``, ``short``, ``observed_label`` and
-            ``remark``.
+            summary numbers that describe the series, so that claims about them are linked to its charts.
     """
 
     series: str
@@ -383,40 +379,3 @@ def bounds_of(
     if not len(finite):
         return limits if stated else None
     return limits if limits[0] <= finite.min() and finite.max() <= limits[1] else None
-
-
-MOST_UNDECLARED = 40
-"""The most series shown for a study that declares none."""
-SECONDARY = ("null_", "p_")
-"""Prefixes of series that are not shown for a study that declares none: draws of a null, and p-values."""
-
-
-def displays_of(declaration: Declaration, present: Collection[str], sited: Collection[str]) -> list[SeriesDisplay]:
-    """Returns how to show the series that a study declares and has; if it declares none, how to show those it has.
-
-    Args:
-        declaration: the study's declaration.
-        present: the names of the series that some run has.
-        sited: the names of those with a value per site.
-    """
-    if declaration.series:
-        return [display for display in declaration.series if display.series in present]
-    from kymograph.probes.quantities import QUANTITIES  # its parts are read, not imported
-
-    quantities = {name.replace("-", "_"): part.properties for name, part in QUANTITIES.parts().items()}
-    shown = [name for name in present if not name.startswith(SECONDARY)]
-    shown.sort(key=lambda name: (quantities.get(name, {}).get("order", -1), name))
-    displays = []
-    for name in shown[:MOST_UNDECLARED]:
-        words, properties = name.replace("_", " "), quantities.get(name, {})
-        displays.append(
-            SeriesDisplay(
-                name,
-                title=str(properties.get("about", words)),
-                unit=words,
-                log=properties.get("log"),
-                forms=OVER_DEPTH if name in sited else ("curves",),
-                options={"sites": "layer"} if properties else {},
-            )
-        )
-    return displays
