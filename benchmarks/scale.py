@@ -22,7 +22,7 @@ import numpy as np
 from kymograph.errors import KymographError
 from kymograph.runs.log import Log
 from kymograph.runs.provenance import hardware
-from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.record import RunResult, pack_record, store_record
 from kymograph.runs.spec import RunSpec
 from kymograph.streams import fixed_seeds
 
@@ -87,7 +87,7 @@ def make_runs(root: Path, shape: Shape) -> None:
         declare_stage(root, study, specs, seeds, shape.fields(setting), {})
         origin = {**provenance("cpu", 1), "log": list(Log.read(root).heads)}
         for spec in specs:
-            write_record(root, spec, _varied(patterns[spec.arm], spec), origin, 0.01)
+            store_record(root, spec, pack_record(spec, _varied(patterns[spec.arm], spec), origin), 0.01)
 
 
 def _noisy(values: np.ndarray, draw: np.random.Generator) -> np.ndarray:

@@ -11,10 +11,11 @@ import pytest
 import kymograph as ky
 from kymograph.claims.sweep_notes import same_in_all_seeds
 from kymograph.experiments.stages import StageResult
-from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
+from kymograph.runs.record import RunResult, RunSeries, write_failure
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from tests.cli.command import call
+from tests.records import write_record
 
 STUDY = """
 import kymograph as ky

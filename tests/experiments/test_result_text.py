@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from kymograph.experiments.result_text import failure_text, headline_table
-from kymograph.runs.record import RunResult, write_failure, write_record
+from kymograph.runs.record import RunResult, write_failure
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.loading import load_study
 from kymograph.sweep.compute import RunOutcome
 from tests.cli.command import COIN
+from tests.records import write_record
 
 
 def table(root: Path, rows: list[tuple[str, int, dict[str, Any], dict[str, Any]]], **attributes: Any) -> str:

@@ -15,11 +15,12 @@ from kymograph.pictures.report.sections import section_of
 from kymograph.pictures.scales import SD
 from kymograph.pictures.series import binned
 from kymograph.runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from tests.pictures.drawn import ARMS, SITES, make_store, points_outside
 from tests.pictures.report.pages import make_runs
+from tests.records import write_record
 
 
 def test_bins_keep_peaks_if_asked() -> None:

@@ -15,12 +15,13 @@ from kymograph.pictures.report.sections import section_of
 from kymograph.pictures.saving import save_figure
 from kymograph.pictures.styles import COLOURS
 from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.studies.study import StudyFigure, about
 from tests.pictures.drawn import ARMS, make_store, points_outside
 from tests.pictures.report.pages import PROVENANCE, make_runs
+from tests.records import write_record
 
 
 def study(name: str, **drawings: Any) -> Any:

@@ -16,8 +16,9 @@ from kymograph.errors import KymographError
 from kymograph.pictures.report.page import write_report
 from kymograph.runs.archive import Archive, read_archive, select
 from kymograph.runs.declaration import write_declaration
-from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
+from tests.records import write_record
 from tests.studies import tossing
 from tests.studies.walks import Walks
 

@@ -10,8 +10,9 @@ from kymograph.errors import KymographError
 from kymograph.runs.archive import Archive
 from kymograph.runs.history import log_sweep
 from kymograph.runs.listing import NamedRun, match, named_runs
-from kymograph.runs.record import RunResult, write_failure, write_record
+from kymograph.runs.record import RunResult, write_failure
 from kymograph.runs.spec import RunSpec
+from tests.records import write_record
 
 
 def spec(arm: str, seed: int, version: int = 1, **config: object) -> RunSpec:

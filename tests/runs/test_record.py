@@ -20,6 +20,7 @@ from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec, canonical_json, digest, slug
 from kymograph.runs.store import Store
 from kymograph.runs.stored_run import StoredRun
+from tests.records import write_record
 
 SPEC = RunSpec("clipping", "extreme/clip", 42, {"lr": 0.1, "epochs": 2}, 1)
 
@@ -36,7 +37,7 @@ def result(value: float = 1.0) -> RunResult:
 
 
 def stored(root: Path) -> Path:
-    record.write_record(root, SPEC, result(), {"code": "x"}, 0.5)
+    write_record(root, SPEC, result(), {"code": "x"}, 0.5)
     return root / SPEC.directory
 
 
@@ -217,7 +218,7 @@ def test_a_finished_status_that_lists_no_files_is_an_error(tmp_path: Path) -> No
 def test_numbers_of_a_kind_that_is_not_stored_are_refused(tmp_path: Path) -> None:
     half = RunResult({"x": RunSeries(np.arange(2), np.ones(2, np.float16))}, {})
     with pytest.raises(KymographError, match="float16"):
-        record.write_record(tmp_path, SPEC, half, {}, 0.0)
+        write_record(tmp_path, SPEC, half, {}, 0.0)
 
 
 def test_a_failure_keeps_its_reason_and_is_not_finished(tmp_path: Path) -> None:

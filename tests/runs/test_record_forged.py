@@ -30,10 +30,10 @@ from kymograph.runs.record import (
     RunSeries,
     check_sizes,
     read_status,
-    write_record,
 )
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.stored_run import StoredRun
+from tests.records import write_record
 
 
 def spec(seed: int) -> RunSpec:

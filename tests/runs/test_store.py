@@ -13,9 +13,10 @@ import pytest
 import kymograph
 from kymograph.errors import KymographError
 from kymograph.runs.archive import select
-from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
+from kymograph.runs.record import RunResult, RunSeries, write_failure
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import LabelledArray, Store
+from tests.records import write_record
 from tests.studies.walks import REFERENCE, STEPS
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.summaries import (
@@ -20,6 +20,7 @@ from kymograph.runs.summaries import (
     collected_notes,
     headline_number,
 )
+from tests.records import write_record
 
 
 def test_a_headline_number_is_the_mean_over_seeds_with_students_interval() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.runs.record import RunResult, write_failure, write_record
+from kymograph.runs.record import RunResult, write_failure
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.runs.tables import differing_columns, setting_columns, summary_rows
+from tests.records import write_record
 
 
 def stored(root: Path, *configs: dict[str, Any]) -> Store:

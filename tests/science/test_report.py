@@ -22,7 +22,7 @@ from kymograph.pictures.report.sections import PANELS
 from kymograph.rounding import number_text
 from kymograph.runs.declaration import Declaration, SeriesDisplay, read_declaration
 from kymograph.runs.log import DIRECTORY
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph_studies.analysis.alarms import GRADIENT, GROWTH
@@ -35,6 +35,7 @@ from tests.pictures.report.pages import (
     make_runs,
     make_verdicts,
 )
+from tests.records import write_record
 
 
 def test_headline_numbers_wider_than_the_terminal_are_a_line_each(depth_store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,13 @@ from kymograph.pictures.report.sections import PANELS, section_of
 from kymograph.pictures.report.svg import Frame
 from kymograph.runs import log
 from kymograph.runs.declaration import Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult, write_record
+from kymograph.runs.record import RunResult
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.streams import fixed_seeds
 from kymograph_studies.variance import vary_sources
 from tests.pictures.report.pages import HOSTILE_ARM, NOW, Outline, make_runs
+from tests.records import write_record
 from tests.science.test_variance_sources import normal, write
 from tests.studies.varying import REFERENCE
 

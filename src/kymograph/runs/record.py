@@ -90,11 +90,6 @@ class RunResult:
     """What a reader of the run should know, e.g. where its random numbers came from."""
 
 
-def write_record(root: Path, spec: RunSpec, result: RunResult, provenance: Mapping[str, Any], seconds: float) -> None:
-    """Stores a finished run below ``root``, replacing any earlier record."""
-    store_record(root, spec, pack_record(spec, result, provenance), seconds)
-
-
 def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
     """Returns the files of a finished run; raises if the result cannot be stored."""
     contents = {

@@ -16,9 +16,10 @@ import numpy as np
 from kymograph.io.processes import Process, start_time
 from kymograph.runs.declaration import Declaration, write_declaration
 from kymograph.runs.history import log_sweep
-from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
+from kymograph.runs.record import RunResult, RunSeries, write_failure
 from kymograph.runs.spec import RunSpec, slug
 from kymograph.sweep.heartbeat import RUNNING
+from tests.records import write_record
 
 
 def specs(count: int, arm: str = "a", study: str = "warmup", **config: Any) -> list[RunSpec]:

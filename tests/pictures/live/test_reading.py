@@ -25,11 +25,12 @@ from kymograph.runs.declaration import FILE as DECLARATION
 from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
 from kymograph.runs.listing import named_runs
 from kymograph.runs.log import DIRECTORY as LOG
-from kymograph.runs.record import ARRAYS, STATUS, SUMMARY, RunResult, RunSeries, write_record
+from kymograph.runs.record import ARRAYS, STATUS, SUMMARY, RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
 from kymograph.sharing.thin_copy import write_thin_copy
 from tests.pictures.live.stage import beat, dead_process, declare, fail, finish, plan, specs
+from tests.records import write_record
 from tests.studies.gated import GATE
 
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from kymograph.claims.claim import Claim, Measure, Side
 from kymograph.claims.verdict import Checked, Outcome, Point, Verdict, Verdicts
-from kymograph.runs.record import RunResult, RunSeries, write_failure, write_record
+from kymograph.runs.record import RunResult, RunSeries, write_failure
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from tests.records import write_record
 
 NOW = "2030-01-02 03:04:05 UTC"
 HOSTILE_CLAIM = "<script>alert(1)</script>"

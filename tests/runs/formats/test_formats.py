@@ -14,9 +14,10 @@ import pytest
 
 from kymograph.errors import KymographError
 from kymograph.runs.formats import export
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from tests.records import write_record
 from tests.runs.formats.awkward import awkward_store
 from tests.studies.walks import STEPS
 
@@ -50,7 +51,8 @@ def test_parquet_is_a_long_table_and_a_table_of_summaries(tmp_path: Path) -> Non
 def test_a_key_that_is_a_word_here_and_a_number_there_is_a_word(tmp_path: Path) -> None:
     import pandas
 
-    from kymograph.runs.record import RunResult, write_record
+    from kymograph.runs.record import RunResult
+    from tests.records import write_record
     from tests.runs.formats.awkward import spec
 
     store = awkward_store(tmp_path / "runs")

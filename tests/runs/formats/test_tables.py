@@ -12,9 +12,10 @@ import pytest
 
 from kymograph.runs.formats import export
 from kymograph.runs.formats.data_files import csv_line, number_texts, quantity_columns
-from kymograph.runs.record import RunResult, RunSeries, write_record
+from kymograph.runs.record import RunResult, RunSeries
 from kymograph.runs.spec import RunSpec
 from kymograph.runs.store import Store
+from tests.records import write_record
 from tests.runs.formats.awkward import awkward_store
 
 

@@ -11,8 +11,8 @@ import pytest
 from kymograph.errors import KymographError
 from kymograph.runs.formats import export
 from kymograph.runs.formats.trackers import _key
-from kymograph.runs.record import write_record
 from kymograph.runs.store import Store
+from tests.records import write_record
 from tests.runs.formats.awkward import awkward_store, expected, result, spec
 
 LARGEST = np.finfo(np.float64).max
