@@ -380,12 +380,12 @@ def is_bundle(path: str) -> bool:
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """The device, and the directory of data sets that are not embedded."""
+    """The device, and the directory of data files."""
 
     device: Annotated[str, shown("DEVICE")] = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     data_dir: Annotated[str | None, shown("DIR", default="the environment variable KYMOGRAPH_DATA")] = None
-    """Directory of a data set that is not embedded; for CIFAR-10, in either official layout."""
+    """Directory of data files that a study reads."""
 
 
 @dataclass(frozen=True)

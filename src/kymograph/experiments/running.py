@@ -67,7 +67,7 @@ def run(
         engine: ``serial``, ``processes``, ``dask``, ``slurm``, or ``auto``: processes if there is work for several.
         workers: how many processes; default: one per core, or one per accelerator.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        data_dir: the directory of CIFAR-10; default: the variable KYMOGRAPH_DATA.
+        data_dir: the directory of data files that a study reads; default: the variable KYMOGRAPH_DATA.
         quiet: shows no progress.
         engine_options: the engine's own options, e.g. ``{"scheduler": "tcp://node0:8786"}``.
         grid: settings that are varied, e.g. ``{"lr": [0.1, 0.03]}``: every arm runs at every point, and every claim is

@@ -1,4 +1,4 @@
-"""The canvas of a figure: colour-blind-safe colours, fixed fonts, layout, legends and log axes."""
+"""The canvas of a figure: layout, panels, legends, wrapped labels and log axes."""
 
 from __future__ import annotations
 

@@ -158,8 +158,7 @@ class Spread:
 def mean_and_sd(values: np.ndarray, log: bool = False) -> Band:
     """Returns mean, mean - sd and mean + sd of ``values`` (seed, x), with denominator n, not n - 1.
 
-    Both are computed from the values themselves even on a log axis, where an edge at or below 0 cannot be drawn, as in
-    the script that drew the figures of `snapshot`.
+    Both are computed from the values themselves even on a log axis, where an edge at or below 0 cannot be drawn.
     """
     with warnings.catch_warnings():  # where no seed has a value, neither has the mean
         warnings.simplefilter("ignore", RuntimeWarning)

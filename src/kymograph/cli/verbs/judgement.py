@@ -52,7 +52,7 @@ PARTS = {
     "verify": {
         "attribute": "verify_verb",
         "options": "VerifyOptions",
-        "about": "check a directory's log, records, plan and registrations, and compute some runs again",
+        "about": "check a directory's log, records, planned runs and registrations, and compute some runs again",
         "usage": "verify DIR|FILE",
         "order": 85,
     },
@@ -262,7 +262,7 @@ def _print_rows(table: PowerTable) -> None:
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Check the log, records, plan and registrations of a directory of runs; exit with 1 if anything is wrong."""
+    """Check the log, records, planned runs and registrations of a directory; exit with 1 if anything is wrong."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs, or a bundle of one."""
@@ -294,7 +294,7 @@ class BundleOptions:
     """Pack runs, claims, log, the user-defined code behind them and a report into one file.
 
     The bundle gets its own report, from the runs in it; figures and a report.html in DIR are left out. The code of
-    users' rules, models, data sets and nulls that the runs were made with is found automatically.
+    users' parts that the runs were made with is found automatically.
     """
 
     directory: Annotated[str, positional(), shown("DIR")]

@@ -48,7 +48,7 @@ PARTS = {
     "export": {
         "attribute": "export_verb",
         "options": "ExportOptions",
-        "about": "stored runs as JSON, CSV or Parquet, for TensorBoard or MLflow, or in the scripts' own layout",
+        "about": "stored runs as JSON, CSV or Parquet, for TensorBoard or MLflow, or as files of another program",
         "usage": "export DIR",
         "order": 130,
     },
@@ -64,8 +64,8 @@ class FigureOptions:
     ] = ()
     """Figures by name."""
     from_: Annotated[tuple[str, ...], shown("PATH ...", name="from")] = ("runs",)
-    """Directory of the runs; or, for the snapshot figures, JSON logs of the snapshot scripts or directories of them."""
-    out: Annotated[str | None, shown("DIR", default="figures inside the runs' directory; for logs, here")] = None
+    """Directory of the runs; or files of another program that a figure can read, or directories of them."""
+    out: Annotated[str | None, shown("DIR", default="figures inside the runs' directory; for files, here")] = None
     """Directory for the figures."""
     style: Annotated[str | None, choice(STYLES), shown(default="notebook, or paper if a venue is given")] = None
     """What the figures are for."""
@@ -88,14 +88,14 @@ def figure_verb(words: list[str]) -> int:
         print(columns(rows, line_width(), indent=""))
         return 0
     if not options.from_:
-        raise UsageError("--from needs a directory of runs, or logs of the snapshot scripts")
+        raise UsageError("--from needs a directory of runs, or files of another program that a figure can read")
     from kymograph.pictures.styles import choose_style
 
     choose_style(options.style, options.venue)  # a mistake in the style is reported before anything is read
     from kymograph.pictures.saving import FORMATS, save_figure
 
     with progress(len(options.names) * (2 + len(FORMATS)) or None) as begin:
-        figures, default = _from_logs(options) if _names_logs(options) else _from_runs(options, begin)
+        figures, default = _from_files(options) if _names_files(options) else _from_runs(options, begin)
         directory = Path(options.out) if options.out else default
         for file, figure in figures.items():
             kinds = [path.suffix[1:] for path in save_figure(figure, directory, file, follow=begin)]
@@ -103,16 +103,16 @@ def figure_verb(words: list[str]) -> int:
     return 0
 
 
-def _names_logs(options: FigureOptions) -> bool:
-    """Returns whether ``--from`` names the scripts' logs rather than a directory of runs."""
+def _names_files(options: FigureOptions) -> bool:
+    """Returns whether ``--from`` names files of another program rather than a directory of runs."""
     from kymograph.runs.record import STATUS
 
     paths = [Path(path) for path in options.from_]
     is_store = len(paths) == 1 and ((paths[0].is_dir() and any(paths[0].rglob(STATUS))) or is_bundle(options.from_[0]))
     if len(paths) > 1 and not all(path.exists() for path in paths):
-        raise KymographError(f"there is no log {next(path for path in paths if not path.exists())}")
+        raise KymographError(f"there is no file {next(path for path in paths if not path.exists())}")
     if len(paths) > 1 and not options.names:
-        raise KymographError("name the figure to draw from these logs")
+        raise KymographError("name the figure to draw from these files")
     return bool(options.names) and not is_store and paths[0].exists()
 
 
@@ -144,12 +144,12 @@ def _from_runs(options: FigureOptions, begin: Callable[[str], None]) -> tuple[Ma
     return {files[name]: picture for name, picture in drawn.items()}, root / "figures"
 
 
-def _from_logs(options: FigureOptions) -> tuple[Mapping[str, Figure], Path]:
-    """Returns the figures of the scripts' logs by file, and the directory for them."""
+def _from_files(options: FigureOptions) -> tuple[Mapping[str, Figure], Path]:
+    """Returns the figures of another program's files by file name, and the directory for them."""
     from kymograph.pictures.figures import figure_from_files, file_name
 
     if options.select != SelectOptions():
-        raise KymographError("--study, --arms and --where choose among stored runs, not logs; drop them")
+        raise KymographError("--study, --arms and --where choose among stored runs, not files; drop them")
     style = options.style, options.venue, options.spread
     return {file_name(name): figure_from_files(name, options.from_, *style) for name in options.names}, Path()
 
