@@ -44,6 +44,13 @@ def test_the_new_study_runs_and_is_judged_as_the_printed_commands_say(
     assert "Does momentum lower the loss" in (workspace / "report.html").read_text()
 
 
+def test_the_new_study_needs_nothing_but_torch_and_the_tool(workspace: Path) -> None:
+    assert call("new", "study", "lean_idea") == 0
+    lines = (workspace / "lean_idea.py").read_text().splitlines()
+    imports = [line.split()[1] for line in lines if line.startswith(("import ", "from "))]
+    assert {name.split(".")[0] for name in imports} == {"torch", "kymograph"}
+
+
 def test_its_test_passes(workspace: Path) -> None:
     assert call("new", "study", "tested_idea") == 0
     module = importlib.import_module("test_tested_idea")

@@ -107,7 +107,7 @@ def new_verb(words: list[str]) -> int:
 
 
 def write_study(name: str, directory: str | Path = ".") -> tuple[Path, Path]:
-    """Writes ``NAME.py``, a study that compares two arms on embedded data, and ``test_NAME.py``; returns their paths.
+    """Writes ``NAME.py``, a study that compares two arms on generated data, and ``test_NAME.py``; returns their paths.
 
     Existing files are not overwritten; a call that was interrupted between the two files can be repeated.
     """
