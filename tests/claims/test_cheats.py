@@ -148,6 +148,14 @@ def test_editing_what_is_stored_beside_the_runs_shows(tmp_path: Path) -> None:
     assert wrong(tmp_path)
 
 
+def test_a_run_that_does_not_say_what_came_before_it_makes_its_claim_post_hoc(tmp_path: Path) -> None:
+    first = run(tmp_path, shift=3.0).finished.runs[0]
+    _reseal(first.directory, "config.json", lambda content: content["provenance"].pop("log"))
+    assert verdict(tmp_path).registration == "post hoc"
+    (result,) = [result for result in verify(tmp_path) if not result.holds]
+    assert str(result) == "WRONG  the runs' log entries: 1 run does not name the entries that came before"
+
+
 def test_an_edited_entry_of_the_log_shows_everywhere(tmp_path: Path) -> None:
     run(tmp_path, shift=3.0)
     (segment,) = (tmp_path / DIRECTORY).glob("*.jsonl")

@@ -163,7 +163,8 @@ def _log_entries(archive: Archive) -> CheckResult:
     astray = [run for run in archive.store if set(run.log_heads or ()) - set(archive.log.entries)]
     if astray:
         return CheckResult("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
-    detail = f"{len(silent)} runs do not name the entries that came before them" if silent else ""
+    count = counted(len(silent), "run does", "runs do")
+    detail = f"{count} not name the entries that came before" if silent else ""
     return CheckResult("the runs' log entries", not silent, detail)
 
 
