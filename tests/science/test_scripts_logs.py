@@ -103,7 +103,7 @@ def test_a_foreign_log_gets_one_sentence(
 
 def test_missing_logs_and_rules_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert call("figure", "snapshot-resmlp", "--from", str(tmp_path / "a.json"), str(tmp_path / "b.json")) == 1
-    assert "there is no log" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
     (tmp_path / "only.json").write_text(json.dumps({"dfa_log": [ENTRY]}))
     assert call("figure", "snapshot-resmlp", "--from", str(tmp_path)) == 1
     assert "resmlp/bp" in capsys.readouterr().err
