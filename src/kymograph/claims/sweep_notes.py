@@ -1,4 +1,4 @@
-"""What the user of a sweep is told before and after it: claims that it cannot decide, and runs that look wrong."""
+"""Notes on a sweep, before and after it: claims that it cannot decide, and runs that look wrong."""
 
 from __future__ import annotations
 
