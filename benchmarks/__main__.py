@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import compare, engines, rules, scale, studies, watching
-from kymograph.errors import KymographError, did_you_mean
-from kymograph.io.writing import write_atomically
-from kymograph.runs.provenance import hardware, versions
+from kymograph._errors import KymographError, did_you_mean
+from kymograph._io.writing import write_atomically
+from kymograph._runs.provenance import hardware, versions
 
 
 def main() -> int:

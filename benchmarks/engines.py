@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs.declaration import Arm
-from kymograph.runs.provenance import hardware, versions
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.study import Study
-from kymograph.sweep.compute import Workplace
-from kymograph.sweep.engines.base import ENGINES
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._runs.declaration import Arm
+from kymograph._runs.provenance import hardware, versions
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._studies.study import Study
+from kymograph._sweep.compute import Workplace
+from kymograph._sweep.engines.base import ENGINES
 
 STACKS = {"slurm": 8}
 MANY = 100

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from kymograph import streams
-from kymograph.runs.provenance import hardware, versions
+from kymograph import _streams as streams
+from kymograph._runs.provenance import hardware, versions
 from kymograph_studies.models import draw_model
 from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules import RULES, make

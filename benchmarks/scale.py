@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.runs.log import Log
-from kymograph.runs.provenance import hardware
-from kymograph.runs.record import RunResult, pack_record, store_record
-from kymograph.runs.spec import RunSpec
-from kymograph.streams import fixed_seeds
+from kymograph._errors import KymographError
+from kymograph._runs.log import Log
+from kymograph._runs.provenance import hardware
+from kymograph._runs.record import RunResult, pack_record, store_record
+from kymograph._runs.spec import RunSpec
+from kymograph._streams import fixed_seeds
 
 TINY = {"layers": 2, "width": 4, "steps": 6, "n_samples": 16, "batch_size": 4, "probe_every": 3, "probe_size": 4}
 IDLE_SECONDS = 20.0
@@ -70,11 +70,11 @@ class Measured:
 
 def make_runs(root: Path, shape: Shape) -> None:
     """Writes the log, the declaration and the record of every run of ``shape`` below ``root``."""
-    from kymograph.experiments.running import run_sweep
-    from kymograph.experiments.stages import ComputeOptions, declare_stage
-    from kymograph.runs.provenance import provenance
-    from kymograph.runs.store import Store
-    from kymograph.studies.loading import load_study
+    from kymograph._experiments.running import run_sweep
+    from kymograph._experiments.stages import ComputeOptions, declare_stage
+    from kymograph._runs.provenance import provenance
+    from kymograph._runs.store import Store
+    from kymograph._studies.loading import load_study
 
     study = load_study("depth")
     seeds = fixed_seeds(shape.seeds)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks import naive
 from benchmarks.compare import Comparison
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.analysis.calibration import calibrate
 from kymograph_studies.data.images import MEAN, STD, Batches, ImageTask
 from kymograph_studies.models.blocks import BlockNetwork, initialise

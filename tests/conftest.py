@@ -15,7 +15,7 @@ from tests.shape_checks import check_shapes, without_checks
 SHAPES_CHECKED = check_shapes()  # before any module that it checks is imported
 
 import kymograph  # noqa: E402
-from kymograph.runs.store import Store  # noqa: E402
+from kymograph._runs.store import Store  # noqa: E402
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Two processes with two threads each fight over two cores: far slower than one thread each.

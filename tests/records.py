@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kymograph.runs.record import RunResult, pack_record, store_record
-from kymograph.runs.spec import RunSpec
+from kymograph._runs.record import RunResult, pack_record, store_record
+from kymograph._runs.spec import RunSpec
 
 
 def write_record(

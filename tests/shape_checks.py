@@ -9,8 +9,8 @@ from contextlib import contextmanager
 CHECKED = (
     "kymograph_studies.rules",
     "kymograph_studies.analysis.metrics",
-    "kymograph.probes.norms",
-    "kymograph.statistics",
+    "kymograph._probes.norms",
+    "kymograph._statistics",
 )
 # An int passes for a float, as mypy has it.
 TYPE_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"

@@ -12,15 +12,15 @@ import pytest
 
 import kymograph
 import kymograph_studies
-from kymograph.studies.loading import STUDIES
+from kymograph._studies.loading import STUDIES
 
 PACKAGE, SCIENCE = (Path(package.__file__).parent for package in (kymograph, kymograph_studies))
 ROOT = Path(__file__).parents[1]
 ROOMS = {
     # A room may import from itself and from rooms before it.
     PACKAGE: [
-        "errors", "rounding", "wording", "streams", "io", "registry", "shapes", "statistics", "runs", "probes", "sweep",
-        "studies", "claims", "experiments", "selftest", "pictures", "sharing", "cli", "__main__",
+        "_errors", "_rounding", "_wording", "_streams", "_io", "_registry", "_shapes", "_statistics", "_runs", "_probes",
+        "_sweep", "_studies", "_claims", "_experiments", "_selftest", "_pictures", "_sharing", "_cli", "__main__",
     ],
     SCIENCE: [
         "labels", "script_randomness", "data", "models", "rules", "analysis", "training", "published", "clipping",
@@ -29,17 +29,18 @@ ROOMS = {
     ],
 }  # fmt: skip
 WITHOUT_TORCH = (
-    "kymograph.statistics.p_values", "kymograph.runs.archive", "kymograph.runs.formats", "kymograph.runs.listing",
-    "kymograph.sweep.engines.base", "kymograph.sweep.engines.local", "kymograph.sweep.engines.dask",
-    "kymograph.sweep.engines.slurm", "kymograph.studies.loading", "kymograph.claims.judge", "kymograph.selftest.rates",
-    "kymograph.experiments.running", "kymograph.pictures.curves", "kymograph.pictures.kymograph",
-    "kymograph.pictures.figures", "kymograph.pictures.report.page", "kymograph.pictures.live.terminal",
-    "kymograph.pictures.live.web", "kymograph.sharing.verify", "kymograph.cli.main",
+    "kymograph._statistics.p_values", "kymograph._runs.archive", "kymograph._runs.formats", "kymograph._runs.listing",
+    "kymograph._sweep.engines.base", "kymograph._sweep.engines.local", "kymograph._sweep.engines.dask",
+    "kymograph._sweep.engines.slurm", "kymograph._studies.loading", "kymograph._claims.judge",
+    "kymograph._selftest.rates",
+    "kymograph._experiments.running", "kymograph._pictures.curves", "kymograph._pictures.kymograph",
+    "kymograph._pictures.figures", "kymograph._pictures.report.page", "kymograph._pictures.live.terminal",
+    "kymograph._pictures.live.web", "kymograph._sharing.verify", "kymograph._cli.main",
     "kymograph_studies.clipping.figures", "kymograph_studies.depth.figures", "kymograph_studies.snapshot.figures",
     "kymograph_studies.calibration.figures", "kymograph_studies.audit.figures", "kymograph_studies.audit.checkpoint",
     "kymograph_studies.rule_family.figures", "kymograph_studies.reproduce", "kymograph_studies.verbs",
 )  # fmt: skip
-TYPES_ONLY = {("studies/study.py", "kymograph.claims.claim.Claim")}
+TYPES_ONLY = {("_studies/study.py", "kymograph._claims.claim.Claim")}
 """Imports against the order that exist for the type checker alone."""
 
 
@@ -110,7 +111,7 @@ for module in pkgutil.walk_packages(kymograph.__path__, "kymograph."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 assert kymograph.list_studies() == []
-from kymograph.cli.main import VERBS
+from kymograph._cli.main import VERBS
 assert "run" in VERBS.names() and "audit" not in VERBS.names()
 assert not any(name.startswith("kymograph_studies") for name in sys.modules)
 """
@@ -144,7 +145,7 @@ def test_the_tool_names_no_study_of_the_science() -> None:
 def test_no_two_public_classes_share_a_name() -> None:
     homes: dict[str, list[str]] = {}
     for path in modules():
-        if path.is_relative_to(PACKAGE / "sweep" / "engines"):
+        if path.is_relative_to(PACKAGE / "_sweep" / "engines"):
             continue  # every engine is an Engine
         for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -186,8 +187,8 @@ def test_no_module_changes_the_environment() -> None:
 
 
 CHANGING = {
-    "runs/formats/trackers.py",  # turns MLflow's telemetry off before importing it, unless the user turned it on
-    "sweep/worker.py",  # sets the variables that travel with an order, for as long as it is carried out
+    "_runs/formats/trackers.py",  # turns MLflow's telemetry off before importing it, unless the user turned it on
+    "_sweep/worker.py",  # sets the variables that travel with an order, for as long as it is carried out
 }
 
 
@@ -240,7 +241,7 @@ def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
             continue  # users' code draws from the global generators: this sets them by a run's seed and gives them back
         text = path.read_text()
         for banned in ("manual_seed(", "np.random.seed", "random.seed(", ".norm(-1)", "cosine_similarity("):
-            if banned == "manual_seed(" and path.name in ("streams.py", "script_randomness.py"):
+            if banned == "manual_seed(" and path.name in ("_streams.py", "script_randomness.py"):
                 continue
             assert banned not in text.replace("``torch.manual_seed(seed)``", "").replace("``random.seed(seed)``", ""), (
                 f"{path.name} uses {banned}"
@@ -250,27 +251,27 @@ def test_no_module_uses_a_global_generator_or_a_norm_without_dim() -> None:
 READS = {"open", "load", "loads", "read_bytes", "read_text", "fdopen", "memmap", "fromfile", "loadtxt", "genfromtxt",
          "scandir", "iterdir"}  # fmt: skip
 OUR_OWN = {
-    # module: what it reads without `kymograph.io`, and why that may be
-    "cli/arguments.py": {"loads"},  # a word of the command line
-    "cli/main.py": {"fdopen", "open"},  # the traceback that is being written; /dev/null
-    "cli/output.py": {"open"},  # the null device, to write to
-    "cli/verbs/experiment.py": {"read_text", "read_bytes"},  # our own templates; a file as long as what it would write
-    "pictures/live/web.py": {"loads"},  # the state that this process has just made
-    "pictures/report/methods.py": {"loads"},  # a text that was made a line before
-    "pictures/report/assets.py": {"read_text"},  # the package's own templates
-    "runs/provenance.py": {"read_bytes", "read_text"},  # our own source; /proc/cpuinfo, whose size is 0
-    "runs/resume.py": {"load", "loads"},  # tensors whose header was checked; a text that was made in the same line
-    "sharing/bundle.py": {"open"},  # members of an archive that was checked
-    "sweep/engines/dask.py": {"loads"},  # orders and answers that Dask carries
-    "sweep/engines/local.py": {"loads"},  # the answers of workers that this process started, by pipe
-    "sweep/worker.py": {"fdopen", "open"},  # the pipe to the process that started it; the null device, to write to
+    # module: what it reads without `kymograph._io`, and why that may be
+    "_cli/arguments.py": {"loads"},  # a word of the command line
+    "_cli/main.py": {"fdopen", "open"},  # the traceback that is being written; /dev/null
+    "_cli/output.py": {"open"},  # the null device, to write to
+    "_cli/verbs/experiment.py": {"read_text", "read_bytes"},  # our own templates; a file as long as what it would write
+    "_pictures/live/web.py": {"loads"},  # the state that this process has just made
+    "_pictures/report/methods.py": {"loads"},  # a text that was made a line before
+    "_pictures/report/assets.py": {"read_text"},  # the package's own templates
+    "_runs/provenance.py": {"read_bytes", "read_text"},  # our own source; /proc/cpuinfo, whose size is 0
+    "_runs/resume.py": {"load", "loads"},  # tensors whose header was checked; a text that was made in the same line
+    "_sharing/bundle.py": {"open"},  # members of an archive that was checked
+    "_sweep/engines/dask.py": {"loads"},  # orders and answers that Dask carries
+    "_sweep/engines/local.py": {"loads"},  # the answers of workers that this process started, by pipe
+    "_sweep/worker.py": {"fdopen", "open"},  # the pipe to the process that started it; the null device, to write to
     "kymograph_studies/data/cifar10_files.py": {"open"},  # an archive whose checksum was compared
     "kymograph_studies/training/checkpoints.py": {"load"},  # tensors whose header was checked
 }
 
 
 def reads_of(path: Path) -> set[str]:
-    """Returns the functions with which a file reads files or parses texts, other than those of `kymograph.io`."""
+    """Returns the functions with which a file reads files or parses texts, other than those of `kymograph._io`."""
     tree = parsed(path)
     guarded = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | {
         alias.asname or alias.name
@@ -302,7 +303,7 @@ def test_files_of_others_are_read_in_one_place() -> None:
     unguarded = {}
     for path in modules():
         name = label(path)
-        if not name.startswith("io/") and (found := reads_of(path) - OUR_OWN.get(name, set())):
+        if not name.startswith("_io/") and (found := reads_of(path) - OUR_OWN.get(name, set())):
             unguarded[name] = found
     assert not unguarded
 

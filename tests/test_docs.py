@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph import registry
-from kymograph.cli.main import main
-from kymograph.pictures.report.sections import PANELS
-from kymograph.studies.loading import built_in_studies
+from kymograph import _registry as registry
+from kymograph._cli.main import main
+from kymograph._pictures.report.sections import PANELS
+from kymograph._studies.loading import built_in_studies
 from tests.science.data import archive
 
 ROOT = Path(__file__).parent.parent
@@ -64,10 +64,10 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])  # as a program finds what lies beside it
     known = set(sys.modules)
     whole = functools.partial(quickly, kymograph.run)
-    monkeypatch.setattr("kymograph.experiments.running.run", whole)
+    monkeypatch.setattr("kymograph._experiments.running.run", whole)
     drawn_not_written = lambda figure, directory, name, **_: []  # noqa: E731
-    monkeypatch.setattr("kymograph.pictures.saving.save_figure", drawn_not_written)
-    monkeypatch.setattr("kymograph.pictures.live.web.serve", lambda directory, port: 0)
+    monkeypatch.setattr("kymograph._pictures.saving.save_figure", drawn_not_written)
+    monkeypatch.setattr("kymograph._pictures.live.web.serve", lambda directory, port: 0)
     monkeypatch.setattr("kymograph_studies.data.cifar10_files.fetch", lambda directory: archive.make(Path(directory)))
     registry._in_packages.cache_clear()
     yield tmp_path

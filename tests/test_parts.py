@@ -124,7 +124,7 @@ def output_peak(output):
 '''),
     "figure": ("kymograph.figures", "blank", '''
 """A blank figure."""
-from kymograph.pictures.canvas import sheet, styled
+from kymograph._pictures.canvas import sheet, styled
 
 PART = {"about": "nothing, on purpose"}
 
@@ -138,7 +138,7 @@ def draw(store, declaration):
 '''),
     "engine": ("kymograph.engines", "backwards", '''
 """This process, the last stack first."""
-from kymograph.sweep.engines.local import SerialEngine
+from kymograph._sweep.engines.local import SerialEngine
 
 PART = {"about": "this process, the last stack first"}
 
@@ -187,7 +187,7 @@ def write(store, path):
 """A sentence instead of a picture."""
 from markupsafe import Markup
 
-from kymograph.pictures.report.charts import Chart, Panel, table_data
+from kymograph._pictures.report.charts import Chart, Panel, table_data
 
 PART = {"about": "a sentence", "order": 99}
 
@@ -237,7 +237,7 @@ def run(code: str, path: Path, cwd: Path) -> str:
 SESSION = '''
 import contextlib, io, json
 from pathlib import Path
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 
 def kymograph(line):
     """Returns what a command prints."""
@@ -263,7 +263,7 @@ tiny = "--depth 2 --width 8 --seeds 1 --epochs 1 --out images --batch-size 20"
 found["engine"] = "backwards" in kymograph(
     "run snapshot --arms resmlp/bp --data stripes --model tiny --engine backwards " + tiny
 )
-from kymograph.runs.store import Store
+from kymograph._runs.store import Store
 (mine,) = Store.open("images")
 found["data set"] = mine.config["data"] == "stripes" and mine.summary["classes"] == 7
 found["model"] = mine.config["model"] == "tiny" and mine.summary["parameters"] == 343
@@ -280,7 +280,7 @@ whole = [p.grad.clone() for p in net.parameters()]
 rules.make("half-bp", net).backward(x, y, accumulate=False)
 found["rule"] = all(torch.allclose(2 * p.grad, g) for p, g in zip(net.parameters(), whole))
 net = torch.nn.Linear(1, 1)
-from kymograph.probes.probe import Probe
+from kymograph._probes.probe import Probe
 probe = Probe(net, level=["output_peak"], every=1)
 with probe, probe.step(0):
     net(torch.ones(2, 1)).sum().backward()
@@ -298,9 +298,9 @@ def test_a_users_package_adds_a_part_of_every_kind(installed: Path, tmp_path: Pa
 HOMES = {
     # kind: the folder of its own parts in this tree; a study is found by its entry point alone
     "rule": "kymograph_studies/rules", "data set": "kymograph_studies/data", "model": "kymograph_studies/models",
-    "null": "kymograph_studies/analysis", "quantity": "kymograph/probes/quantities", "figure": "kymograph/pictures",
-    "engine": "kymograph/sweep/engines", "verb": "kymograph/cli/verbs", "format": "kymograph/runs/formats",
-    "panel": "kymograph/pictures/report",
+    "null": "kymograph_studies/analysis", "quantity": "kymograph/_probes/quantities", "figure": "kymograph/_pictures",
+    "engine": "kymograph/_sweep/engines", "verb": "kymograph/_cli/verbs", "format": "kymograph/_runs/formats",
+    "panel": "kymograph/_pictures/report",
 }  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def test_a_new_file_in_the_tree_is_found(tmp_path: Path) -> None:
     code = f"""
 import json
 import kymograph
-from kymograph.registry import Registry
+from kymograph._registry import Registry
 assert kymograph.__file__.startswith({str(tmp_path)!r})
 found = {{kind: name.replace("_", "-") in [n.replace("_", "-") for n in Registry(group, home).names()]
          for kind, (group, home, name) in {groups!r}.items()}}

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from kymograph import registry
-from kymograph.errors import KymographError
-from kymograph.registry import Registry, declared, source_file
+from kymograph import _registry as registry
+from kymograph._errors import KymographError
+from kymograph._registry import Registry, declared, source_file
 
 REGISTRIES = {
     # group of entry points: the package whose own modules declare parts
     "kymograph.studies": "",
-    "kymograph.verbs": "kymograph.cli.verbs",
-    "kymograph.figures": "kymograph.pictures",
-    "kymograph.panels": "kymograph.pictures.report",
-    "kymograph.formats": "kymograph.runs.formats",
-    "kymograph.quantities": "kymograph.probes.quantities",
-    "kymograph.engines": "kymograph.sweep.engines",
+    "kymograph.verbs": "kymograph._cli.verbs",
+    "kymograph.figures": "kymograph._pictures",
+    "kymograph.panels": "kymograph._pictures.report",
+    "kymograph.formats": "kymograph._runs.formats",
+    "kymograph.quantities": "kymograph._probes.quantities",
+    "kymograph.engines": "kymograph._sweep.engines",
     "kymograph.data": "kymograph_studies.data",
     "kymograph.models": "kymograph_studies.models",
     "kymograph.rules": "kymograph_studies.rules",
@@ -52,7 +52,7 @@ def test_every_part_of_the_tree_says_what_it_is(group: str, home: str) -> None:
 
 def test_listing_imports_no_part() -> None:
     code = (
-        f"import sys\nfrom kymograph.registry import Registry\nfor group, home in {REGISTRIES!r}.items():\n"
+        f"import sys\nfrom kymograph._registry import Registry\nfor group, home in {REGISTRIES!r}.items():\n"
         "    assert Registry(group, home).names()\n"
         "sys.exit(', '.join({'torch', 'tyro', 'matplotlib', 'scipy'} & set(sys.modules)) or 0)"
     )

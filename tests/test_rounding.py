@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.rounding import digits_needed, digits_off_round_numbers, estimate_text, number_text
+from kymograph._rounding import digits_needed, digits_off_round_numbers, estimate_text, number_text
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12)
 

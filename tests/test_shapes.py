@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from kymograph import shapes
-from kymograph.probes.norms import cosine, norms
-from kymograph.statistics.effects import auc, superiority
-from kymograph.statistics.intervals import mean_interval, t_interval
-from kymograph.statistics.p_values import max_t, monte_carlo_p
+from kymograph import _shapes as shapes
+from kymograph._probes.norms import cosine, norms
+from kymograph._statistics.effects import auc, superiority
+from kymograph._statistics.intervals import mean_interval, t_interval
+from kymograph._statistics.p_values import max_t, monte_carlo_p
 from kymograph_studies.analysis.metrics import effective_dimension, gain, recall
 from kymograph_studies.rules.backprop import unit_rms
 from kymograph_studies.rules.losses import output_error
@@ -95,5 +95,5 @@ def test_without_jaxtyping_a_shape_is_its_array(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_statistics_do_not_wait_for_jaxtyping() -> None:
-    code = "import sys, kymograph.statistics.power; sys.exit('jaxtyping' in sys.modules)"
+    code = "import sys, kymograph._statistics.power; sys.exit('jaxtyping' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph import streams
-from kymograph.errors import KymographError
+from kymograph import _streams as streams
+from kymograph._errors import KymographError
 
 
 def test_a_stream_does_not_depend_on_what_else_was_drawn() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.wording import markdown_table
+from kymograph._wording import markdown_table
 
 
 def test_a_name_controls_neither_the_terminal_nor_the_page() -> None:

@@ -19,8 +19,8 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from kymograph.studies.loading import load_study
-from kymograph.wording import markdown_table
+from kymograph._studies.loading import load_study
+from kymograph._wording import markdown_table
 
 COLUMNS = ("claim", "set-up", "verdict", "effect [95 % interval]", "why")
 """The columns of the verdict table that a study's page shows."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kymograph.claims.judge import judge
-from kymograph.runs.archive import Archive
-from kymograph.runs.tuned import tuned_study
-from kymograph.sharing.bundle import opened_runs
-from kymograph.studies.loading import load_study
+from kymograph._claims.judge import judge
+from kymograph._runs.archive import Archive
+from kymograph._runs.tuned import tuned_study
+from kymograph._sharing.bundle import opened_runs
+from kymograph._studies.loading import load_study
 from kymograph_studies.verdict_page import verdict_page
 
 ROOT = Path(__file__).parents[2]

@@ -13,68 +13,68 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kymograph.claims.claim import Check as Check
-    from kymograph.claims.claim import Claim as Claim
-    from kymograph.claims.claim import Measure as Measure
-    from kymograph.claims.claim import Side as Side
-    from kymograph.claims.estimands import difference_map as difference_map
-    from kymograph.claims.judge import judge as judge
-    from kymograph.claims.verdict import Verdicts as Verdicts
-    from kymograph.errors import KymographError as KymographError
-    from kymograph.experiments.active_run import ActiveRun as ActiveRun
-    from kymograph.experiments.function_study import study as study
-    from kymograph.experiments.recorded_loop import record as record
-    from kymograph.experiments.running import run as run
-    from kymograph.pictures.figures import figure as figure
-    from kymograph.probes.probe import Probe as Probe
-    from kymograph.runs.declaration import Arm as Arm
-    from kymograph.runs.declaration import SeriesDisplay as SeriesDisplay
-    from kymograph.runs.formats import export as export
-    from kymograph.runs.record import RunResult as RunResult
-    from kymograph.runs.record import RunSeries as RunSeries
-    from kymograph.runs.spec import RunSpec as RunSpec
-    from kymograph.runs.store import LabelledArray as LabelledArray
-    from kymograph.runs.store import Store as Store
-    from kymograph.runs.stored_run import StoredRun as StoredRun
-    from kymograph.runs.tuned import Tuned as Tuned
-    from kymograph.streams import fixed_seeds as fixed_seeds
-    from kymograph.streams import generator as generator
-    from kymograph.studies.loading import list_studies as list_studies
-    from kymograph.studies.loading import load_study as load_study
-    from kymograph.studies.study import Study as Study
+    from kymograph._claims.claim import Check as Check
+    from kymograph._claims.claim import Claim as Claim
+    from kymograph._claims.claim import Measure as Measure
+    from kymograph._claims.claim import Side as Side
+    from kymograph._claims.estimands import difference_map as difference_map
+    from kymograph._claims.judge import judge as judge
+    from kymograph._claims.verdict import Verdicts as Verdicts
+    from kymograph._errors import KymographError as KymographError
+    from kymograph._experiments.active_run import ActiveRun as ActiveRun
+    from kymograph._experiments.function_study import study as study
+    from kymograph._experiments.recorded_loop import record as record
+    from kymograph._experiments.running import run as run
+    from kymograph._pictures.figures import figure as figure
+    from kymograph._probes.probe import Probe as Probe
+    from kymograph._runs.declaration import Arm as Arm
+    from kymograph._runs.declaration import SeriesDisplay as SeriesDisplay
+    from kymograph._runs.formats import export as export
+    from kymograph._runs.record import RunResult as RunResult
+    from kymograph._runs.record import RunSeries as RunSeries
+    from kymograph._runs.spec import RunSpec as RunSpec
+    from kymograph._runs.store import LabelledArray as LabelledArray
+    from kymograph._runs.store import Store as Store
+    from kymograph._runs.stored_run import StoredRun as StoredRun
+    from kymograph._runs.tuned import Tuned as Tuned
+    from kymograph._streams import fixed_seeds as fixed_seeds
+    from kymograph._streams import generator as generator
+    from kymograph._studies.loading import list_studies as list_studies
+    from kymograph._studies.loading import load_study as load_study
+    from kymograph._studies.study import Study as Study
     from kymograph_studies.audit.checkpoint import audit as audit
 
 _HOMES = {
-    "ActiveRun": "kymograph.experiments.active_run",
-    "Arm": "kymograph.runs.declaration",
-    "Check": "kymograph.claims.claim",
-    "Claim": "kymograph.claims.claim",
-    "KymographError": "kymograph.errors",
-    "LabelledArray": "kymograph.runs.store",
-    "Measure": "kymograph.claims.claim",
-    "Probe": "kymograph.probes.probe",
-    "Side": "kymograph.claims.claim",
-    "RunResult": "kymograph.runs.record",
-    "RunSeries": "kymograph.runs.record",
-    "RunSpec": "kymograph.runs.spec",
-    "SeriesDisplay": "kymograph.runs.declaration",
-    "Store": "kymograph.runs.store",
-    "StoredRun": "kymograph.runs.stored_run",
-    "Study": "kymograph.studies.study",
-    "Tuned": "kymograph.runs.tuned",
-    "Verdicts": "kymograph.claims.verdict",
+    "ActiveRun": "kymograph._experiments.active_run",
+    "Arm": "kymograph._runs.declaration",
+    "Check": "kymograph._claims.claim",
+    "Claim": "kymograph._claims.claim",
+    "KymographError": "kymograph._errors",
+    "LabelledArray": "kymograph._runs.store",
+    "Measure": "kymograph._claims.claim",
+    "Probe": "kymograph._probes.probe",
+    "Side": "kymograph._claims.claim",
+    "RunResult": "kymograph._runs.record",
+    "RunSeries": "kymograph._runs.record",
+    "RunSpec": "kymograph._runs.spec",
+    "SeriesDisplay": "kymograph._runs.declaration",
+    "Store": "kymograph._runs.store",
+    "StoredRun": "kymograph._runs.stored_run",
+    "Study": "kymograph._studies.study",
+    "Tuned": "kymograph._runs.tuned",
+    "Verdicts": "kymograph._claims.verdict",
     "audit": "kymograph_studies.audit.checkpoint",
-    "difference_map": "kymograph.claims.estimands",
-    "export": "kymograph.runs.formats",
-    "figure": "kymograph.pictures.figures",
-    "fixed_seeds": "kymograph.streams",
-    "generator": "kymograph.streams",
-    "judge": "kymograph.claims.judge",
-    "list_studies": "kymograph.studies.loading",
-    "load_study": "kymograph.studies.loading",
-    "record": "kymograph.experiments.recorded_loop",
-    "run": "kymograph.experiments.running",
-    "study": "kymograph.experiments.function_study",
+    "difference_map": "kymograph._claims.estimands",
+    "export": "kymograph._runs.formats",
+    "figure": "kymograph._pictures.figures",
+    "fixed_seeds": "kymograph._streams",
+    "generator": "kymograph._streams",
+    "judge": "kymograph._claims.judge",
+    "list_studies": "kymograph._studies.loading",
+    "load_study": "kymograph._studies.loading",
+    "record": "kymograph._experiments.recorded_loop",
+    "run": "kymograph._experiments.running",
+    "study": "kymograph._experiments.function_study",
 }
 
 __all__ = [*sorted(_HOMES)]

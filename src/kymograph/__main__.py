@@ -12,6 +12,6 @@ except OSError:  # the current directory was deleted
 if not sys.flags.safe_path and sys.path[:1] == [here]:
     del sys.path[0]  # otherwise a random.py in the current directory would shadow Python's own
 
-from kymograph.cli.main import main  # imports the standard library, so only now
+from kymograph._cli.main import main  # imports the standard library, so only now
 
 main()

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph import streams
-from kymograph.errors import KymographError, first_line
-from kymograph.io.files import real_path
-from kymograph.probes.layers import evaluation_mode
-from kymograph.probes.norms import cosine
-from kymograph.sweep.code_loading import without_bytecode
-from kymograph.sweep.compute import choose_device
+from kymograph import _streams as streams
+from kymograph._errors import KymographError, first_line
+from kymograph._io.files import real_path
+from kymograph._probes.layers import evaluation_mode
+from kymograph._probes.norms import cosine
+from kymograph._sweep.code_loading import without_bytecode
+from kymograph._sweep.compute import choose_device
 from kymograph_studies.data import load_task
 from kymograph_studies.data.images import Batches
 from kymograph_studies.models.cut import guess_example

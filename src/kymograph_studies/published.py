@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from kymograph.runs.declaration import bounds_of
-from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.summaries import HeadlineNumber, headline_number
+from kymograph._runs.declaration import bounds_of
+from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.summaries import HeadlineNumber, headline_number
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,22 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from kymograph.claims.judge import judge
-from kymograph.claims.verdict import Verdict, Verdicts, decisive_p, effect_text, settings_text
-from kymograph.experiments.result_text import failure_text, headline_table
-from kymograph.experiments.running import choose_seeds, run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.io.files import check_inside
-from kymograph.io.writing import write_atomically
-from kymograph.pictures.figures import file_name
-from kymograph.pictures.report.page import write_report
-from kymograph.pictures.verdict_table import MARGIN, count_text, print_verdicts, unbroken, write_verdicts
-from kymograph.runs.archive import Archive
-from kymograph.runs.provenance import code_hash
-from kymograph.runs.store import Store
-from kymograph.studies.loading import load_study
-from kymograph.studies.study import Study
-from kymograph.wording import folded, line_width
+from kymograph._claims.judge import judge
+from kymograph._claims.verdict import Verdict, Verdicts, decisive_p, effect_text, settings_text
+from kymograph._experiments.result_text import failure_text, headline_table
+from kymograph._experiments.running import choose_seeds, run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._io.files import check_inside
+from kymograph._io.writing import write_atomically
+from kymograph._pictures.figures import file_name
+from kymograph._pictures.report.page import write_report
+from kymograph._pictures.verdict_table import MARGIN, count_text, print_verdicts, unbroken, write_verdicts
+from kymograph._runs.archive import Archive
+from kymograph._runs.provenance import code_hash
+from kymograph._runs.store import Store
+from kymograph._studies.loading import load_study
+from kymograph._studies.study import Study
+from kymograph._wording import folded, line_width
 from kymograph_studies.verdict_page import verdict_page
 
 SEEDS = 10  # fewer could not decide the claims of a study together
@@ -171,7 +171,7 @@ def reproduce(
 
 def _draw(study: Study[Any], store: Store, directory: Path) -> None:
     """Draws the study's figures, except those already drawn from the same runs by the same code."""
-    from kymograph.pictures.saving import save_stale
+    from kymograph._pictures.saving import save_stale
 
     draws = {file_name(name): draw for name, draw in study.figures().items()}
     _, kept = save_stale(store, draws, directory, code_hash(), ("png", "pdf"))

@@ -1,7 +1,7 @@
 """Random numbers as the research scripts draw them: from one generator, seeded with the seed itself.
 
 A run must start from a script's own weights and feedback matrices to be compared with it. All other random numbers come
-from named streams (`kymograph.streams`).
+from named streams (`kymograph._streams`).
 """
 
 from __future__ import annotations

@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.claims.claim import Claim
-from kymograph.claims.verdict import p_text
-from kymograph.errors import KymographError, UsageError, did_you_mean
-from kymograph.experiments.running import SweepResult, run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.pictures.scales import spans_decades
-from kymograph.rounding import number_text
-from kymograph.runs.spec import canonical_json
-from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.summaries import is_number
-from kymograph.statistics.intervals import moments
-from kymograph.statistics.p_values import holm
-from kymograph.statistics.variances import largest_variance, sd_interval, variance_ratio
-from kymograph.studies.loading import load_study
-from kymograph.studies.study import Study
+from kymograph._claims.claim import Claim
+from kymograph._claims.verdict import p_text
+from kymograph._errors import KymographError, UsageError, did_you_mean
+from kymograph._experiments.running import SweepResult, run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._pictures.scales import spans_decades
+from kymograph._rounding import number_text
+from kymograph._runs.spec import canonical_json
+from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.summaries import is_number
+from kymograph._statistics.intervals import moments
+from kymograph._statistics.p_values import holm
+from kymograph._statistics.variances import largest_variance, sd_interval, variance_ratio
+from kymograph._studies.loading import load_study
+from kymograph._studies.study import Study
 
 SETTING = "vary"
 """The setting that names the source."""

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
 
-from kymograph.claims.registration import registered_claims
-from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
-from kymograph.pictures.report.svg import Frame, Scale, element, labels, picture
-from kymograph.pictures.report.svg import number as as_text
-from kymograph.pictures.styles import ArmStyle
-from kymograph.runs.history import log_of
+from kymograph._claims.registration import registered_claims
+from kymograph._pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
+from kymograph._pictures.report.svg import Frame, Scale, element, labels, picture
+from kymograph._pictures.report.svg import number as as_text
+from kymograph._pictures.styles import ArmStyle
+from kymograph._runs.history import log_of
 from kymograph_studies.variance import (
     ALL,
     ORDER,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from kymograph.cli.arguments import (
+from kymograph._cli.arguments import (
     Choices,
     DeviceOptions,
     EngineOptions,
@@ -24,8 +24,8 @@ from kymograph.cli.arguments import (
     shown,
     with_engine_options,
 )
-from kymograph.cli.output import fitting_output
-from kymograph.errors import KymographError, UsageError
+from kymograph._cli.output import fitting_output
+from kymograph._errors import KymographError, UsageError
 
 PARTS = {
     "audit": {
@@ -300,7 +300,7 @@ def variance_verb(words: list[str]) -> int:
                 "contributes. `kymograph variance STUDY --help` lists the options and every setting of the study."
             )
         return 0 if words else 2
-    from kymograph.studies.loading import load_study
+    from kymograph._studies.loading import load_study
 
     study = load_study(words[0])
     options, fields = parse_with_settings(
@@ -309,9 +309,9 @@ def variance_verb(words: list[str]) -> int:
     for name in ("seeds", "sources"):
         if name in given(VarianceOptions, words[1:]) and not getattr(options, name):
             raise UsageError(f"--{name} needs at least one {name.removesuffix('s')}")
-    from kymograph.experiments.result_text import failure_text
-    from kymograph.experiments.running import choose_seeds
-    from kymograph.runs.store import Store
+    from kymograph._experiments.result_text import failure_text
+    from kymograph._experiments.running import choose_seeds
+    from kymograph._runs.store import Store
     from kymograph_studies.variance import table, vary_sources
 
     done = vary_sources(

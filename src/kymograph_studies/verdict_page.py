@@ -7,16 +7,16 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from kymograph.claims.verdict import Verdicts
-from kymograph.pictures.verdict_table import summary_lines
-from kymograph.rounding import estimate_text, number_text
-from kymograph.runs.archive import Archive
-from kymograph.runs.log import SHORT
-from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.summaries import HeadlineNumber, arm_headlines, headline_number, is_number
-from kymograph.runs.tuned import Tuned
-from kymograph.studies.study import Study
-from kymograph.wording import counted, markdown_table
+from kymograph._claims.verdict import Verdicts
+from kymograph._pictures.verdict_table import summary_lines
+from kymograph._rounding import estimate_text, number_text
+from kymograph._runs.archive import Archive
+from kymograph._runs.log import SHORT
+from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.summaries import HeadlineNumber, arm_headlines, headline_number, is_number
+from kymograph._runs.tuned import Tuned
+from kymograph._studies.study import Study
+from kymograph._wording import counted, markdown_table
 from kymograph_studies.data import copy_remarks
 from kymograph_studies.published import PublishedComparison, WithPublished, compare
 

@@ -8,7 +8,7 @@ from benchmarks.compare import Comparison
 
 from benchmarks import __main__ as command
 from benchmarks import studies, watching
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

@@ -6,9 +6,9 @@ import pytest
 from benchmarks.scale import Measured, Shape
 
 from benchmarks import scale
-from kymograph.claims.judge import judge
-from kymograph.runs.store import Store
-from kymograph.sharing.verify import all_hold, verify
+from kymograph._claims.judge import judge
+from kymograph._runs.store import Store
+from kymograph._sharing.verify import all_hold, verify
 
 FEW = Shape("few", 2, 7)
 

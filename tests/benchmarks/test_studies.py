@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks import naive, studies
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 
 
 def test_the_naive_depth_is_the_scripts() -> None:

@@ -15,9 +15,9 @@ WARM = (
     "scipy.stats", "matplotlib.backends.backend_pdf",
     "kymograph_studies.audit.questions", "kymograph_studies.audit.checkpoint", "kymograph_studies.reproduce",
     "kymograph_studies.calibration.checkpoint", "kymograph_studies.training.trained_networks",
-    "kymograph_studies.variance", "kymograph.experiments.running", "kymograph.pictures.figures",
-    "kymograph.pictures.report.page", "kymograph.pictures.verdict_table", "kymograph.sharing.bundle",
-    "kymograph.sharing.verify",
+    "kymograph_studies.variance", "kymograph._experiments.running", "kymograph._pictures.figures",
+    "kymograph._pictures.report.page", "kymograph._pictures.verdict_table", "kymograph._sharing.bundle",
+    "kymograph._sharing.verify",
 )  # fmt: skip
 
 

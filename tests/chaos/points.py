@@ -190,7 +190,7 @@ def _be_the_command(
         os.dup2(out, 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         os.chdir(directory)
-        from kymograph.cli.main import main
+        from kymograph._cli.main import main
 
         if before is not None:
             before()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kymograph.runs.log import SHORT
+from kymograph._runs.log import SHORT
 from tests.chaos.points import Ended, forked, kill
 from tests.cli.command import call
 from tests.fuzz import stage as samples
@@ -154,8 +154,8 @@ def half_exported(stage: Path) -> None:
 
 def plan_one_more(directory: Path) -> None:
     """Plans a run that nobody computes, so that it can be given up."""
-    from kymograph.runs.history import log_sweep
-    from kymograph.runs.store import Store
+    from kymograph._runs.history import log_sweep
+    from kymograph._runs.store import Store
 
     run = Store.open(directory / "runs")[0]
     log_sweep(directory / "runs", run.spec.at_seeds([9]))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.arguments import FORMATS
-from kymograph.cli.main import VERBS
+from kymograph._cli.arguments import FORMATS
+from kymograph._cli.main import VERBS
 from tests.chaos.points import forked
 from tests.chaos.scenes import PRINTING, SCENES, Scene, fingerprint, leftovers, set_out, whole
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.io import processes
-from kymograph.sweep.heartbeat import RUNNING
+from kymograph._io import processes
+from kymograph._sweep.heartbeat import RUNNING
 from tests.chaos.points import FULL, NO_INODES, READ_ONLY, Ended, forked, little_memory, refuse
 from tests.chaos.scenes import SCENES, Scene, fingerprint, leftovers, set_out, whole
 from tests.chaos.test_kills import EVERY_POINT, KILLS, chosen

@@ -13,7 +13,7 @@ from tests.chaos.points import Points, kill
 VARIABLE = "KYMOGRAPH_CHAOS_WORKER"
 _STARTER = """
 import sys
-if "kymograph.sweep.worker" in sys.orig_argv:
+if "kymograph._sweep.worker" in sys.orig_argv:
     from tests.chaos.worker_points import count_here
     count_here()
 """

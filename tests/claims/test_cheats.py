@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.claim_files import read_claims
-from kymograph.claims.registration import register_claims, registered_seeds
-from kymograph.claims.verdict import Verdict
-from kymograph.cli.verbs.judgement import abandon_runs
-from kymograph.errors import KymographError
-from kymograph.runs import log
-from kymograph.runs.log import DIRECTORY
-from kymograph.sharing.verify import all_hold, verify
+from kymograph._claims.claim_files import read_claims
+from kymograph._claims.registration import register_claims, registered_seeds
+from kymograph._claims.verdict import Verdict
+from kymograph._cli.verbs.judgement import abandon_runs
+from kymograph._errors import KymographError
+from kymograph._runs import log
+from kymograph._runs.log import DIRECTORY
+from kymograph._sharing.verify import all_hold, verify
 from tests.studies.spiky import REFERENCE as SPIKY
 from tests.studies.tossing import REFERENCE, Tossing, claim
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from kymograph.claims.claim import REDUCTIONS, Check, Claim, Measure, Side, measure_name, with_labels
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.errors import KymographError
-from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
+from kymograph._claims.claim import REDUCTIONS, Check, Claim, Measure, Side, measure_name, with_labels
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._errors import KymographError
+from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay
 from tests.claims.test_family import FakeRun, planned
 
 A, B, C, D = (Side(arm, Measure("x")) for arm in "abcd")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.claims.claim import Measure, Side
-from kymograph.claims.claim_files import read_claims
-from kymograph.claims.judge_csv import read_csv_arm
-from kymograph.errors import KymographError
+from kymograph._claims.claim import Measure, Side
+from kymograph._claims.claim_files import read_claims
+from kymograph._claims.judge_csv import read_csv_arm
+from kymograph._errors import KymographError
 
 GOOD = """
 [[claim]]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from kymograph.claims import decision
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.decision import outcome_bounds, p_values
-from kymograph.claims.verdict import Outcome
-from kymograph.statistics.intervals import t_interval
-from kymograph.statistics.p_values import holm, sign_flip_p, t_test
-from kymograph.statistics.power import ManySamples
+from kymograph._claims import decision
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.decision import outcome_bounds, p_values
+from kymograph._claims.verdict import Outcome
+from kymograph._statistics.intervals import t_interval
+from kymograph._statistics.p_values import holm, sign_flip_p, t_test
+from kymograph._statistics.power import ManySamples
 
 SIDE = Side("a", Measure("x"))
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.decision import Decision, decide_family, margin_text, reason, weigh
-from kymograph.claims.verdict import Outcome, p_text
-from kymograph.statistics.intervals import t_interval
-from kymograph.statistics.p_values import sign_flip_p, t_test
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.decision import Decision, decide_family, margin_text, reason, weigh
+from kymograph._claims.verdict import Outcome, p_text
+from kymograph._statistics.intervals import t_interval
+from kymograph._statistics.p_values import sign_flip_p, t_test
 
 SIDE = Side("a", Measure("x"))
 CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.claims import decision as decide
-from kymograph.claims.design import Design, PlannedLook, completed, stage
-from kymograph.claims.verdict import Point
-from kymograph.errors import KymographError
-from kymograph.statistics.p_values import sign_flip_p, t_test
+from kymograph._claims import decision as decide
+from kymograph._claims.design import Design, PlannedLook, completed, stage
+from kymograph._claims.verdict import Point
+from kymograph._errors import KymographError
+from kymograph._statistics.p_values import sign_flip_p, t_test
 from tests.studies.tossing import claim
 
 sizes = st.lists(st.integers(6, 60), min_size=1, max_size=6, unique=True).map(lambda found: tuple(sorted(found)))

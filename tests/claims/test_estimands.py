@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.estimands import EVERYTHING, difference_map, effect_bounds, measure, measure_bounds
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.claims.verdict import Point, Verdict
-from kymograph.errors import KymographError
-from kymograph.runs.declaration import Declaration
-from kymograph.runs.record import RunSeries
-from kymograph.runs.store import Store
-from kymograph.statistics.p_values import t_test
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.estimands import EVERYTHING, difference_map, effect_bounds, measure, measure_bounds
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._claims.verdict import Point, Verdict
+from kymograph._errors import KymographError
+from kymograph._runs.declaration import Declaration
+from kymograph._runs.record import RunSeries
+from kymograph._runs.store import Store
+from kymograph._statistics.p_values import t_test
 from tests.claims.test_family import FakeRun
 from tests.studies.spiky import REFERENCE
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.evidence import StudyEvidence, named_settings, setup_label
-from kymograph.runs.declaration import ArmSettings, Declaration
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.evidence import StudyEvidence, named_settings, setup_label
+from kymograph._runs.declaration import ArmSettings, Declaration
 
 
 class Made:

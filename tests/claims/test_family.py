@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.claims.claim import Check, Claim, Measure, Side
-from kymograph.claims.evidence import StudyEvidence, has_planned_runs
-from kymograph.claims.family import decide_claims
-from kymograph.claims.verdict import Outcome, Verdict, setup_text
-from kymograph.errors import KymographError
-from kymograph.runs.archive import Damaged
-from kymograph.runs.declaration import Arm, Declaration
-from kymograph.runs.spec import RunSpec
-from kymograph.statistics.intervals import t_interval
+from kymograph._claims.claim import Check, Claim, Measure, Side
+from kymograph._claims.evidence import StudyEvidence, has_planned_runs
+from kymograph._claims.family import decide_claims
+from kymograph._claims.verdict import Outcome, Verdict, setup_text
+from kymograph._errors import KymographError
+from kymograph._runs.archive import Damaged
+from kymograph._runs.declaration import Arm, Declaration
+from kymograph._runs.spec import RunSpec
+from kymograph._statistics.intervals import t_interval
 
 
 @dataclass(frozen=True)

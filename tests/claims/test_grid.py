@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.claim import Claim, Side
-from kymograph.claims.grid import across_settings, claims_on_grid, grid_points, point_text
-from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.errors import KymographError
+from kymograph._claims.claim import Claim, Side
+from kymograph._claims.grid import across_settings, claims_on_grid, grid_points, point_text
+from kymograph._claims.verdict import Outcome, Verdict
+from kymograph._errors import KymographError
 from tests.cli.command import call
 from tests.studies.tossing import REFERENCE, Tossing, claim
 

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.claims.claim_files import read_claims
-from kymograph.claims.judge import judge
-from kymograph.claims.registration import register_claims, register_study
-from kymograph.claims.verdict import Outcome, Verdict, Verdicts
-from kymograph.runs import locating
-from kymograph.runs.store import Store
-from kymograph.streams import fixed_seeds
-from kymograph.studies.loading import load_study
+from kymograph._claims.claim_files import read_claims
+from kymograph._claims.judge import judge
+from kymograph._claims.registration import register_claims, register_study
+from kymograph._claims.verdict import Outcome, Verdict, Verdicts
+from kymograph._runs import locating
+from kymograph._runs.store import Store
+from kymograph._streams import fixed_seeds
+from kymograph._studies.loading import load_study
 from tests.cli.command import call
 from tests.studies import spiky
 from tests.studies.spiky import ARMS, RARE, REFERENCE, SPIKES
@@ -189,7 +189,7 @@ class NoTorch:
         if name.split(".")[0] == "torch":
             raise ImportError("there is no torch")
 sys.meta_path.insert(0, NoTorch())
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 main(["judge", {str(finished)!r}])
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.claims.judge_csv import directions_by_series, judge_csv
-from kymograph.claims.verdict import Outcome
-from kymograph.errors import KymographError
+from kymograph._claims.judge_csv import directions_by_series, judge_csv
+from kymograph._claims.verdict import Outcome
+from kymograph._errors import KymographError
 from tests.cli.command import call
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.claims import power
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.claim_files import named_claims
-from kymograph.claims.decision import Bounds, Decided, outcome_bounds
-from kymograph.claims.power import family_sizes, outcome_rates, power_tables
-from kymograph.errors import KymographError
-from kymograph.selftest.worlds import decide_alone
-from kymograph.statistics.power import normal_samples, t_power, tost_power
+from kymograph._claims import power
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.claim_files import named_claims
+from kymograph._claims.decision import Bounds, Decided, outcome_bounds
+from kymograph._claims.power import family_sizes, outcome_rates, power_tables
+from kymograph._errors import KymographError
+from kymograph._selftest.worlds import decide_alone
+from kymograph._statistics.power import normal_samples, t_power, tost_power
 from tests.cli.command import call
 from tests.studies.spiky import REFERENCE, Spiky
 

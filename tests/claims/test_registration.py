@@ -12,12 +12,12 @@ import pytest
 
 import kymograph
 import kymograph as ky
-from kymograph.claims.registration import NOT_LOGGED, REGISTRATION, log_problems
-from kymograph.claims.tuning import CHOICE
-from kymograph.runs import log
-from kymograph.runs.history import SWEEP, History, abandon, log_replaced
-from kymograph.runs.log import Entry, Log
-from kymograph.sharing.verify import verify
+from kymograph._claims.registration import NOT_LOGGED, REGISTRATION, log_problems
+from kymograph._claims.tuning import CHOICE
+from kymograph._runs import log
+from kymograph._runs.history import SWEEP, History, abandon, log_replaced
+from kymograph._runs.log import Entry, Log
+from kymograph._sharing.verify import verify
 from tests.cli.command import call
 from tests.studies.bowl import REFERENCE as TUNED
 from tests.studies.tossing import REFERENCE, Tossing

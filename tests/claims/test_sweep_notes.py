@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import kymograph as ky
-from kymograph.claims.sweep_notes import same_in_all_seeds
-from kymograph.experiments.stages import StageResult
-from kymograph.runs.record import RunResult, RunSeries, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._claims.sweep_notes import same_in_all_seeds
+from kymograph._experiments.stages import StageResult
+from kymograph._runs.record import RunResult, RunSeries, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.cli.command import call
 from tests.records import write_record
 
@@ -60,7 +60,7 @@ def test_a_corrected_claim_is_said_to_be_post_hoc(study: Path, capsys: pytest.Ca
 def test_too_few_seeds_are_pointed_out_before_the_runs_and_for_the_grid(
     study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kymograph.experiments.running.compute_stage", lambda *_: StageResult())
+    monkeypatch.setattr("kymograph._experiments.running.compute_stage", lambda *_: StageResult())
     run(study)
     assert "cannot decide" not in capsys.readouterr().err, "six seeds are enough for one claim"
     study.write_text(STUDY.replace("NAME", "m").replace("noted_study", "gridded_study"))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kymograph.claims.tuning import choose, missing_runs, value_index
-from kymograph.errors import KymographError
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.tuned import Tuned
+from kymograph._claims.tuning import choose, missing_runs, value_index
+from kymograph._errors import KymographError
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.tuned import Tuned
 
 RULE = Tuned("lr", (0.3, 0.1, 0.03), by="loss", best="lowest", seeds=(7, 8))
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.verdict import Checked, Outcome, Point, Verdict, Verdicts, decisive_p, effect_text, settings_text
-from kymograph.errors import KymographError
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.verdict import Checked, Outcome, Point, Verdict, Verdicts, decisive_p, effect_text, settings_text
+from kymograph._errors import KymographError
 
 SIDE = Side("a", Measure("x"))
 CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)

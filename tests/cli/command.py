@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 
 QUICK = ("--n-samples", "60", "--epochs", "1", "--n-rare", "3", "--engine", "serial", "--quiet")
 COIN = '''
@@ -45,7 +45,7 @@ class Coin(Study[CoinConfig]):
 
 def draw(store):
     """Draws nothing at all."""
-    from kymograph.pictures.canvas import sheet
+    from kymograph._pictures.canvas import sheet
 
     return sheet((2.0, 2.0), 1, 1)
 '''

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import pytest
 
-from kymograph.cli import arguments
-from kymograph.cli.arguments import (
+from kymograph._cli import arguments
+from kymograph._cli.arguments import (
     ENGINES,
     FORMATS,
     SPREADS,
@@ -28,10 +28,10 @@ from kymograph.cli.arguments import (
     shown,
     with_engine_options,
 )
-from kymograph.cli.verbs.experiment import RunOptions
-from kymograph.errors import KymographError
-from kymograph.registry import Registry
-from kymograph.runs.store import Store
+from kymograph._cli.verbs.experiment import RunOptions
+from kymograph._errors import KymographError
+from kymograph._registry import Registry
+from kymograph._runs.store import Store
 from tests.cli.command import write_coin
 
 COLOURS = Choices("colour", lambda: ["red", "green"], also=("any",))
@@ -166,9 +166,9 @@ def test_a_number_below_the_least_is_named_with_its_option() -> None:
 
 
 def test_the_names_are_those_of_the_registries() -> None:
-    assert ENGINES.names() == [*Registry("kymograph.engines", "kymograph.sweep.engines").names(), "auto"]
+    assert ENGINES.names() == [*Registry("kymograph.engines", "kymograph._sweep.engines").names(), "auto"]
     assert {"serial", "processes"} <= set(ENGINES.names())
-    assert FORMATS.names() == Registry("kymograph.formats", "kymograph.runs.formats").names()
+    assert FORMATS.names() == Registry("kymograph.formats", "kymograph._runs.formats").names()
     assert {"json", "csv", "parquet", "tensorboard", "mlflow"} <= set(FORMATS.names())
     assert STYLES.names() == ["notebook", "paper", "slides"]
     assert SPREADS.names()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.main import VERBS, usage
+from kymograph._cli.main import VERBS, usage
 from tests.cli.command import call
 
 HELLO = '''"""Says hello."""
@@ -17,7 +17,7 @@ HELLO = '''"""Says hello."""
 from dataclasses import dataclass
 from typing import Annotated
 
-from kymograph.cli.arguments import parse, positional, shown
+from kymograph._cli.arguments import parse, positional, shown
 
 PART = {"about": "say hello", "usage": "hello NAME", "order": 15}
 
@@ -91,7 +91,7 @@ def test_what_answers_at_once_imports_neither_torch_nor_tyro_nor_matplotlib(
 ) -> None:
     code = f"""
 import sys
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 try:
     main({words!r})
 except SystemExit as exit_:
@@ -104,13 +104,13 @@ sys.exit(", ".join(sorted(slow)) or 0)
 
 
 def test_the_usage_imports_no_verb() -> None:
-    code = "import sys; from kymograph.cli.main import usage; usage()\n"
-    code += "sys.exit(', '.join(name for name in sys.modules if name.startswith('kymograph.cli.verbs.')) or 0)"
+    code = "import sys; from kymograph._cli.main import usage; usage()\n"
+    code += "sys.exit(', '.join(name for name in sys.modules if name.startswith('kymograph._cli.verbs.')) or 0)"
     assert in_a_process(code).returncode == 0
 
 
 def test_no_verb_imports_torch_or_tyro_before_it_knows_its_options() -> None:
-    code = "import sys; from kymograph.cli.main import VERBS; [VERBS.load(name) for name in VERBS.names()]\n"
+    code = "import sys; from kymograph._cli.main import VERBS; [VERBS.load(name) for name in VERBS.names()]\n"
     code += "sys.exit(', '.join({'torch', 'tyro'} & set(sys.modules)) or 0)"
     done = in_a_process(code)
     assert done.returncode == 0, done.stderr
@@ -122,14 +122,14 @@ def test_a_verb_in_a_users_package_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "hello_verb.py").write_text(HELLO)
     information = tmp_path / "greetings-1.0.dist-info"
     information.mkdir()
-    (information / "entry_points.txt").write_text("[kymograph.cli.verbs]\nhello = hello_verb\n")
-    shown = in_a_process("from kymograph.cli.main import main; main(['--help'])", tmp_path)
+    (information / "entry_points.txt").write_text("[kymograph._cli.verbs]\nhello = hello_verb\n")
+    shown = in_a_process("from kymograph._cli.main import main; main(['--help'])", tmp_path)
     lines = [line.split() for line in shown.stdout.splitlines() if line.startswith("  ")]
     assert [line[0] for line in lines[:3]] == ["list", "hello", "run"], shown.stderr
     assert lines[1] == ["hello", "NAME", "say", "hello"]
-    said = in_a_process("from kymograph.cli.main import main; main(['hello', 'Ada'])", tmp_path)
+    said = in_a_process("from kymograph._cli.main import main; main(['hello', 'Ada'])", tmp_path)
     assert said.stdout == "hello, Ada\n" and said.returncode == 7
-    near = in_a_process("from kymograph.cli.main import main; main(['helo'])", tmp_path)
+    near = in_a_process("from kymograph._cli.main import main; main(['helo'])", tmp_path)
     assert near.returncode == 2 and near.stderr == "kymograph: there is no verb 'helo'; did you mean 'hello'?\n"
 
 
@@ -137,9 +137,9 @@ def test_a_verb_that_cannot_be_imported_stops_only_itself(tmp_path: Path) -> Non
     (tmp_path / "broken_verb.py").write_text("import absent_module\nPART = {'about': 'fails', 'order': 16}\n")
     information = tmp_path / "broken-1.0.dist-info"
     information.mkdir()
-    (information / "entry_points.txt").write_text("[kymograph.cli.verbs]\nbroken = broken_verb\n")
-    assert "  broken " in in_a_process("from kymograph.cli.main import main; main(['--help'])", tmp_path).stdout
-    done = in_a_process("from kymograph.cli.main import main; main(['broken'])", tmp_path)
+    (information / "entry_points.txt").write_text("[kymograph._cli.verbs]\nbroken = broken_verb\n")
+    assert "  broken " in in_a_process("from kymograph._cli.main import main; main(['--help'])", tmp_path).stdout
+    done = in_a_process("from kymograph._cli.main import main; main(['broken'])", tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "absent_module" in done.stderr
 
 
@@ -230,7 +230,7 @@ def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def interrupted(words: list[str]) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kymograph.cli.verbs.experiment.list_verb", interrupted)
+    monkeypatch.setattr("kymograph._cli.verbs.experiment.list_verb", interrupted)
     assert call("list") == 130
     assert capsys.readouterr().err == "kymograph: interrupted; run the same command again to resume\n"
 
@@ -279,6 +279,6 @@ def test_a_deleted_current_directory_is_no_traceback(tmp_path: Path) -> None:
 
 def test_matplotlib_settings_in_the_current_directory_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe")
-    code = "from kymograph.cli.main import main\ntry: main(['--version'])\nfinally: import matplotlib"
+    code = "from kymograph._cli.main import main\ntry: main(['--version'])\nfinally: import matplotlib"
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stderr) == (0, "") and found.stdout.startswith("kymograph ")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.main import FAILED, FAULT, INTERRUPTED, MISUSED, exit_status, main, state_directory
-from kymograph.errors import KymographError, UsageError
+from kymograph._cli.main import FAILED, FAULT, INTERRUPTED, MISUSED, exit_status, main, state_directory
+from kymograph._errors import KymographError, UsageError
 from tests.cli.command import call
 
 FAULTS = [KeyError("x"), ValueError("a fault"), AssertionError(), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")]
@@ -30,7 +30,7 @@ def raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def verb(words: list[str]) -> int:
         raise error
 
-    monkeypatch.setattr("kymograph.cli.verbs.experiment.list_verb", verb)
+    monkeypatch.setattr("kymograph._cli.verbs.experiment.list_verb", verb)
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
@@ -120,7 +120,7 @@ def test_a_thread_that_ends_in_a_fault_says_so_in_one_sentence(
         thread.join()
         return 0
 
-    monkeypatch.setattr("kymograph.cli.verbs.experiment.list_verb", verb)
+    monkeypatch.setattr("kymograph._cli.verbs.experiment.list_verb", verb)
     before = threading.excepthook
     assert call("list") == 0
     said = capsys.readouterr().err

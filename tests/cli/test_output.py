@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kymograph.cli import output
-from kymograph.cli.main import main
-from kymograph.cli.output import columns, fit, fitting_output, guarded_output, progress, unguarded_output
-from kymograph.runs.record import RunResult, RunSeries, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.wording import visible
+from kymograph._cli import output
+from kymograph._cli.main import main
+from kymograph._cli.output import columns, fit, fitting_output, guarded_output, progress, unguarded_output
+from kymograph._runs.record import RunResult, RunSeries, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._wording import visible
 from tests.records import write_record
 
 ESCAPES = "a\x1b[2J\x1b]0;title\x07\r\u202eb\x9bc\x7f"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kymograph import streams
+from kymograph import _streams as streams
 from kymograph_studies.data import images, load_task
 from kymograph_studies.data.images import ImageTask
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import kymograph
-from kymograph.cli.arguments import option_fields
-from kymograph.cli.main import VERBS
-from kymograph.cli.verbs.maintenance import options_type
-from kymograph.runs.store import Store
+from kymograph._cli.arguments import option_fields
+from kymograph._cli.main import VERBS
+from kymograph._cli.verbs.maintenance import options_type
+from kymograph._runs.store import Store
 from kymograph_studies import prove_rules as proof
 from kymograph_studies import reproduce
 from kymograph_studies.calibration import checkpoint as calibrate

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import kymograph
-from kymograph import streams
-from kymograph.runs.record import ARRAYS, CHECKPOINT
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
-from kymograph.studies.loading import STUDIES
-from kymograph.sweep.compute import Workplace
+from kymograph import _streams as streams
+from kymograph._runs.record import ARRAYS, CHECKPOINT
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
+from kymograph._studies.loading import STUDIES
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis import nulls
 from kymograph_studies.data.images import Batches
 from kymograph_studies.snapshot import Snapshot

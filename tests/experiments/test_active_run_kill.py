@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kymograph as ky
-from kymograph.probes.quantities import chosen
+from kymograph._probes.quantities import chosen
 from tests.studies import watched_example
 
 ROOT = Path(watched_example.__file__).parents[2]

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 import kymograph as ky
-from kymograph.claims.claim import Claim
-from kymograph.cli.arguments import option_fields, with_engine_options
-from kymograph.cli.verbs.experiment import RunOptions
-from kymograph.errors import KymographError
-from kymograph.experiments import active_run
-from kymograph.experiments.function_study import FunctionStudy, reserved_names, summary_of
-from kymograph.sweep.engines.base import ENGINES
+from kymograph._claims.claim import Claim
+from kymograph._cli.arguments import option_fields, with_engine_options
+from kymograph._cli.verbs.experiment import RunOptions
+from kymograph._errors import KymographError
+from kymograph._experiments import active_run
+from kymograph._experiments.function_study import FunctionStudy, reserved_names, summary_of
+from kymograph._sweep.engines.base import ENGINES
 from tests.cli.command import call
 from tests.studies import warmup_example
 from tests.studies.warmup_example import warmup_study

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import kymograph as ky
-from kymograph.claims.claim_files import read_claims
-from kymograph.claims.registration import register_claims
-from kymograph.errors import KymographError
-from kymograph.experiments.recorded_loop import flat_settings
-from kymograph.pictures.live.reading import read_state
-from kymograph.sharing.verify import verify
+from kymograph._claims.claim_files import read_claims
+from kymograph._claims.registration import register_claims
+from kymograph._errors import KymographError
+from kymograph._experiments.recorded_loop import flat_settings
+from kymograph._pictures.live.reading import read_state
+from kymograph._sharing.verify import verify
 from tests.cli.command import call
 
 CLAIM = """
@@ -77,7 +77,7 @@ def test_a_run_that_is_abandoned_is_missing(tmp_path: Path) -> None:
 
 def test_a_recorded_loop_is_watched_step_by_step_with_its_numbers(tmp_path: Path, monkeypatch: Any) -> None:
     """It used to be shown as one step of one, and without any number, until it had ended."""
-    from kymograph.experiments import active_run
+    from kymograph._experiments import active_run
 
     monkeypatch.setattr(active_run, "TICK_EVERY", -1.0)
     seen = []

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kymograph.experiments.result_text import failure_text, headline_table
-from kymograph.runs.record import RunResult, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.studies.loading import load_study
-from kymograph.sweep.compute import RunOutcome
+from kymograph._experiments.result_text import failure_text, headline_table
+from kymograph._runs.record import RunResult, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._studies.loading import load_study
+from kymograph._sweep.compute import RunOutcome
 from tests.cli.command import COIN
 from tests.records import write_record
 

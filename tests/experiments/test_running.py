@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 import kymograph as ky
-from kymograph.errors import KymographError
-from kymograph.experiments.running import SweepRequest, read_settings
+from kymograph._errors import KymographError
+from kymograph._experiments.running import SweepRequest, read_settings
 from tests.studies.warmup_example import warmup_study
 
 WHOLE = """

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import kymograph as ky
-from kymograph.claims.registration import register_claims
-from kymograph.claims.tuning import CHOICE, logged_choices
-from kymograph.errors import KymographError
-from kymograph.experiments import running, stages
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs import log
-from kymograph.runs.log import Log
-from kymograph.sharing.verify import verify
-from kymograph.sweep.heartbeat import RUNNING
+from kymograph._claims.registration import register_claims
+from kymograph._claims.tuning import CHOICE, logged_choices
+from kymograph._errors import KymographError
+from kymograph._experiments import running, stages
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._runs import log
+from kymograph._runs.log import Log
+from kymograph._sharing.verify import verify
+from kymograph._sweep.heartbeat import RUNNING
 from tests.cli.command import call
 from tests.pictures.live.stage import beat, dead_process
 from tests.studies.bowl import REFERENCE, RULE, Bowl
@@ -189,7 +189,7 @@ def test_runs_from_before_the_choice_are_noticed(tmp_path: Path, monkeypatch: py
 
 
 def _arguments(out: Path) -> tuple[Any, ...]:
-    from kymograph.studies.loading import load_with_reference
+    from kymograph._studies.loading import load_with_reference
 
     study, code = load_with_reference(REFERENCE)
     return study, code, dict.fromkeys(("slow", "fast"), RULE), ky.fixed_seeds(10), {"depth": 1.0}

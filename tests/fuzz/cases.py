@@ -145,7 +145,7 @@ class Workspace:
 @contextlib.contextmanager
 def quick() -> Iterator[None]:
     """Leaves out the drawing of pictures that follows a calibration, which reads nothing."""
-    with mock.patch("kymograph.pictures.saving.save_figure", lambda figure, directory, name, **options: []):
+    with mock.patch("kymograph._pictures.saving.save_figure", lambda figure, directory, name, **options: []):
         yield
 
 

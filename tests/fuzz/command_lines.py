@@ -12,9 +12,9 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from kymograph.cli.verbs.maintenance import options_type
-from kymograph.errors import KymographError
-from kymograph.studies.loading import STUDIES, load_study
+from kymograph._cli.verbs.maintenance import options_type
+from kymograph._errors import KymographError
+from kymograph._studies.loading import STUDIES, load_study
 
 ODD = (
     "", " ", "-1", "0", "1", "2", "1e30", "nan", "inf", "-inf", "9" * 30, "9" * 5_000, "x", "None", "True", "=", "a=b",
@@ -110,13 +110,13 @@ def _stopped(*arguments: Any, **options: Any) -> Any:
 def without_work() -> Iterator[None]:
     """Stops before what takes long and no option decides: training, simulations, timings, the network."""
     stopped = (
-        "kymograph.experiments.stages.compute_stage",
-        "kymograph.experiments.running.compute_stage",
-        "kymograph.selftest.whole_path.selftest",
+        "kymograph._experiments.stages.compute_stage",
+        "kymograph._experiments.running.compute_stage",
+        "kymograph._selftest.whole_path.selftest",
         "kymograph_studies.prove_rules.rules_text",
-        "kymograph.claims.power.power_tables",
-        "kymograph.claims.power.price_of_looks",
-        "kymograph.pictures.live.web.serve",
+        "kymograph._claims.power.power_tables",
+        "kymograph._claims.power.price_of_looks",
+        "kymograph._pictures.live.web.serve",
         "urllib.request.urlopen",
     )
     with contextlib.ExitStack() as patches:

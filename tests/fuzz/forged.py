@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from kymograph.runs.spec import canonical_json
+from kymograph._runs.spec import canonical_json
 from tests.fuzz.mutations import dump, replace_value
 
 SIGNED = ("config.json", "summary.json", "arrays.safetensors", "checkpoint.safetensors", "traceback.txt")

@@ -11,13 +11,13 @@ from unittest import mock
 
 import torch
 
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs.spec import RunSpec, slug
-from kymograph.sweep.compute import Workplace
-from kymograph.sweep.heartbeat import Heartbeat
-from kymograph.sweep.orders import Stack
-from kymograph.sweep.progress import Progress
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._runs.spec import RunSpec, slug
+from kymograph._sweep.compute import Workplace
+from kymograph._sweep.heartbeat import Heartbeat
+from kymograph._sweep.orders import Stack
+from kymograph._sweep.progress import Progress
 from kymograph_studies.models.blocks import initialise
 from kymograph_studies.models.feedforward import ResidualMLP
 from tests.cli.command import call

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kymograph.errors import KymographError
-from kymograph.runs.record import is_finished
-from kymograph.runs.spec import slug
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.engines import slurm
-from kymograph.sweep.engines.slurm import SLURM, Batch
-from kymograph.sweep.orders import Stack, orders_for
-from kymograph.sweep.progress import Progress
+from kymograph._errors import KymographError
+from kymograph._runs.record import is_finished
+from kymograph._runs.spec import slug
+from kymograph._studies.loading import load_with_reference
+from kymograph._sweep.engines import slurm
+from kymograph._sweep.engines.slurm import SLURM, Batch
+from kymograph._sweep.orders import Stack, orders_for
+from kymograph._sweep.progress import Progress
 from tests.fuzz.budget import EXAMPLES, SEED
 from tests.fuzz.mutations import BYTES, dump, replace_value
 from tests.studies.tossing import REFERENCE

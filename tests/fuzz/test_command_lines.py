@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kymograph.cli.main import VERBS
+from kymograph._cli.main import VERBS
 from tests.fuzz.budget import EXAMPLES, SEED
 from tests.fuzz.cases import Workspace, quick
 from tests.fuzz.command_lines import POSITIONAL, command_line, option_names, without_work

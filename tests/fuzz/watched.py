@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 
 SECONDS, BYTES = 20.0, 2 * 2**30
 PATIENCE = 60.0

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.errors import KymographError
-from kymograph.io import documents
-from kymograph.io.documents import MAX_DEPTH, parse_json, parse_toml, read_csv, read_json, read_toml
+from kymograph._errors import KymographError
+from kymograph._io import documents
+from kymograph._io.documents import MAX_DEPTH, parse_json, parse_toml, read_csv, read_json, read_toml
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**50), 10**50) | st.floats(allow_nan=False, allow_infinity=False)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.io import files as writes
-from kymograph.io.files import (
+from kymograph._errors import KymographError
+from kymograph._io import files as writes
+from kymograph._io.files import (
     check_inside,
     check_listing,
     check_replaceable,
@@ -32,8 +32,8 @@ from kymograph.io.files import (
     read_text,
     real_path,
 )
-from kymograph.io.writing import make_directory, write_atomically, written_atomically
-from kymograph.runs.archive import Archive
+from kymograph._io.writing import make_directory, write_atomically, written_atomically
+from kymograph._runs.archive import Archive
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.io import pickles
-from kymograph.io.pickles import Buildable, read_pickle
+from kymograph._io import pickles
+from kymograph._io.pickles import Buildable, read_pickle
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text() | st.binary(),

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.io import processes
-from kymograph.io.processes import ABANDONED, Process, owner, remove_abandoned_files, temporary_name
-from kymograph.io.writing import one_at_a_time, write_atomically
-from kymograph.runs.log import Log
-from kymograph.runs.record import is_finished
-from kymograph.sweep.heartbeat import RUNNING, read_beats
+from kymograph._io import processes
+from kymograph._io.processes import ABANDONED, Process, owner, remove_abandoned_files, temporary_name
+from kymograph._io.writing import one_at_a_time, write_atomically
+from kymograph._runs.log import Log
+from kymograph._runs.record import is_finished
+from kymograph._sweep.heartbeat import RUNNING, read_beats
 from tests.pictures.live.stage import finish, specs
 
 GONE = dataclasses.replace(Process.this(), pid=2**22 + 1)
@@ -109,9 +109,9 @@ def container() -> list[str]:
 WRITER = """
 import os, sys, time
 from pathlib import Path
-from kymograph.runs.log import append
-from kymograph.sweep.heartbeat import Heartbeat
-from kymograph.sweep.orders import Stack
+from kymograph._runs.log import append
+from kymograph._sweep.heartbeat import Heartbeat
+from kymograph._sweep.orders import Stack
 from tests.pictures.live.stage import finish, specs
 root, name = Path(sys.argv[1]), sys.argv[2]
 class Nobody:
@@ -125,7 +125,7 @@ def slowly(source, target):
     rename(source, target)
 os.rename = slowly
 append(root, "note", {"writer": name})
-from kymograph.io.processes import remove_abandoned_files
+from kymograph._io.processes import remove_abandoned_files
 remove_abandoned_files(root / "warmup")
 with Heartbeat(root, Stack(tuple(specs(1)), (True,), 50), Nobody()):
     finish(root, specs(1)[0])

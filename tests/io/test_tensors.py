@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from kymograph.io.tensors import tensor_header
+from kymograph._io.tensors import tensor_header
 
 
 def file(header: object, numbers: bytes = b"") -> bytes:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.io import processes
-from kymograph.io import writing as files
-from kymograph.io.processes import temporary_name
-from kymograph.io.writing import make_directory, one_at_a_time, write_atomically
+from kymograph._errors import KymographError
+from kymograph._io import processes
+from kymograph._io import writing as files
+from kymograph._io.processes import temporary_name
+from kymograph._io.writing import make_directory, one_at_a_time, write_atomically
 
 
 def test_what_a_kill_left_is_swept_up_at_the_next_start_and_nothing_else_is(tmp_path: Path) -> None:
-    code = "from kymograph.io.processes import temporary_name as t; from pathlib import Path; import sys; "
+    code = "from kymograph._io.processes import temporary_name as t; from pathlib import Path; import sys; "
     code += "t(Path(sys.argv[1]), 'x.json', '0').touch()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     (left,) = tmp_path.iterdir()

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.runs.declaration import Arm, Declaration, write_declaration
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._runs.declaration import Arm, Declaration, write_declaration
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.records import write_record
 
 SITES = ("fc.0", "fc.2", "fc.4")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.pictures.canvas import LabFigure, legends, wrapped
+from kymograph._pictures.canvas import LabFigure, legends, wrapped
 
 WORDS = st.lists(st.text("abc/_", min_size=1, max_size=12), min_size=1, max_size=8)
 

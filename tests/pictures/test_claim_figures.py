@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.pictures import claim_figures
-from kymograph.pictures.figures import figure_names
-from kymograph.pictures.report.assets import template
-from kymograph.pictures.styles import COLOURS
-from kymograph.runs.declaration import Declaration
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._pictures import claim_figures
+from kymograph._pictures.figures import figure_names
+from kymograph._pictures.report.assets import template
+from kymograph._pictures.styles import COLOURS
+from kymograph._runs.declaration import Declaration
+from kymograph._runs.store import Store
 from tests.pictures.drawn import points_outside
 from tests.pictures.report.pages import make_runs
 from tests.studies.tossing import REFERENCE, Tossing

@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.pictures import curves, kymograph
-from kymograph.pictures.canvas import LabFigure
-from kymograph.pictures.curves import name_band, seed_curves
-from kymograph.pictures.figures import figure, figure_names
-from kymograph.pictures.report.sections import section_of
-from kymograph.pictures.scales import SD
-from kymograph.pictures.series import binned
-from kymograph.runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._pictures import curves, kymograph
+from kymograph._pictures.canvas import LabFigure
+from kymograph._pictures.curves import name_band, seed_curves
+from kymograph._pictures.figures import figure, figure_names
+from kymograph._pictures.report.sections import section_of
+from kymograph._pictures.scales import SD
+from kymograph._pictures.series import binned
+from kymograph._runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.pictures.drawn import ARMS, SITES, make_store, points_outside
 from tests.pictures.report.pages import make_runs
 from tests.records import write_record

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from kymograph.errors import KymographError
-from kymograph.pictures import FIGURES, curves, figures
-from kymograph.pictures.figures import figure, figure_names
-from kymograph.pictures.report.sections import section_of
-from kymograph.pictures.saving import save_figure
-from kymograph.pictures.styles import COLOURS
-from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.studies.study import StudyFigure, about
+from kymograph._errors import KymographError
+from kymograph._pictures import FIGURES, curves, figures
+from kymograph._pictures.figures import figure, figure_names
+from kymograph._pictures.report.sections import section_of
+from kymograph._pictures.saving import save_figure
+from kymograph._pictures.styles import COLOURS
+from kymograph._runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._studies.study import StudyFigure, about
 from tests.pictures.drawn import ARMS, make_store, points_outside
 from tests.pictures.report.pages import PROVENANCE, make_runs
 from tests.records import write_record

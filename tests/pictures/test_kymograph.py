@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.pictures.kymograph import draw_kymographs, kymograph
-from kymograph.pictures.scales import MAP, SIGNED_MAP
-from kymograph.runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
-from kymograph.runs.store import LabelledArray
+from kymograph._pictures.kymograph import draw_kymographs, kymograph
+from kymograph._pictures.scales import MAP, SIGNED_MAP
+from kymograph._runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
+from kymograph._runs.store import LabelledArray
 from tests.pictures.report.pages import make_runs
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.pictures.scales import (
+from kymograph._errors import KymographError
+from kymograph._pictures.scales import (
     INTERVAL,
     SD,
     SPREADS,
@@ -14,7 +14,7 @@ from kymograph.pictures.scales import (
     is_log_colour,
     relative_to_start,
 )
-from kymograph.runs.declaration import SeriesDisplay
+from kymograph._runs.declaration import SeriesDisplay
 
 
 def test_an_undeclared_scale_is_chosen_from_the_values_and_a_declared_one_is_kept() -> None:

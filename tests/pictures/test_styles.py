@@ -7,8 +7,8 @@ import pytest
 from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 
-from kymograph.errors import KymographError
-from kymograph.pictures.styles import (
+from kymograph._errors import KymographError
+from kymograph._pictures.styles import (
     STYLES,
     arm_styles,
     choose_style,
@@ -19,7 +19,7 @@ from kymograph.pictures.styles import (
     mathtext,
     svg_mathematics,
 )
-from kymograph.runs.declaration import Arm, Declaration
+from kymograph._runs.declaration import Arm, Declaration
 
 
 def test_a_venue_sets_width_and_font_sizes() -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from kymograph.claims.verdict import Verdicts, effect_text, why_text
-from kymograph.pictures.verdict_table import TABLE_WIDTH, print_verdicts
-from kymograph.wording import PIPE_WIDTH, folded
+from kymograph._claims.verdict import Verdicts, effect_text, why_text
+from kymograph._pictures.verdict_table import TABLE_WIDTH, print_verdicts
+from kymograph._wording import PIPE_WIDTH, folded
 from tests.pictures.report.pages import make_verdicts
 
 

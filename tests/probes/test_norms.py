@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.probes.norms import as_float64, directions, inner_product, norm, norms, norms_of
+from kymograph._probes.norms import as_float64, directions, inner_product, norm, norms, norms_of
 
 
 @given(exponent=st.integers(-37, 37), seed=st.integers(0, 99), size=st.integers(1, 300))

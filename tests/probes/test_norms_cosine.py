@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.probes.norms import cosine
+from kymograph._probes.norms import cosine
 
 
 @given(st.integers(1, 50), st.sampled_from([1e-30, 1e-9, 1.0, 1e30]))

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import kymograph as ky
-from kymograph.errors import KymographError
-from kymograph.probes.quantities import QUANTITIES, chosen
+from kymograph._errors import KymographError
+from kymograph._probes.quantities import QUANTITIES, chosen
 from tests.devices.pretended import pretended_device
 from tests.probes.awkward import LOOPS, NETWORKS, X, Y, loss_of, made, trained
 

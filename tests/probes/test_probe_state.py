@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import kymograph as ky
-from kymograph.errors import KymographError
-from kymograph.probes.probe import Schedule
-from kymograph.runs.resume import flatten, unflatten
+from kymograph._errors import KymographError
+from kymograph._probes.probe import Schedule
+from kymograph._runs.resume import flatten, unflatten
 from tests.probes.awkward import X, Y, loss_of, made
 
 

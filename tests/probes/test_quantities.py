@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import kymograph as ky
-from kymograph.errors import KymographError
-from kymograph.probes.fixed_batch import FixedBatch, largest_eigenpair
-from kymograph.probes.quantities import load
-from kymograph.probes.quantities.activations import effective_rank_of
-from kymograph.probes.quantities.curvature import noise_scale
+from kymograph._errors import KymographError
+from kymograph._probes.fixed_batch import FixedBatch, largest_eigenpair
+from kymograph._probes.quantities import load
+from kymograph._probes.quantities.activations import effective_rank_of
+from kymograph._probes.quantities.curvature import noise_scale
 from tests.probes.awkward import X, Y, loss_of, made
 
 
@@ -217,7 +217,7 @@ def test_cosines_of_gradients_below_what_float32_squares_hold() -> None:
 
 
 def test_a_users_quantity_is_one_file_with_a_literal(tmp_path, monkeypatch) -> None:
-    from kymograph import registry
+    from kymograph import _registry as registry
 
     (tmp_path / "stable_rank.py").write_text(
         '"""Stable rank."""\nPART = {"about": "stable rank of the weights", "at": "weight", "together": "max"}\n\n\n'
@@ -244,7 +244,7 @@ def test_a_users_quantity_is_one_file_with_a_literal(tmp_path, monkeypatch) -> N
 def test_a_quantity_that_does_not_say_where_it_is_read_is_refused(monkeypatch) -> None:
     from dataclasses import replace
 
-    from kymograph.probes.quantities import QUANTITIES
+    from kymograph._probes.quantities import QUANTITIES
 
     part = QUANTITIES.part("output-norm")
     monkeypatch.setattr(QUANTITIES, "part", lambda name: replace(part, properties={**part.properties, "at": "nowhere"}))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.probes.readings import ReadingTable, combine, combine_columns
+from kymograph._probes.readings import ReadingTable, combine, combine_columns
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5)
 

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 import kymograph as ky
-from kymograph.probes import weights
+from kymograph._probes import weights
 from tests.probes.awkward import made, trained
 
 

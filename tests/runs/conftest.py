@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.runs.store import Store
+from kymograph._runs.store import Store
 from tests.studies import walks
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.claims.judge import judge
-from kymograph.errors import KymographError
-from kymograph.pictures.report.page import write_report
-from kymograph.runs.archive import Archive, read_archive, select
-from kymograph.runs.declaration import write_declaration
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
+from kymograph._claims.judge import judge
+from kymograph._errors import KymographError
+from kymograph._pictures.report.page import write_report
+from kymograph._runs.archive import Archive, read_archive, select
+from kymograph._runs.declaration import write_declaration
+from kymograph._runs.record import RunResult
+from kymograph._runs.spec import RunSpec
 from tests.records import write_record
 from tests.studies import tossing
 from tests.studies.walks import Walks

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.declaration import (
+from kymograph._errors import KymographError
+from kymograph._runs.declaration import (
     FILE,
     NOT_NEGATIVE,
     Arm,
@@ -24,8 +24,8 @@ from kymograph.runs.declaration import (
     study_directory,
     write_declaration,
 )
-from kymograph.runs.summaries import arm_headlines, headline_number
-from kymograph.statistics.intervals import mean_interval
+from kymograph._runs.summaries import arm_headlines, headline_number
+from kymograph._statistics.intervals import mean_interval
 from tests.cli.command import write_coin
 
 MINE = Declaration(

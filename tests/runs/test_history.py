@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.runs.declaration import Declaration
-from kymograph.runs.history import code_words, current_code, planned_runs
-from kymograph.runs.spec import RunSpec
-from kymograph.sharing.verify import all_hold, verify
+from kymograph._runs.declaration import Declaration
+from kymograph._runs.history import code_words, current_code, planned_runs
+from kymograph._runs.spec import RunSpec
+from kymograph._sharing.verify import all_hold, verify
 from tests.pictures.live.stage import plan
 from tests.studies import walks
 from tests.studies.tossing import REFERENCE
@@ -61,8 +61,8 @@ from pathlib import Path
 def refuse(*arguments): raise OSError(95, "Operation not supported")
 fcntl.flock = fcntl.lockf = refuse
 import kymograph
-from kymograph.runs import declaration
-from kymograph.io.writing import one_at_a_time
+from kymograph._runs import declaration
+from kymograph._io.writing import one_at_a_time
 root, name = Path(sys.argv[1]), sys.argv[2]
 """
 

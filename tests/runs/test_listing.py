@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.runs.archive import Archive
-from kymograph.runs.history import log_sweep
-from kymograph.runs.listing import NamedRun, match, named_runs
-from kymograph.runs.record import RunResult, write_failure
-from kymograph.runs.spec import RunSpec
+from kymograph._errors import KymographError
+from kymograph._runs.archive import Archive
+from kymograph._runs.history import log_sweep
+from kymograph._runs.listing import NamedRun, match, named_runs
+from kymograph._runs.record import RunResult, write_failure
+from kymograph._runs.spec import RunSpec
 from tests.records import write_record
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.pictures.live.reading import read_state
-from kymograph.runs import locating as finding
-from kymograph.runs.archive import Archive, read_archive
-from kymograph.runs.locating import find_runs
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._pictures.live.reading import read_state
+from kymograph._runs import locating as finding
+from kymograph._runs.archive import Archive, read_archive
+from kymograph._runs.locating import find_runs
+from kymograph._runs.store import Store
 from tests.cli.command import call
 from tests.runs.test_record_forged import make
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kymograph.runs.log import DIRECTORY, FEW, Log, append
+from kymograph._runs.log import DIRECTORY, FEW, Log, append
 
 
 def segment(root: Path) -> Path:
@@ -62,7 +62,7 @@ def test_a_log_that_is_cut_anywhere_inside_an_entry_says_so(tmp_path_factory: py
 def test_two_writers_are_merged_as_a_graph(tmp_path: Path) -> None:
     append(tmp_path, "start", {})
     code = (
-        "import sys\nfrom pathlib import Path\nfrom kymograph.runs.log import append\n"
+        "import sys\nfrom pathlib import Path\nfrom kymograph._runs.log import append\n"
         "for number in range(20):\n    append(Path(sys.argv[1]), 'note', {'writer': sys.argv[2], 'number': number})\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from kymograph.runs.provenance import accelerator, built_in_files, provenance
+from kymograph._runs.provenance import accelerator, built_in_files, provenance
 from tests.devices.pretended import pretended_device
 
 ALWAYS = {"versions", "hardware", "code", "device", "threads", "byteorder"}
@@ -66,12 +66,12 @@ def test_another_accelerator_has_a_name_too() -> None:
 
 
 def test_torch_is_not_loaded_for_it() -> None:
-    code = "import sys; from kymograph.runs.provenance import *; provenance('cuda', 1); print('torch' in sys.modules)"
+    code = "import sys; from kymograph._runs.provenance import *; provenance('cuda', 1); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
 
 def test_the_hash_of_the_code_covers_the_studies_that_are_shipped_with_the_tool() -> None:
     """A state on disk must not be resumed by other code of a study, and a worker must not have other code."""
-    assert {"kymograph/runs/provenance.py", "kymograph_studies/depth/training.py"} <= built_in_files().keys()
+    assert {"kymograph/_runs/provenance.py", "kymograph_studies/depth/training.py"} <= built_in_files().keys()
     assert not any(name.startswith("tests") for name in built_in_files())

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kymograph.errors import KymographError
-from kymograph.io import writing as files
-from kymograph.runs import record
-from kymograph.runs import record as typed_record
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec, canonical_json, digest, slug
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
+from kymograph._errors import KymographError
+from kymograph._io import writing as files
+from kymograph._runs import record
+from kymograph._runs import record as typed_record
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec, canonical_json, digest, slug
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
 from tests.records import write_record
 
 SPEC = RunSpec("clipping", "extreme/clip", 42, {"lr": 0.1, "epochs": 2}, 1)

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from kymograph.claims.judge import judge
-from kymograph.errors import KymographError
-from kymograph.pictures.live.reading import read_state
-from kymograph.pictures.report.page import write_report
-from kymograph.runs.archive import Archive, read_archive, select
-from kymograph.runs.formats import export
-from kymograph.runs.listing import named_runs, run_table
-from kymograph.runs.record import (
+from kymograph._claims.judge import judge
+from kymograph._errors import KymographError
+from kymograph._pictures.live.reading import read_state
+from kymograph._pictures.report.page import write_report
+from kymograph._runs.archive import Archive, read_archive, select
+from kymograph._runs.formats import export
+from kymograph._runs.listing import named_runs, run_table
+from kymograph._runs.record import (
     ARRAYS,
     CHECKPOINT,
     CONFIG,
@@ -31,8 +31,8 @@ from kymograph.runs.record import (
     check_sizes,
     read_status,
 )
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.stored_run import StoredRun
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.stored_run import StoredRun
 from tests.records import write_record
 
 

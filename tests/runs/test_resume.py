@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph.runs.resume import flatten, read_resume_state, unflatten, write_resume_state
+from kymograph._errors import KymographError
+from kymograph._runs.resume import flatten, read_resume_state, unflatten, write_resume_state
 
 FACTS = {"run": "abc"}
 

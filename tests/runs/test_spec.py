@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kymograph.runs.spec import ADDED_LATER, RunSpec, settings_of
+from kymograph._runs.spec import ADDED_LATER, RunSpec, settings_of
 from tests.studies.walks import Walks, WalksConfig
 
 

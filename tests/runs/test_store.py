@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.archive import select
-from kymograph.runs.record import RunResult, RunSeries, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import LabelledArray, Store
+from kymograph._errors import KymographError
+from kymograph._runs.archive import select
+from kymograph._runs.record import RunResult, RunSeries, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import LabelledArray, Store
 from tests.records import write_record
 from tests.studies.walks import REFERENCE, STEPS
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.runs.summaries import (
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._runs.summaries import (
     arm_headlines,
     by_arm_and_settings,
     collected_notes,

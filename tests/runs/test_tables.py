@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.runs.record import RunResult, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.runs.tables import differing_columns, setting_columns, summary_rows
+from kymograph._runs.record import RunResult, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._runs.tables import differing_columns, setting_columns, summary_rows
 from tests.records import write_record
 
 

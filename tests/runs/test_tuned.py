@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.runs.declaration import Arm, Declaration
-from kymograph.runs.tuned import Tuned, rules_from_json, tuned_study, tuning_study
-from kymograph.streams import fixed_seeds, fixed_tuning_seeds
+from kymograph._errors import KymographError
+from kymograph._runs.declaration import Arm, Declaration
+from kymograph._runs.tuned import Tuned, rules_from_json, tuned_study, tuning_study
+from kymograph._streams import fixed_seeds, fixed_tuning_seeds
 
 RULE = Tuned("lr", [0.3, 0.1, 0.03], by="loss", best="lowest")
 

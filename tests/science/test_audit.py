@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.store import Store
-from kymograph.studies.loading import load_study
+from kymograph._errors import KymographError
+from kymograph._runs.store import Store
+from kymograph._studies.loading import load_study
 from kymograph_studies.analysis.flow import float64_cosines
 from kymograph_studies.audit import AuditConfig
 from kymograph_studies.audit import questions as audit_module

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph import registry
-from kymograph.sharing.bundle import write_bundle
-from kymograph.sharing.verify import all_hold, verify_bundle
-from kymograph.sweep import code_loading
+from kymograph import _registry as registry
+from kymograph._sharing.bundle import write_bundle
+from kymograph._sharing.verify import all_hold, verify_bundle
+from kymograph._sweep import code_loading
 from kymograph_studies.data import DATA_SETS
 from tests.sharing.bundles import elsewhere, rewritten
 

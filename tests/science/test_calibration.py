@@ -13,14 +13,14 @@ import torch
 from matplotlib.text import Text
 
 import kymograph
-from kymograph.claims.estimands import reduce
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.claims.verdict import Outcome
-from kymograph.errors import KymographError
-from kymograph.runs.record import CHECKPOINT, RunSeries
-from kymograph.runs.store import Store
-from kymograph.statistics.p_values import holm
+from kymograph._claims.estimands import reduce
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._claims.verdict import Outcome
+from kymograph._errors import KymographError
+from kymograph._runs.record import CHECKPOINT, RunSeries
+from kymograph._runs.store import Store
+from kymograph._statistics.p_values import holm
 from kymograph_studies.analysis import NULLS, REFERENCE, null_label
 from kymograph_studies.analysis.calibration import calibrate
 from kymograph_studies.calibration import Calibration

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
+from kymograph._errors import KymographError
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration
 from kymograph_studies.calibration.checkpoint import (

@@ -13,9 +13,9 @@ from benchmarks.naive import NaiveNextToken
 
 import kymograph
 from benchmarks import naive
-from kymograph.errors import KymographError
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
+from kymograph._errors import KymographError
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
 from kymograph_studies.analysis.metrics import roughness
 from kymograph_studies.clipping import Clipping, training
 from kymograph_studies.clipping.training import (

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.claims.decision import can_decide
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.claims.judge import judge
-from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.runs.store import Store
+from kymograph._claims.decision import can_decide
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import judge
+from kymograph._claims.verdict import Outcome, Verdict
+from kymograph._runs.store import Store
 from kymograph_studies.analysis.metrics import effective_dimension
 from kymograph_studies.clipping import Clipping
 from kymograph_studies.clipping.claims import DIMENSIONS, RARE_SAMPLE_EVERY, TWICE_AS_LIKELY, claims

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.runs.declaration import read_declaration, write_declaration
-from kymograph.runs.summaries import arm_headlines
-from kymograph.studies.loading import load_study
+from kymograph._runs.declaration import read_declaration, write_declaration
+from kymograph._runs.summaries import arm_headlines
+from kymograph._studies.loading import load_study
 
 
 @pytest.mark.parametrize("study", kymograph.list_studies(), ids=lambda study: study.name)

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from kymograph_studies.data.generated import batch_indices, vector_task
 from kymograph_studies.depth import WIRINGS, Depth, DepthConfig, training
 from kymograph_studies.depth.training import FRESH_SAMPLES, against_null, diagnose, fresh_batch, make_net, watching

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from kymograph.claims.decision import can_decide
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.claims.verdict import Outcome, Verdict
+from kymograph._claims.decision import can_decide
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._claims.verdict import Outcome, Verdict
 from kymograph_studies.depth import WIRINGS
 from kymograph_studies.depth.claims import LEVEL_MARGIN, claims
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.sharing.verify import all_hold, verify_bundle
+from kymograph._sharing.verify import all_hold, verify_bundle
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 10 * 10**6

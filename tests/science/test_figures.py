@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.pictures.canvas import LabFigure
-from kymograph.pictures.figures import figure, figure_from_files, figure_names, list_figures
-from kymograph.pictures.kymograph import kymograph as draw_kymograph
-from kymograph.pictures.saving import save_figure, save_stale
-from kymograph.pictures.scales import SD
-from kymograph.pictures.styles import (
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import LabFigure
+from kymograph._pictures.figures import figure, figure_from_files, figure_names, list_figures
+from kymograph._pictures.kymograph import kymograph as draw_kymograph
+from kymograph._pictures.saving import save_figure, save_stale
+from kymograph._pictures.scales import SD
+from kymograph._pictures.styles import (
     COLOURS,
     DASHES,
     STYLES,
@@ -30,10 +30,10 @@ from kymograph.pictures.styles import (
     drawing_in,
     mathtext,
 )
-from kymograph.runs.store import Store
-from kymograph.statistics.intervals import t_interval
-from kymograph.studies.loading import built_in_studies, list_studies, load_study
-from kymograph.studies.study import StudyFigure
+from kymograph._runs.store import Store
+from kymograph._statistics.intervals import t_interval
+from kymograph._studies.loading import built_in_studies, list_studies, load_study
+from kymograph._studies.study import StudyFigure
 from tests.cli.command import call
 
 
@@ -126,7 +126,7 @@ def test_a_figure_whose_drawing_was_killed_is_not_taken_for_the_one_before(
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr("kymograph.pictures.saving.save_figure", killed)
+        patch.setattr("kymograph._pictures.saving.save_figure", killed)
         with pytest.raises(SystemExit):
             save_stale(depth_store.select(seeds=[42]), draws, tmp_path, "code", ("png", "pdf"))
     assert save_stale(depth_store, draws, tmp_path, "code", ("png", "pdf"))[1] == 0
@@ -183,7 +183,7 @@ def test_bytes_depend_on_neither_process_nor_clock_nor_settings(depth_store: Sto
 import sys, matplotlib
 from pathlib import Path
 import kymograph
-from kymograph.pictures.saving import save_figure
+from kymograph._pictures.saving import save_figure
 matplotlib.rcParams.update({"font.size": float(sys.argv[3]), "axes.grid.which": "both"})
 store = kymograph.Store.open(sys.argv[1])
 save_figure(kymograph.figure("depth-loss", store, style="paper"), Path(sys.argv[2]), "x")
@@ -281,7 +281,7 @@ def test_the_list_names_every_figure_with_its_study() -> None:
             assert isinstance(draw, StudyFigure)
             assert callable(draw.draw)
     code = (
-        "import sys; from kymograph.pictures.figures import list_figures; list_figures(); "
+        "import sys; from kymograph._pictures.figures import list_figures; list_figures(); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -407,7 +407,7 @@ def test_the_command_draws_what_is_asked_for(
     logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     drawn = []
-    monkeypatch.setattr("kymograph.pictures.saving.save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
+    monkeypatch.setattr("kymograph._pictures.saving.save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
     words = ("figure", "snapshot-resmlp", "--from", *map(str, logs), "--spread")
     assert call(*words, "sd") == 0
     assert named_bands(drawn[0])[3] == [SD.label(True)]

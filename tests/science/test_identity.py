@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kymograph.experiments.running import choose_seeds
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.loading import load_study
+from kymograph._experiments.running import choose_seeds
+from kymograph._runs.spec import RunSpec
+from kymograph._studies.loading import load_study
 from kymograph_studies.reproduce import SEEDS, stages
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 from kymograph_studies import prove_rules as proof
 from kymograph_studies.rules import RULES
 from kymograph_studies.rules.backprop import Backprop

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.judge import judge
-from kymograph.claims.verdict import Verdict
-from kymograph.studies.loading import list_studies, load_study
+from kymograph._claims.judge import judge
+from kymograph._claims.verdict import Verdict
+from kymograph._studies.loading import list_studies, load_study
 from tests.conftest import QUICK_DEPTH
 
 

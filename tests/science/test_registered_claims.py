@@ -8,10 +8,10 @@ import json
 import pytest
 
 import kymograph
-from kymograph.claims.claim_files import named_claims
-from kymograph.claims.registration import key
-from kymograph.errors import KymographError
-from kymograph.studies.loading import list_studies
+from kymograph._claims.claim_files import named_claims
+from kymograph._claims.registration import key
+from kymograph._errors import KymographError
+from kymograph._studies.loading import list_studies
 
 # A claim that changes shows here, and must be registered anew.
 HASHES = {

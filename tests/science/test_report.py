@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.claims.verdict import Verdicts
-from kymograph.experiments.result_text import headline_table
-from kymograph.pictures.live.reading import read_state
-from kymograph.pictures.live.state import LiveState, StudyState
-from kymograph.pictures.report.charts import Chart, ChartRequest
-from kymograph.pictures.report.page import build_page
-from kymograph.pictures.report.sections import PANELS
-from kymograph.rounding import number_text
-from kymograph.runs.declaration import Declaration, SeriesDisplay, read_declaration
-from kymograph.runs.log import DIRECTORY
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._claims.verdict import Verdicts
+from kymograph._experiments.result_text import headline_table
+from kymograph._pictures.live.reading import read_state
+from kymograph._pictures.live.state import LiveState, StudyState
+from kymograph._pictures.report.charts import Chart, ChartRequest
+from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report.sections import PANELS
+from kymograph._rounding import number_text
+from kymograph._runs.declaration import Declaration, SeriesDisplay, read_declaration
+from kymograph._runs.log import DIRECTORY
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from kymograph_studies.analysis.alarms import GRADIENT, GROWTH
 from tests.pictures.report.pages import (
     HOSTILE_ARM,
@@ -39,7 +39,7 @@ from tests.records import write_record
 
 
 def test_headline_numbers_wider_than_the_terminal_are_a_line_each(depth_store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kymograph.studies.loading import load_study
+    from kymograph._studies.loading import load_study
 
     study = load_study("depth")
     monkeypatch.setenv("COLUMNS", "400")
@@ -76,9 +76,9 @@ def test_the_page_is_built_without_torch(depth_store: Store) -> None:
     code = f"""
 import sys
 sys.modules["torch"] = None
-from kymograph.runs.store import Store
-from kymograph.claims.judge import judge
-from kymograph.pictures.report.page import build_page
+from kymograph._runs.store import Store
+from kymograph._claims.judge import judge
+from kymograph._pictures.report.page import build_page
 store = Store.open({str(depth_store.root)!r})
 assert len(build_page(store, judge(store), now="now")) > 10_000
 """

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.claims.claim import Check, Measure, Side
-from kymograph.claims.evidence import fits
-from kymograph.experiments.result_text import headline_table
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs.store import Store
-from kymograph.studies.loading import load_study
-from kymograph.studies.study import Study
+from kymograph._claims.claim import Check, Measure, Side
+from kymograph._claims.evidence import fits
+from kymograph._experiments.result_text import headline_table
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._runs.store import Store
+from kymograph._studies.loading import load_study
+from kymograph._studies.study import Study
 from kymograph_studies import reproduce as module
 from tests.conftest import QUICK_CLIPPING, QUICK_DEPTH
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.claims.claim import MANIPULATION_CHECK
-from kymograph.claims.verdict import Outcome, Verdict, Verdicts
+from kymograph._claims.claim import MANIPULATION_CHECK
+from kymograph._claims.verdict import Outcome, Verdict, Verdicts
 from kymograph_studies.reproduce import closing_lines, next_commands, verdicts_to_show
 from tests.pictures.report.pages import make_verdicts
 

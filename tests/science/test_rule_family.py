@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs.store import Store
-from kymograph.runs.tuned import Tuned
-from kymograph.studies.loading import load_study
-from kymograph.sweep.compute import Workplace
+from kymograph._errors import KymographError
+from kymograph._runs.store import Store
+from kymograph._runs.tuned import Tuned
+from kymograph._studies.loading import load_study
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.rule_family import RuleFamily, RuleFamilyConfig
 from kymograph_studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS, RULES
 from kymograph_studies.rule_family.claims import steps_to_angle

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from kymograph.claims.decision import can_decide
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.runs.record import RunSeries
+from kymograph._claims.decision import can_decide
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._claims.verdict import Outcome, Verdict
+from kymograph._runs.record import RunSeries
 from kymograph_studies.analysis.alignment import angle
 from kymograph_studies.rule_family import RuleFamily
 from kymograph_studies.rule_family.arms import NETWORKS

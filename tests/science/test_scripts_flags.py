@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from kymograph.cli.arguments import parse
-from kymograph.errors import KymographError
-from kymograph.studies.loading import load_study
+from kymograph._cli.arguments import parse
+from kymograph._errors import KymographError
+from kymograph._studies.loading import load_study
 from kymograph_studies.scripts.flags import SCRIPT_FLAGS, SCRIPTED, answer
 
 RUN = ("--out", "--seeds", "--arms", "--width", "--log-every", "--random-targets", "--skip")

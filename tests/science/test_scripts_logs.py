@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.pictures.canvas import LabFigure
-from kymograph.pictures.figures import figure_from_files
-from kymograph.runs.store import Store
+from kymograph._pictures.canvas import LabFigure
+from kymograph._pictures.figures import figure_from_files
+from kymograph._runs.store import Store
 from kymograph_studies.scripts.logs import read_logs
 from tests.cli.command import call
 from tests.science.test_snapshot import QUICK

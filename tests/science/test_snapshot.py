@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.runs import resume
-from kymograph.runs.record import CHECKPOINT
-from kymograph.runs.resume import write_resume_state
-from kymograph.runs.store import Store
-from kymograph.sweep.compute import Workplace
+from kymograph._errors import KymographError
+from kymograph._runs import resume
+from kymograph._runs.record import CHECKPOINT
+from kymograph._runs.resume import write_resume_state
+from kymograph._runs.store import Store
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.flow import accuracy, diagnose
 from kymograph_studies.data.images import Batches
 from kymograph_studies.data.images import load_digits as digits

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.runs.store import Store
-from kymograph.studies.loading import built_in_studies, load_study
-from kymograph.studies.settings import setting_docs
+from kymograph._runs.store import Store
+from kymograph._studies.loading import built_in_studies, load_study
+from kymograph._studies.settings import setting_docs
 from tests.studies.installing import install, workspace
 
 __all__ = ["workspace"]

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import kymograph
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.judge import judge
-from kymograph.claims.registration import register_claims, register_study, registered_claims, registrations
-from kymograph.errors import KymographError
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs.log import Log
-from kymograph.runs.store import Store
-from kymograph.streams import fixed_seeds
-from kymograph.studies.loading import load_study
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.judge import judge
+from kymograph._claims.registration import register_claims, register_study, registered_claims, registrations
+from kymograph._errors import KymographError
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._runs.log import Log
+from kymograph._runs.store import Store
+from kymograph._streams import fixed_seeds
+from kymograph._studies.loading import load_study
 from kymograph_studies.variance import (
     ALL,
     SETTING,

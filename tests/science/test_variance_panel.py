@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kymograph.claims.registration import REGISTRATION
-from kymograph.claims.verdict import Verdicts
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.pictures.report.charts import Chart, ChartRequest
-from kymograph.pictures.report.page import build_page
-from kymograph.pictures.report.sections import PANELS, section_of
-from kymograph.pictures.report.svg import Frame
-from kymograph.runs import log
-from kymograph.runs.declaration import Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.streams import fixed_seeds
+from kymograph._claims.registration import REGISTRATION
+from kymograph._claims.verdict import Verdicts
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._pictures.report.charts import Chart, ChartRequest
+from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report.sections import PANELS, section_of
+from kymograph._pictures.report.svg import Frame
+from kymograph._runs import log
+from kymograph._runs.declaration import Declaration, SeriesDisplay
+from kymograph._runs.record import RunResult
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._streams import fixed_seeds
 from kymograph_studies.variance import vary_sources
 from tests.pictures.report.pages import HOSTILE_ARM, NOW, Outline, make_runs
 from tests.records import write_record

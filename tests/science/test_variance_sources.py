@@ -10,10 +10,10 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.statistics.variances import sd_interval, variance_ratio
+from kymograph._runs.record import RunResult
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._statistics.variances import sd_interval, variance_ratio
 from kymograph_studies.training.image_study import ImageSettings
 from kymograph_studies.variance import ALL, ORDER, SETTING, SPLIT, ArmSpread, arm_spreads, conclusion
 from tests.records import write_record

@@ -10,9 +10,9 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import kymograph
-from kymograph.runs.record import RunResult
-from kymograph.sweep.compute import Workplace
-from kymograph.sweep.progress import Progress
+from kymograph._runs.record import RunResult
+from kymograph._sweep.compute import Workplace
+from kymograph._sweep.progress import Progress
 from kymograph_studies.snapshot import Snapshot
 from kymograph_studies.training.image_study import FIXED_SEED, ImageSettings, SourceSeeds, seeds_by_source
 from kymograph_studies.training.image_training import fit, result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.analysis import NULLS
 from kymograph_studies.data import DATA_SETS
 from kymograph_studies.models import MODELS

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.claims.judge import judge
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.rounding import estimate_text
-from kymograph.runs.archive import Archive
-from kymograph.runs.store import Store
-from kymograph.studies.study import Study
+from kymograph._claims.judge import judge
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._rounding import estimate_text
+from kymograph._runs.archive import Archive
+from kymograph._runs.store import Store
+from kymograph._studies.study import Study
 from kymograph_studies.data import DATA_SETS
 from kymograph_studies.published import PublishedValue
 from kymograph_studies.reproduce import reproduce

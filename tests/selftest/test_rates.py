@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from kymograph.claims.decision import Decided
-from kymograph.claims.evidence import StudyEvidence
-from kymograph.claims.family import decide_claims
-from kymograph.selftest import rates, worlds
-from kymograph.selftest.rates import at_any_look, failing_rate_bounds, seeds_text, stopped
-from kymograph.selftest.worlds import Row, Simulation, claim
-from kymograph.statistics.power import ManySamples, t_power
+from kymograph._claims.decision import Decided
+from kymograph._claims.evidence import StudyEvidence
+from kymograph._claims.family import decide_claims
+from kymograph._selftest import rates, worlds
+from kymograph._selftest.rates import at_any_look, failing_rate_bounds, seeds_text, stopped
+from kymograph._selftest.worlds import Row, Simulation, claim
+from kymograph._statistics.power import ManySamples, t_power
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 Group = Callable[[Simulation], Iterator[Row]]

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from kymograph.claims.design import Design
-from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.errors import KymographError
-from kymograph.selftest import whole_path
-from kymograph.selftest.whole_path import CLAIMS, REFERENCE, selftest, worst_limit
-from kymograph.selftest.worlds import MOST_ROWS, RateBound, Row, Simulation, decide_at_looks
-from kymograph.streams import fixed_seeds
-from kymograph.studies.loading import STUDIES, load_study
-from kymograph.sweep.compute import Workplace
+from kymograph._claims.design import Design
+from kymograph._claims.verdict import Outcome, Verdicts
+from kymograph._errors import KymographError
+from kymograph._selftest import whole_path
+from kymograph._selftest.whole_path import CLAIMS, REFERENCE, selftest, worst_limit
+from kymograph._selftest.worlds import MOST_ROWS, RateBound, Row, Simulation, decide_at_looks
+from kymograph._streams import fixed_seeds
+from kymograph._studies.loading import STUDIES, load_study
+from kymograph._sweep.compute import Workplace
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 

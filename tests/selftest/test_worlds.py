@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kymograph.claims import decision as decide
-from kymograph.claims.claim import Claim
-from kymograph.claims.decision import Decided
-from kymograph.claims.design import Design, PlannedLook
-from kymograph.claims.verdict import Outcome
-from kymograph.selftest.worlds import (
+from kymograph._claims import decision as decide
+from kymograph._claims.claim import Claim
+from kymograph._claims.decision import Decided
+from kymograph._claims.design import Design, PlannedLook
+from kymograph._claims.verdict import Outcome
+from kymograph._selftest.worlds import (
     LAWS,
     LEVEL,
     RateBound,
@@ -107,7 +107,7 @@ def test_a_claim_alone_is_a_family_of_one() -> None:
 def test_no_more_than_a_block_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     values = drawn("normal", 40, 3, 14)
     whole = decide_many(FAMILY[:3], values)
-    monkeypatch.setattr("kymograph.selftest.worlds._BLOCK", 7)
+    monkeypatch.setattr("kymograph._selftest.worlds._BLOCK", 7)
     blocks = decide_many(FAMILY[:3], values)
     for one, other in zip(whole, blocks, strict=True):
         np.testing.assert_array_equal(one, other)

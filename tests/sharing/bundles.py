@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import kymograph
-from kymograph.sharing.bundle import MANIFEST
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.code_loading import CodeReference
+from kymograph._sharing.bundle import MANIFEST
+from kymograph._studies.loading import load_with_reference
+from kymograph._sweep.code_loading import CodeReference
 from tests.studies.tossing import REFERENCE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.sharing.bundle import write_bundle
+from kymograph._sharing.bundle import write_bundle
 from tests.sharing.bundles import code
 from tests.studies.tossing import REFERENCE
 

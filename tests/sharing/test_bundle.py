@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.cli.main import main
-from kymograph.errors import KymographError
-from kymograph.sharing import bundle as bundling
-from kymograph.sharing.bundle import MANIFEST, REPORT, unpacked, write_bundle
-from kymograph.sharing.verify import all_hold, verify_bundle
+from kymograph._cli.main import main
+from kymograph._errors import KymographError
+from kymograph._sharing import bundle as bundling
+from kymograph._sharing.bundle import MANIFEST, REPORT, unpacked, write_bundle
+from kymograph._sharing.verify import all_hold, verify_bundle
 from tests.sharing.bundles import code, elsewhere
 from tests.studies.tossing import REFERENCE
 
@@ -44,7 +44,7 @@ def test_nothing_in_it_is_run_unless_it_is_asked_for(bundle: Path, monkeypatch: 
     def refuse(*_: object) -> None:
         raise AssertionError("imported")
 
-    monkeypatch.setattr("kymograph.sweep.code_loading.CodeReference.load_module", refuse)
+    monkeypatch.setattr("kymograph._sweep.code_loading.CodeReference.load_module", refuse)
     assert all_hold(verify_bundle(bundle))
     with pytest.raises(AssertionError, match="imported"):
         verify_bundle(bundle, rerun=1)

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph import registry
-from kymograph.errors import KymographError
-from kymograph.sharing.bundle import unpacked, write_bundle
-from kymograph.sharing.verify import all_hold, verify_bundle
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep import code_loading
+from kymograph import _registry as registry
+from kymograph._errors import KymographError
+from kymograph._sharing.bundle import unpacked, write_bundle
+from kymograph._sharing.verify import all_hold, verify_bundle
+from kymograph._studies.loading import load_with_reference
+from kymograph._sweep import code_loading
 from tests.sharing.bundles import code, elsewhere, rewritten
 
 DRAWN = """
 from dataclasses import dataclass
 import numpy as np
 from kymograph import Arm, RunResult, RunSeries, Study
-from kymograph.registry import Registry
+from kymograph._registry import Registry
 NULLS = Registry("{group}", attribute="draw")
 @dataclass(frozen=True)
 class DrawnConfig:

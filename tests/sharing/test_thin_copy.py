@@ -12,16 +12,16 @@ import pytest
 
 import kymograph
 from kymograph import Claim, Measure, RunResult, RunSeries, Side
-from kymograph.claims.judge import judge
-from kymograph.claims.registration import REGISTRATION
-from kymograph.errors import KymographError
-from kymograph.runs import log
-from kymograph.runs.archive import Archive
-from kymograph.runs.log import Log
-from kymograph.runs.thin_run import MOST_MEASUREMENTS, ThinRun
-from kymograph.sharing.bundle import opened_runs, write_bundle
-from kymograph.sharing.verify import all_hold, verify_bundle
-from kymograph.studies.loading import load_with_reference
+from kymograph._claims.judge import judge
+from kymograph._claims.registration import REGISTRATION
+from kymograph._errors import KymographError
+from kymograph._runs import log
+from kymograph._runs.archive import Archive
+from kymograph._runs.log import Log
+from kymograph._runs.thin_run import MOST_MEASUREMENTS, ThinRun
+from kymograph._sharing.bundle import opened_runs, write_bundle
+from kymograph._sharing.verify import all_hold, verify_bundle
+from kymograph._studies.loading import load_with_reference
 from tests.studies.tossing import Tossing, TossingConfig
 
 REFERENCE = "tests.sharing.test_thin_copy:Walking"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.sharing.verify import verify
+from kymograph._errors import KymographError
+from kymograph._sharing.verify import verify
 
 
 def test_a_negative_number_of_runs_to_compute_again_is_one_sentence(runs: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.effects import auc, hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
+from kymograph._statistics.effects import auc, hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from tests.statistics.drawn import exact_values, sample
 
 few_levels = st.lists(st.integers(0, 5), min_size=1, max_size=9)

@@ -14,7 +14,7 @@ import kymograph
 PACKAGE = Path(kymograph.__file__).parent
 MODULES = sorted(
     path
-    for path in [*PACKAGE.glob("statistics/*.py"), *PACKAGE.glob("probes/**/*.py"), PACKAGE / "runs" / "tables.py"]
+    for path in [*PACKAGE.glob("_statistics/*.py"), *PACKAGE.glob("_probes/**/*.py"), PACKAGE / "_runs" / "tables.py"]
     if ">>> " in path.read_text()
 )
 
@@ -24,7 +24,7 @@ def test_examples_in_docstrings_hold(path: Path) -> None:
     # Read from the source: doctest passes over functions that the shape checks have wrapped.
     name = ".".join(("kymograph", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
     names = {**vars(importlib.import_module(name))}
-    if "probes" in name:
+    if "_probes" in name:
         names["torch"] = importlib.import_module("torch")
     runner = doctest.DocTestRunner(verbose=False)
     tree = ast.parse(path.read_text())

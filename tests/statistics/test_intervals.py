@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.effects import hedges_g, iqm, probability_of_improvement, superiority
-from kymograph.statistics.intervals import (
+from kymograph._statistics.effects import hedges_g, iqm, probability_of_improvement, superiority
+from kymograph._statistics.intervals import (
     bca_interval,
     binomial_upper_bound,
     finite,
@@ -28,7 +28,7 @@ from kymograph.statistics.intervals import (
     welch_interval,
     wilson_interval,
 )
-from kymograph.statistics.p_values import t_test
+from kymograph._statistics.p_values import t_test
 from tests.statistics.drawn import exact_values, sample
 
 

@@ -1,4 +1,4 @@
-"""Quantiles and tests come from `kymograph.statistics`: nothing else in the tree computes an interval of its own."""
+"""Quantiles and tests come from `kymograph._statistics`: nothing else in the tree computes an interval of its own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_module_outside_statistics_computes_an_interval_of_its_own() -> None:
         str(path.relative_to(package.parent)): private_statistics(path.read_text())
         for package in PACKAGES
         for path in package.rglob("*.py")
-        if path.parent != PACKAGE / "statistics"
+        if path.parent != PACKAGE / "_statistics"
     }
     assert {path: names for path, names in private.items() if names} == {}
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.p_values import (
+from kymograph._statistics.p_values import (
     ALTERNATIVES,
     Alternative,
     check_alternative,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics import p_values
-from kymograph.statistics.p_values import ALTERNATIVES, Alternative, max_t, sign_flip_p, smallest_p, t_test
+from kymograph._statistics import p_values
+from kymograph._statistics.p_values import ALTERNATIVES, Alternative, max_t, sign_flip_p, smallest_p, t_test
 
 few_values = st.lists(st.integers(-8, 8).map(lambda k: k / 10), min_size=1, max_size=8)  # many ties, none exact
 maps = st.integers(2, 7).flatmap(

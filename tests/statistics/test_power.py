@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
-from kymograph.statistics import p_values
-from kymograph.statistics.p_values import holm, sign_flip_p, t_test
-from kymograph.statistics.power import (
+from kymograph._statistics import p_values
+from kymograph._statistics.p_values import holm, sign_flip_p, t_test
+from kymograph._statistics.power import (
     TABLE_UP_TO,
     ManySamples,
     fewest_seeds,

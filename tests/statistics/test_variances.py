@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kymograph.statistics.variances import larger_variance_p, largest_variance, sd_interval, variance_ratio
+from kymograph._statistics.variances import larger_variance_p, largest_variance, sd_interval, variance_ratio
 from tests.statistics.drawn import exact_values, sample
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from kymograph import Arm, Claim, RunResult, RunSeries, RunSpec, Study, Tuned
-from kymograph.sweep.compute import Workplace
+from kymograph._sweep.compute import Workplace
 
 REFERENCE = "tests.studies.bowl:Bowl"
 OPTIMA = {"slow": 0.03, "fast": 0.1, "edge": 0.5, "broken": 0.1}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kymograph import registry
-from kymograph.sweep import code_loading
+from kymograph import _registry as registry
+from kymograph._sweep import code_loading
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kymograph import Arm, RunResult, RunSeries, RunSpec, Study
-from kymograph.sweep.compute import Workplace
+from kymograph._sweep.compute import Workplace
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kymograph import Arm, RunResult, RunSpec
-from kymograph.sweep.compute import Workplace
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.training.image_study import ImageSettings, ImageStudy
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kymograph import Arm, Check, Claim, Measure, RunResult, RunSeries, RunSpec, Side, Study
-from kymograph.claims.claim import Direction
-from kymograph.sweep.compute import Workplace
+from kymograph._claims.claim import Direction
+from kymograph._sweep.compute import Workplace
 
 REFERENCE = "tests.studies.spiky:Spiky"
 ARMS = ("easy/no_clip", "easy/clip", "hard/no_clip", "hard/clip")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.pictures.figures import figure, figure_from_files
-from kymograph.runs.store import Store
-from kymograph.studies.loading import built_in_studies, list_studies, load_study, load_with_reference, registered_study
-from kymograph.studies.study import about
+from kymograph._errors import KymographError
+from kymograph._pictures.figures import figure, figure_from_files
+from kymograph._runs.store import Store
+from kymograph._studies.loading import built_in_studies, list_studies, load_study, load_with_reference, registered_study
+from kymograph._studies.study import about
 from tests.studies.installing import install, workspace
 
 __all__ = ["workspace"]
@@ -152,7 +152,7 @@ def test_an_entry_point_may_name_the_class(workspace: Path) -> None:
 
 
 FIGURES = """
-from kymograph.studies.study import StudyFigure
+from kymograph._studies.study import StudyFigure
 
 class Drawn(Mom):
     def figures(self):

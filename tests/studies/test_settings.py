@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.studies.settings import SettingDoc, build_config, setting_docs
+from kymograph._errors import KymographError
+from kymograph._studies.settings import SettingDoc, build_config, setting_docs
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.cli.main import main
-from kymograph.errors import KymographError
-from kymograph.runs.archive import Archive
-from kymograph.runs.declaration import read_declaration
+from kymograph._cli.main import main
+from kymograph._errors import KymographError
+from kymograph._runs.archive import Archive
+from kymograph._runs.declaration import read_declaration
 from tests.studies.user_study import write_study
 
 SEEDS = ["--seeds", *map(str, range(1, 11))]
@@ -27,7 +27,7 @@ SEEDS = ["--seeds", *map(str, range(1, 11))]
 
 def in_a_process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     # The current directory is not on the path of a command that is installed, and must not be needed.
-    code = "import sys; sys.path[:] = [p for p in sys.path if p]; from kymograph.cli.main import main; main()"
+    code = "import sys; sys.path[:] = [p for p in sys.path if p]; from kymograph._cli.main import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(Path(kymograph.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False

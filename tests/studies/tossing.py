@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kymograph import Arm, Claim, Measure, RunResult, RunSeries, RunSpec, Side, Study
-from kymograph.sweep.compute import Workplace
+from kymograph._sweep.compute import Workplace
 
 REFERENCE = "tests.studies.tossing:Tossing"
 

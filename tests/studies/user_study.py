@@ -75,8 +75,8 @@ class Decay(Study[DecayConfig]):
 
 def draw_own(store):
     """Draws the level."""
-    from kymograph.pictures.curves import draw_curves
-    from kymograph.runs.declaration import Declaration
+    from kymograph._pictures.curves import draw_curves
+    from kymograph._runs.declaration import Declaration
 
     return draw_curves(store, Declaration("decay"))
 '''

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from kymograph import Arm, Claim, Measure, RunResult, RunSeries, RunSpec, Side, Study
-from kymograph.runs.spec import ADDED_LATER
-from kymograph.sweep.compute import Workplace
+from kymograph._runs.spec import ADDED_LATER
+from kymograph._sweep.compute import Workplace
 
 REFERENCE = "tests.studies.varying:Varying"
 FIXED = 42

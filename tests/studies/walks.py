@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from kymograph import Arm, Claim, RunResult, RunSeries, RunSpec, Study
-from kymograph.runs.spec import ADDED_LATER
-from kymograph.sweep.compute import Workplace
+from kymograph._runs.spec import ADDED_LATER
+from kymograph._sweep.compute import Workplace
 
 REFERENCE = "tests.studies.walks:Walks"
 STEPS = 20

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from kymograph.sweep import compute
+from kymograph._sweep import compute
 
 CORES = 64
 

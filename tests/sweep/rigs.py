@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import kymograph
-from kymograph.experiments.running import SweepResult, run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.sweep.code_loading import CodeReference
-from kymograph.sweep.compute import RunOutcome
-from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.orders import Order, Stack, orders_for
-from kymograph.sweep.progress import Progress
+from kymograph._experiments.running import SweepResult, run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._sweep.code_loading import CodeReference
+from kymograph._sweep.compute import RunOutcome
+from kymograph._sweep.engines.base import choose_engine
+from kymograph._sweep.orders import Order, Stack, orders_for
+from kymograph._sweep.progress import Progress
 
 STUDIES = Path(__file__).parents[1] / "studies"
 NOTES = "KYMOGRAPH_TEST_NOTES"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.sweep.code_identity import code_text, dotted_name, source_files, source_hash
+from kymograph._sweep.code_identity import code_text, dotted_name, source_files, source_hash
 
 
 def write(root: Path, **files: str) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.sweep import code_loading
-from kymograph.sweep.code_loading import CodeReference
+from kymograph._errors import KymographError
+from kymograph._sweep import code_loading
+from kymograph._sweep.code_loading import CodeReference
 
 STUDY = "from {helper} import K\nclass Mom:\n    k = K\n"
 

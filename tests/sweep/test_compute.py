@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.sweep import compute as computing
-from kymograph.sweep.compute import accelerators, check_device, choose_device
-from kymograph.sweep.progress import Follower
+from kymograph._errors import KymographError
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._sweep import compute as computing
+from kymograph._sweep.compute import accelerators, check_device, choose_device
+from kymograph._sweep.progress import Follower
 from tests.studies.tossing import REFERENCE
 from tests.sweep.conftest import Machine
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from kymograph import judge
-from kymograph.claims.tuning import logged_choices
-from kymograph.errors import KymographError
-from kymograph.experiments.running import choose_seeds
-from kymograph.runs.log import Log
-from kymograph.sweep.engines import dask as dask_engine
-from kymograph.sweep.engines import slurm as slurm_engine
+from kymograph._claims.tuning import logged_choices
+from kymograph._errors import KymographError
+from kymograph._experiments.running import choose_seeds
+from kymograph._runs.log import Log
+from kymograph._sweep.engines import dask as dask_engine
+from kymograph._sweep.engines import slurm as slurm_engine
 from tests.studies.warmup_example import warmup_study
 from tests.sweep.one_node_slurm import one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, STUDIES, Rig, contents, copy_study, orders_of, trained

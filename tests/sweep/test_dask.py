@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.sweep.engines import dask as engine
-from kymograph.sweep.engines.base import choose_engine, make_options
-from kymograph.sweep.heartbeat import read_beats
+from kymograph._errors import KymographError
+from kymograph._sweep.engines import dask as engine
+from kymograph._sweep.engines.base import choose_engine, make_options
+from kymograph._sweep.heartbeat import read_beats
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
 
 SCRIPT = """
@@ -97,8 +97,8 @@ def test_closing_stops_what_a_cluster_that_goes_on_computes(study: Path, tmp_pat
         (order,) = orders_of(study, (1,), tmp_path / "out")
         long = json.loads(json.dumps(order.to_json()).replace('"steps": 20', '"steps": 2000'))
         assert long != order.to_json()
-        from kymograph.sweep.orders import Order
-        from kymograph.sweep.progress import Progress
+        from kymograph._sweep.orders import Order
+        from kymograph._sweep.progress import Progress
 
         iterator = chosen.run([Order.from_json(long)], Progress("", 1, 1, quiet=True))
         ended = threading.Event()

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.sharing.verify import verify
-from kymograph.sweep.code_loading import CodeReference
-from kymograph.sweep.compute import RunOutcome
-from kymograph.sweep.engines import local
-from kymograph.sweep.engines.base import choose_engine
-from kymograph.sweep.orders import Order, Stack, orders_for
-from kymograph.sweep.progress import Follower, Progress
+from kymograph._errors import KymographError
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._sharing.verify import verify
+from kymograph._sweep.code_loading import CodeReference
+from kymograph._sweep.compute import RunOutcome
+from kymograph._sweep.engines import local
+from kymograph._sweep.engines.base import choose_engine
+from kymograph._sweep.orders import Order, Stack, orders_for
+from kymograph._sweep.progress import Follower, Progress
 from tests.cli.command import write_coin
 from tests.sweep.conftest import CORES, Machine
 

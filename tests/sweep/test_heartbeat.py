@@ -15,17 +15,17 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.experiments.recorded_loop import record
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.io import processes
-from kymograph.io.processes import Process
-from kymograph.sweep import compute as computing
-from kymograph.sweep import heartbeat as module
-from kymograph.sweep.heartbeat import RUNNING, Heartbeat, read_beats
-from kymograph.sweep.orders import Stack
-from kymograph.sweep.progress import Follower
+from kymograph._errors import KymographError
+from kymograph._experiments.recorded_loop import record
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._io import processes
+from kymograph._io.processes import Process
+from kymograph._sweep import compute as computing
+from kymograph._sweep import heartbeat as module
+from kymograph._sweep.heartbeat import RUNNING, Heartbeat, read_beats
+from kymograph._sweep.orders import Stack
+from kymograph._sweep.progress import Follower
 from tests.cli.command import write_coin
 from tests.pictures.live.stage import beat, dead_process, specs
 from tests.sweep.rigs import NOTES, copy_study

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.loading import load_study, load_with_reference
-from kymograph.sweep.orders import Order, Stack, missing_stacks, orders_for
+from kymograph._runs.spec import RunSpec
+from kymograph._studies.loading import load_study, load_with_reference
+from kymograph._sweep.orders import Order, Stack, missing_stacks, orders_for
 from tests.studies.tossing import REFERENCE
 
 

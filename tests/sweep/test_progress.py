@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kymograph.sweep import progress as notebook_bar
-from kymograph.sweep.progress import NotebookBar, Progress
+from kymograph._sweep import progress as notebook_bar
+from kymograph._sweep.progress import NotebookBar, Progress
 
 
 def test_a_quiet_sweep_says_nothing(capsys: pytest.CaptureFixture) -> None:

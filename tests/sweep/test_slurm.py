@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.sweep.compute import RunOutcome
-from kymograph.sweep.engines import slurm as slurm_queue
-from kymograph.sweep.engines.slurm import SLURM, Batch, Engine, Options, batches_in, check_line, write_batch
-from kymograph.sweep.progress import Progress
+from kymograph._errors import KymographError
+from kymograph._sweep.compute import RunOutcome
+from kymograph._sweep.engines import slurm as slurm_queue
+from kymograph._sweep.engines.slurm import SLURM, Batch, Engine, Options, batches_in, check_line, write_batch
+from kymograph._sweep.progress import Progress
 from tests.sweep.one_node_slurm import LARGEST_ARRAY, one_node_slurm, reason_to_skip
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study, orders_of, trained
 
@@ -30,7 +30,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def _notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NOTES, str(tmp_path / "notes"))
-    monkeypatch.setattr("kymograph.sweep.engines.slurm.LONGEST_PAUSE", 1.0)
+    monkeypatch.setattr("kymograph._sweep.engines.slurm.LONGEST_PAUSE", 1.0)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_script_holds_the_options(study: Path, tmp_path: Path) -> None:
                      "--partition=gpu,long", "--time=01:00:00", "--gres=gpu:1", "--mem=4G", "--account=physics",
                      "-x node3"]  # fmt: skip
     assert f"task='{batch.directory}'/$SLURM_ARRAY_TASK_ID" in script
-    assert " -P -m kymograph.sweep.worker " in script[-1], "no module of the current directory is imported"
+    assert " -P -m kymograph._sweep.worker " in script[-1], "no module of the current directory is imported"
     assert "--cpus-per-task=1" in options.lines("cpu") and set(batch.runs()) == {order.stack.specs[0].id}
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.experiments import stages as stage
-from kymograph.experiments.running import choose_seeds, run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.runs.record import STATUS
-from kymograph.sweep.engines import base
+from kymograph._errors import KymographError
+from kymograph._experiments import stages as stage
+from kymograph._experiments.running import choose_seeds, run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._runs.record import STATUS
+from kymograph._sweep.engines import base
 from tests.studies.tossing import REFERENCE
 from tests.sweep.rigs import NOTES, Rig, contents, copy_study
 

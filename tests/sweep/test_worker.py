@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import kymograph
-from kymograph.runs.store import Store
-from kymograph.studies.loading import load_with_reference
-from kymograph.sweep.orders import Stack, orders_for
-from kymograph.sweep.progress import Progress
-from kymograph.sweep.worker import carry_out
+from kymograph._runs.store import Store
+from kymograph._studies.loading import load_with_reference
+from kymograph._sweep.orders import Stack, orders_for
+from kymograph._sweep.progress import Progress
+from kymograph._sweep.worker import carry_out
 from tests.cli.command import write_coin
 from tests.sweep.rigs import NOTES, STUDIES, Rig, contents, copy_study
 
@@ -33,7 +33,7 @@ def test_what_nobody_expected_of_a_worker_is_in_the_records(tmp_path: Path, monk
     def fail(*arguments: Any) -> None:
         raise ZeroDivisionError("while looking around")
 
-    monkeypatch.setattr("kymograph.sweep.worker.check_here", fail)
+    monkeypatch.setattr("kymograph._sweep.worker.check_here", fail)
     (tmp_path / "runs").mkdir()
     path = write_coin(tmp_path)
     study, code = load_with_reference(str(path))
@@ -56,7 +56,7 @@ def workers_of(pid: int) -> set[int]:
 
 def is_worker(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"kymograph.sweep.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"kymograph._sweep.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

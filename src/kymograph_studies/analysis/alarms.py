@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.rounding import number_text
+from kymograph._rounding import number_text
 
 GROWTH = 50.0
 """Largest ||h_{l+1}|| / ||h_l|| that counts as stable."""

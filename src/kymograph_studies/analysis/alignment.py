@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph import streams
-from kymograph.probes.norms import as_float64, cosine, directions, norms
-from kymograph.shapes import Float
+from kymograph import _streams as streams
+from kymograph._probes.norms import as_float64, cosine, directions, norms
+from kymograph._shapes import Float
 from kymograph_studies.models.blocks import parameter_names
 from kymograph_studies.rules import RULES, make
 from kymograph_studies.rules.base import Rule

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import streams
-from kymograph.probes.norms import as_float64
-from kymograph.shapes import Float, Int
+from kymograph import _streams as streams
+from kymograph._probes.norms import as_float64
+from kymograph._shapes import Float, Int
 from kymograph_studies.analysis.credit import Pairs
 
 PARTS = {

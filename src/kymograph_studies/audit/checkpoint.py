@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kymograph.errors import KymographError
-from kymograph.experiments.running import run_sweep
-from kymograph.experiments.stages import ComputeOptions
-from kymograph.io.files import real_path
-from kymograph.io.writing import make_directory, plain, write_atomically
-from kymograph.runs.record import STATUS
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
-from kymograph.sweep.compute import choose_device
+from kymograph._errors import KymographError
+from kymograph._experiments.running import run_sweep
+from kymograph._experiments.stages import ComputeOptions
+from kymograph._io.files import real_path
+from kymograph._io.writing import make_directory, plain, write_atomically
+from kymograph._runs.record import STATUS
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
+from kymograph._sweep.compute import choose_device
 from kymograph_studies.audit import DEEPEST, Audit, AuditConfig
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import streams
-from kymograph.probes.layers import evaluation_mode
-from kymograph.probes.norms import norms
-from kymograph.statistics.intervals import normal_interval
-from kymograph.statistics.p_values import monte_carlo_p
+from kymograph import _streams as streams
+from kymograph._probes.layers import evaluation_mode
+from kymograph._probes.norms import norms
+from kymograph._statistics.intervals import normal_interval
+from kymograph._statistics.p_values import monte_carlo_p
 from kymograph_studies.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
 from kymograph_studies.analysis.flow import float64_cosines, flow
 from kymograph_studies.analysis.metrics import median_norm

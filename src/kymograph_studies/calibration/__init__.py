@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kymograph.registry import Registry
-from kymograph.runs.declaration import Arm, SeriesDisplay
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.settings import at_least
-from kymograph.studies.study import SEEDED
-from kymograph.sweep.compute import Workplace
+from kymograph._registry import Registry
+from kymograph._runs.declaration import Arm, SeriesDisplay
+from kymograph._runs.record import RunResult
+from kymograph._runs.spec import RunSpec
+from kymograph._studies.settings import at_least
+from kymograph._studies.study import SEEDED
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis import NULLS, REFERENCE, null_label
 from kymograph_studies.labels import SETUP_MEANINGS
 from kymograph_studies.published import PublishedValue
@@ -31,7 +31,7 @@ from kymograph_studies.training.image_study import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kymograph.claims.claim import Claim
+    from kymograph._claims.claim import Claim
 
 
 PART: dict[str, Any] = {

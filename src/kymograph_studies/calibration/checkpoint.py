@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.io.writing import make_directory, plain, write_atomically
-from kymograph.pictures.saving import save_figure
-from kymograph.statistics.p_values import monte_carlo_p
-from kymograph.sweep.compute import choose_device
+from kymograph._io.writing import make_directory, plain, write_atomically
+from kymograph._pictures.saving import save_figure
+from kymograph._statistics.p_values import monte_carlo_p
+from kymograph._sweep.compute import choose_device
 from kymograph_studies.analysis import NULLS, REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration, Null, PointCalibration, calibrate
 from kymograph_studies.calibration.figures import draw_histograms

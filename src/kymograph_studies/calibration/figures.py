@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.pictures.canvas import LabFigure, legends, panel_grid, stroke, styled
-from kymograph.pictures.styles import COLOURS
-from kymograph.runs.store import Store
-from kymograph.studies.study import StudyFigure
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import LabFigure, legends, panel_grid, stroke, styled
+from kymograph._pictures.styles import COLOURS
+from kymograph._runs.store import Store
+from kymograph._studies.study import StudyFigure
 from kymograph_studies.analysis import REFERENCE, null_label
 from kymograph_studies.calibration import Calibration
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
-from kymograph.pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
-from kymograph.pictures.styles import ArmStyle
-from kymograph.runs.declaration import SeriesDisplay
-from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.summaries import is_number
+from kymograph._errors import KymographError
+from kymograph._pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
+from kymograph._pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
+from kymograph._pictures.styles import ArmStyle
+from kymograph._runs.declaration import SeriesDisplay
+from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.summaries import is_number
 
 PARTS = {
     "nulls": {

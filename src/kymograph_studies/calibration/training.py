@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.sweep.compute import Workplace
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration, calibrate
 from kymograph_studies.calibration import CalibrationConfig

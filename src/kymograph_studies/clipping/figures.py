@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.pictures.canvas import LabFigure, dot, label_panel, legends, set_log_y, sheet, stroke, styled
-from kymograph.pictures.curves import BINS, name_bands, seed_curves, sweep_curves
-from kymograph.pictures.series import Bin
-from kymograph.pictures.styles import COLOURS, ArmStyle, current_style, literal, mathtext
-from kymograph.runs.declaration import bounds_of
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
-from kymograph.statistics.intervals import mean_interval
-from kymograph.studies.study import StudyFigure
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import LabFigure, dot, label_panel, legends, set_log_y, sheet, stroke, styled
+from kymograph._pictures.curves import BINS, name_bands, seed_curves, sweep_curves
+from kymograph._pictures.series import Bin
+from kymograph._pictures.styles import COLOURS, ArmStyle, current_style, literal, mathtext
+from kymograph._runs.declaration import bounds_of
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
+from kymograph._statistics.intervals import mean_interval
+from kymograph._studies.study import StudyFigure
 from kymograph_studies.clipping import IMBALANCES, RATIOS, Clipping
 
 SPIKY = 10

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.statistics.effects import auc
-from kymograph.statistics.intervals import wilson_interval
-from kymograph.sweep.compute import Workplace
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._statistics.effects import auc
+from kymograph._statistics.intervals import wilson_interval
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.metrics import (
     class_cross_entropy,
     class_probability,

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kymograph.registry import Registry
-from kymograph.sweep.code_loading import cleared_on_reimport
+from kymograph._registry import Registry
+from kymograph._sweep.code_loading import cleared_on_reimport
 
 if TYPE_CHECKING:
     from kymograph_studies.data.images import ImageTask

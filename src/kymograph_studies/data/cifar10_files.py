@@ -1,6 +1,6 @@
 """The files of CIFAR-10 (Krizhevsky, 2009), in either official layout, or downloaded on request.
 
-The python layout is a set of pickles. They are read without unpickling (`kymograph.io.pickles`): byte arrays,
+The python layout is a set of pickles. They are read without unpickling (`kymograph._io.pickles`): byte arrays,
 lists, dictionaries, numbers and text, and nothing else.
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.io.files import is_file, read_bytes
-from kymograph.io.pickles import Buildable, Make, read_pickle
-from kymograph.io.writing import make_directory, write_atomically
+from kymograph._errors import KymographError
+from kymograph._io.files import is_file, read_bytes
+from kymograph._io.pickles import Buildable, Make, read_pickle
+from kymograph._io.writing import make_directory, write_atomically
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kymograph import streams
+from kymograph import _streams as streams
 from kymograph_studies.script_randomness import script_generator, script_random
 
 COMMON_CLASS, RARE_CLASS = 0, 1

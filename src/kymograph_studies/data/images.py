@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import streams
-from kymograph.errors import KymographError
+from kymograph import _streams as streams
+from kymograph._errors import KymographError
 from kymograph_studies.data.cifar10_files import read
 
 PARTS = {

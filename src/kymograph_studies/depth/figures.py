@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from kymograph.errors import KymographError
-from kymograph.pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, stroke, styled
-from kymograph.pictures.curves import name_bands, seed_curves, sweep_curves
-from kymograph.pictures.kymograph import kymograph
-from kymograph.pictures.styles import arm_styles
-from kymograph.runs.store import LabelledArray, Store
-from kymograph.studies.study import StudyFigure
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, stroke, styled
+from kymograph._pictures.curves import name_bands, seed_curves, sweep_curves
+from kymograph._pictures.kymograph import kymograph
+from kymograph._pictures.styles import arm_styles
+from kymograph._runs.store import LabelledArray, Store
+from kymograph._studies.study import StudyFigure
 from kymograph_studies.depth import SWEEPS, SWEPT, WIRINGS, Depth
 from kymograph_studies.labels import STREAM
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kymograph import streams
-from kymograph.errors import KymographError
-from kymograph.probes.norms import as_float64
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.shapes import Float
-from kymograph.sweep.compute import Workplace
+from kymograph import _streams as streams
+from kymograph._errors import KymographError
+from kymograph._probes.norms import as_float64
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._shapes import Float
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.flow import untouched
 from kymograph_studies.analysis.metrics import gain, median_norm
 from kymograph_studies.data.generated import batch_indices, random_orthogonal, vector_task

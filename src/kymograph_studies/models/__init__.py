@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kymograph.registry import Registry
+from kymograph._registry import Registry
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from kymograph.shapes import Shaped
+from kymograph._shapes import Shaped
 from kymograph_studies.models.blocks import parameter_names
 
 

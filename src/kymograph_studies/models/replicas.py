@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from kymograph import streams
+from kymograph import _streams as streams
 from kymograph_studies.models.flat import FlatParameters, ReplicaNetwork
 from kymograph_studies.script_randomness import script_generator
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from kymograph import streams
-from kymograph.errors import KymographError
+from kymograph import _streams as streams
+from kymograph._errors import KymographError
 from kymograph_studies.data import load_task
 from kymograph_studies.data.generated import marked_sums
 from kymograph_studies.data.images import Batches

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from kymograph import streams
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.tuned import tuned_study
-from kymograph.statistics.p_values import monte_carlo_p
-from kymograph.sweep.compute import Workplace
+from kymograph import _streams as streams
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.tuned import tuned_study
+from kymograph._statistics.p_values import monte_carlo_p
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.alarms import growth_per_block
 from kymograph_studies.analysis.alignment import alignment, feedback_angles, fresh_alignments, mean_known
 from kymograph_studies.analysis.flow import accuracy, diagnose

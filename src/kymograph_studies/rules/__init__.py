@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kymograph.registry import Registry
+from kymograph._registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph.shapes import Float
+from kymograph._shapes import Float
 from kymograph_studies.models.blocks import parameter_names
 from kymograph_studies.rules.base import (
     EXACT,

@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph.shapes import Float
+from kymograph._errors import KymographError
+from kymograph._shapes import Float
 from kymograph_studies.models.blocks import BlockNetwork, parameter_names
 from kymograph_studies.models.flat import ReplicaNetwork
 from kymograph_studies.rules.losses import Loss, cross_entropy, rows_of, target_of

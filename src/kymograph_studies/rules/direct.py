@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph.shapes import Float
+from kymograph._errors import KymographError
+from kymograph._shapes import Float
 from kymograph_studies.rules.backprop import unit_rms
 from kymograph_studies.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, TrueFeedback
 from kymograph_studies.rules.feedback import LAW, Matrices, chain_of_one_sample, feedback_for

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph.shapes import Float, Int
+from kymograph._errors import KymographError
+from kymograph._shapes import Float, Int
 from kymograph_studies.models.replicas import TokenTargets
 
 Loss = Callable[[Tensor, Any], Tensor]

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.io.documents import read_json
-from kymograph.io.files import MAX_TABLE, is_directory, is_file, real_path
-from kymograph.io.writing import plain, write_atomically
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
-from kymograph.runs.summaries import is_number
+from kymograph._errors import KymographError
+from kymograph._io.documents import read_json
+from kymograph._io.files import MAX_TABLE, is_directory, is_file, real_path
+from kymograph._io.writing import plain, write_atomically
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.summaries import is_number
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.clipping import IMBALANCES
 

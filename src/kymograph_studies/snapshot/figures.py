@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kymograph.errors import KymographError
-from kymograph.pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, styled
-from kymograph.pictures.curves import name_band, seed_curves
-from kymograph.pictures.kymograph import kymograph
-from kymograph.pictures.scales import Spread, choose_spread
-from kymograph.pictures.styles import COLOURS
-from kymograph.runs.store import Store
-from kymograph.studies.study import StudyFigure
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, styled
+from kymograph._pictures.curves import name_band, seed_curves
+from kymograph._pictures.kymograph import kymograph
+from kymograph._pictures.scales import Spread, choose_spread
+from kymograph._pictures.styles import COLOURS
+from kymograph._runs.store import Store
+from kymograph._studies.study import StudyFigure
 from kymograph_studies.labels import STREAM
 from kymograph_studies.scripts.logs import Trajectory, from_store, one_setup, read_logs
 from kymograph_studies.snapshot import Snapshot
@@ -38,7 +38,7 @@ def vit(store: Store, spread: str | None = None) -> LabFigure:
 def draw_resmlp(trajectories: Sequence[Trajectory], spread: str | None = None) -> LabFigure:
     """Draws two rows, with and without terminal LayerNorm: the stream's last norm and the gradient at block 2.
 
-    ``spread`` selects what the bands show (`kymograph.pictures.scales`), as stated in the legends.
+    ``spread`` selects what the bands show (`kymograph._pictures.scales`), as stated in the legends.
     """
     shown = choose_spread(spread)
     _need(trajectories, "resmlp")

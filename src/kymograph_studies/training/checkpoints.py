@@ -20,10 +20,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
-from kymograph.io.files import MAX_TENSORS, AnyPath, check_listing, opened, read_bytes
-from kymograph.io.pickles import Buildable, Make, PickledName, read_pickle
-from kymograph.io.tensors import tensor_header
+from kymograph._errors import KymographError
+from kymograph._io.files import MAX_TENSORS, AnyPath, check_listing, opened, read_bytes
+from kymograph._io.pickles import Buildable, Make, PickledName, read_pickle
+from kymograph._io.tensors import tensor_header
 from kymograph_studies.models.flat import Flat
 from kymograph_studies.rules.base import Rule
 from kymograph_studies.training.optimizers import Optimizer

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from kymograph.errors import KymographError
-from kymograph.registry import Registry
-from kymograph.runs.declaration import NOT_NEGATIVE, OVER_DEPTH, SeriesDisplay
-from kymograph.runs.spec import ADDED_LATER, RunSpec
-from kymograph.studies.settings import above_zero, at_least
-from kymograph.studies.study import Study
+from kymograph._errors import KymographError
+from kymograph._registry import Registry
+from kymograph._runs.declaration import NOT_NEGATIVE, OVER_DEPTH, SeriesDisplay
+from kymograph._runs.spec import ADDED_LATER, RunSpec
+from kymograph._studies.settings import above_zero, at_least
+from kymograph._studies.study import Study
 from kymograph_studies.analysis.alarms import MEANINGS, summary_key
 from kymograph_studies.data import DATA_SETS, check_files
 from kymograph_studies.models import MODELS

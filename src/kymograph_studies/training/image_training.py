@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import streams
-from kymograph.errors import KymographError
-from kymograph.io.writing import plain
-from kymograph.probes.norms import as_float64
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.resume import read_resume_state, write_resume_state
-from kymograph.runs.spec import RunSpec, settings_of
-from kymograph.sweep.compute import Workplace
+from kymograph import _streams as streams
+from kymograph._errors import KymographError
+from kymograph._io.writing import plain
+from kymograph._probes.norms import as_float64
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.resume import read_resume_state, write_resume_state
+from kymograph._runs.spec import RunSpec, settings_of
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.alarms import active_alarms, first_epochs, growth_per_block, summary_key
 from kymograph_studies.analysis.flow import BUFFER, accuracy, diagnose
 from kymograph_studies.data import load_task

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.cli.verbs.experiment import MOST_ARMS
-from kymograph.runs.store import Store
-from kymograph.studies.loading import list_studies
+from kymograph._cli.verbs.experiment import MOST_ARMS
+from kymograph._runs.store import Store
+from kymograph._studies.loading import list_studies
 from tests.cli.command import call, write_coin
 
 

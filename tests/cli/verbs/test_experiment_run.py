@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.store import Store
+from kymograph._runs.store import Store
 from tests.cli.command import QUICK, call, write_coin
 
 ONE = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", *QUICK, "--out")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.store import Store
+from kymograph._runs.store import Store
 from tests.cli.command import call
 
 FAILING = """

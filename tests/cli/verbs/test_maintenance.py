@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kymograph.cli.main import VERBS
-from kymograph.cli.verbs import maintenance as selftest
-from kymograph.cli.verbs.maintenance import COMPLETIONS, options_type, verbs_of_studies, vocabulary
-from kymograph.selftest.worlds import RateBound, Row
+from kymograph._cli.main import VERBS
+from kymograph._cli.verbs import maintenance as selftest
+from kymograph._cli.verbs.maintenance import COMPLETIONS, options_type, verbs_of_studies, vocabulary
+from kymograph._selftest.worlds import RateBound, Row
 from tests.cli.command import call
 
 ROW = Row("no effect", "10", 1000, 0.02, 0.03, 0.0, "a direction", 50, RateBound(most=0.05))
@@ -27,7 +27,7 @@ def test_a_row_beyond_its_bound_fails_the_command(
         yield dataclasses.replace(ROW, count=count)
         yield LIMIT
 
-    monkeypatch.setattr("kymograph.selftest.whole_path.selftest", rows)
+    monkeypatch.setattr("kymograph._selftest.whole_path.selftest", rows)
     assert selftest.selftest_verb(["--worlds", "500", "--seed", "7"]) == code
     header, first, second, *summary = capsys.readouterr().out.splitlines()
     assert header.split() == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.store import Store
+from kymograph._runs.store import Store
 from tests.cli.command import QUICK, call
 from tests.pictures.report.pages import make_runs
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.pictures.live.web import bind, make_app
+from kymograph._pictures.live.web import bind, make_app
 
 
 @contextlib.contextmanager

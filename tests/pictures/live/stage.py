@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from kymograph.io.processes import Process, start_time
-from kymograph.runs.declaration import Declaration, write_declaration
-from kymograph.runs.history import log_sweep
-from kymograph.runs.record import RunResult, RunSeries, write_failure
-from kymograph.runs.spec import RunSpec, slug
-from kymograph.sweep.heartbeat import RUNNING
+from kymograph._io.processes import Process, start_time
+from kymograph._runs.declaration import Declaration, write_declaration
+from kymograph._runs.history import log_sweep
+from kymograph._runs.record import RunResult, RunSeries, write_failure
+from kymograph._runs.spec import RunSpec, slug
+from kymograph._sweep.heartbeat import RUNNING
 from tests.records import write_record
 
 

@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from kymograph.errors import KymographError
-from kymograph.pictures.live import reading as module
-from kymograph.pictures.live.reading import Watcher, read_state
-from kymograph.pictures.live.state import LiveState, RunCounts, StudyState, traced_names
-from kymograph.pictures.live.terminal import watch
-from kymograph.runs.archive import Archive
-from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
-from kymograph.runs.listing import named_runs
-from kymograph.runs.log import DIRECTORY as LOG
-from kymograph.runs.record import ARRAYS, STATUS, SUMMARY, RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.sharing.thin_copy import write_thin_copy
+from kymograph._errors import KymographError
+from kymograph._pictures.live import reading as module
+from kymograph._pictures.live.reading import Watcher, read_state
+from kymograph._pictures.live.state import LiveState, RunCounts, StudyState, traced_names
+from kymograph._pictures.live.terminal import watch
+from kymograph._runs.archive import Archive
+from kymograph._runs.declaration import FILE as DECLARATION
+from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
+from kymograph._runs.listing import named_runs
+from kymograph._runs.log import DIRECTORY as LOG
+from kymograph._runs.record import ARRAYS, STATUS, SUMMARY, RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._sharing.thin_copy import write_thin_copy
 from tests.pictures.live.stage import beat, dead_process, declare, fail, finish, plan, specs
 from tests.records import write_record
 from tests.studies.gated import GATE

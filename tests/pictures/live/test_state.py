@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph.pictures.live.state import POINTS, headlines, remaining_seconds, thin
-from kymograph.runs.declaration import Declaration
-from kymograph.sweep.heartbeat import Beat
-from kymograph.wording import format_duration
+from kymograph._pictures.live.state import POINTS, headlines, remaining_seconds, thin
+from kymograph._runs.declaration import Declaration
+from kymograph._sweep.heartbeat import Beat
+from kymograph._wording import format_duration
 
 
 def running(done: int, steps: int, runs: int = 1, started: float = 0.0, updated: float = 10.0) -> Beat:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kymograph.cli.main import main
-from kymograph.pictures.live import terminal
-from kymograph.pictures.live.state import RunCounts
-from kymograph.pictures.live.terminal import BLOCKS, format_counts, spark, watch
-from kymograph.runs.declaration import FILE as DECLARATION
-from kymograph.runs.spec import RunSpec
+from kymograph._cli.main import main
+from kymograph._pictures.live import terminal
+from kymograph._pictures.live.state import RunCounts
+from kymograph._pictures.live.terminal import BLOCKS, format_counts, spark, watch
+from kymograph._runs.declaration import FILE as DECLARATION
+from kymograph._runs.spec import RunSpec
 from tests.pictures.live.stage import beat, dead_process, fail, finish, plan, specs
 
 

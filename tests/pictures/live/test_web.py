@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.pictures.live import web
-from kymograph.pictures.live.reading import read_state
-from kymograph.pictures.styles import COLOURS
+from kymograph._errors import KymographError
+from kymograph._pictures.live import web
+from kymograph._pictures.live.reading import read_state
+from kymograph._pictures.styles import COLOURS
 from tests.pictures.live.server import commanded, served
 from tests.pictures.live.stage import beat, fail, finish, plan, specs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.runs.declaration import Arm
+from kymograph._runs.declaration import Arm
 from tests.pictures.live.server import served
 from tests.pictures.live.stage import beat, declare, fail, finish, plan, specs
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kymograph.claims.claim import Claim, Measure, Side
-from kymograph.claims.verdict import Checked, Outcome, Point, Verdict, Verdicts
-from kymograph.runs.record import RunResult, RunSeries, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._claims.claim import Claim, Measure, Side
+from kymograph._claims.verdict import Checked, Outcome, Point, Verdict, Verdicts
+from kymograph._runs.record import RunResult, RunSeries, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.records import write_record
 
 NOW = "2030-01-02 03:04:05 UTC"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kymograph.claims.verdict import Outcome
-from kymograph.pictures.report.forest import FARTHEST, WIDTH, forest_axis, forest_row, in_margins, position
+from kymograph._claims.verdict import Outcome
+from kymograph._pictures.report.forest import FARTHEST, WIDTH, forest_axis, forest_row, in_margins, position
 from tests.pictures.report.pages import claim, make_verdicts
 
 

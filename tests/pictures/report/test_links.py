@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kymograph.claims.claim import Measure, Side
-from kymograph.pictures.report.links import link_claims, series_of
-from kymograph.pictures.report.sections import section_of
-from kymograph.pictures.report.verdicts import claim_view
-from kymograph.runs.declaration import Declaration, SeriesDisplay
+from kymograph._claims.claim import Measure, Side
+from kymograph._pictures.report.links import link_claims, series_of
+from kymograph._pictures.report.sections import section_of
+from kymograph._pictures.report.verdicts import claim_view
+from kymograph._runs.declaration import Declaration, SeriesDisplay
 from tests.pictures.report.pages import make_runs, make_verdicts
 
 

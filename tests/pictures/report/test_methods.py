@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kymograph.claims.verdict import Verdicts
-from kymograph.cli.main import main
-from kymograph.pictures.report.methods import methods, missing
-from kymograph.pictures.report.page import build_page
-from kymograph.runs.archive import Damaged
-from kymograph.runs.declaration import Declaration
-from kymograph.runs.spec import RunSpec
-from kymograph.studies.loading import list_studies
+from kymograph._claims.verdict import Verdicts
+from kymograph._cli.main import main
+from kymograph._pictures.report.methods import methods, missing
+from kymograph._pictures.report.page import build_page
+from kymograph._runs.archive import Damaged
+from kymograph._runs.declaration import Declaration
+from kymograph._runs.spec import RunSpec
+from kymograph._studies.loading import list_studies
 from tests.pictures.live.stage import plan
 from tests.pictures.report.pages import NOW, make_runs
 

@@ -19,17 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kymograph
-from kymograph.claims.claim import Claim
-from kymograph.claims.verdict import Outcome, Verdicts
-from kymograph.cli.main import main
-from kymograph.pictures.report.page import build_page, data_block, write_report
-from kymograph.runs import record
-from kymograph.runs.archive import Archive
-from kymograph.runs.declaration import FILE, Arm, Declaration, SeriesDisplay, write_declaration
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
-from kymograph.studies.loading import STUDIES
+from kymograph._claims.claim import Claim
+from kymograph._claims.verdict import Outcome, Verdicts
+from kymograph._cli.main import main
+from kymograph._pictures.report.page import build_page, data_block, write_report
+from kymograph._runs import record
+from kymograph._runs.archive import Archive
+from kymograph._runs.declaration import FILE, Arm, Declaration, SeriesDisplay, write_declaration
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
+from kymograph._studies.loading import STUDIES
 from tests.pictures.live.stage import plan
 from tests.pictures.report.pages import (
     HOSTILE_ARM,
@@ -121,7 +121,7 @@ def test_data_blocks_hold_any_text_and_never_end_their_element(value: object) ->
 def test_two_pages_differ_in_the_time_stamp_alone(tmp_path: Path) -> None:
     store = make_runs(tmp_path)
     code = (
-        "import sys; from kymograph.runs.store import Store; from kymograph.pictures.report.page import build_page;"
+        "import sys; from kymograph._runs.store import Store; from kymograph._pictures.report.page import build_page;"
         "from tests.pictures.report.pages import make_verdicts;"
         f"sys.stdout.write(build_page(Store.open({str(tmp_path)!r}), make_verdicts(), now='another time'))"
     )
@@ -211,7 +211,7 @@ def test_two_hundred_runs_of_a_hundred_epochs_and_ten_sites_fit(
 def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
     make_runs(tmp_path, study="antigravity:nothing")
     code = (
-        "import sys; from kymograph.cli.main import main\n"
+        "import sys; from kymograph._cli.main import main\n"
         "for words in (['report', sys.argv[1], '-o', sys.argv[1] + '/r.html'], ['judge', sys.argv[1]],"
         " ['figure', '--from', sys.argv[1]]):\n"
         "    try: main(words)\n"
@@ -333,7 +333,7 @@ def test_every_file_is_read_once_when_a_report_is_made(tmp_path: Path) -> None:
     # A process of its own, since a hook stays for good.
     code = f"""
 import os, sys
-from kymograph.cli.main import main
+from kymograph._cli.main import main
 def hook(event, facts):
     if event == "open" and isinstance(facts[0], str | os.PathLike) and os.fspath(facts[0]).startswith({str(root)!r}):
         print("opened", os.fspath(facts[0]), file=sys.stderr)
@@ -355,9 +355,9 @@ def test_the_report_of_a_user_defined_study_needs_neither_its_code_nor_torch(tmp
     code = f"""
 import sys
 sys.modules["torch"] = None  # importing torch now raises ImportError
-from kymograph.claims.judge import judge
-from kymograph.pictures.report.page import build_page
-from kymograph.runs.archive import Archive
+from kymograph._claims.judge import judge
+from kymograph._pictures.report.page import build_page
+from kymograph._runs.archive import Archive
 archive = Archive.open({str(tmp_path)!r}).checked()
 page = build_page(archive.store, judge(archive.store), declarations=archive.declarations, now="now")
 assert "Does warmup tame the &lt;stream&gt;?" in page

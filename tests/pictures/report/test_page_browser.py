@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from kymograph.claims.verdict import Verdicts
-from kymograph.pictures.report.assets import template
-from kymograph.pictures.report.page import build_page
-from kymograph.rounding import number_text
-from kymograph.runs.store import Store
+from kymograph._claims.verdict import Verdicts
+from kymograph._pictures.report.assets import template
+from kymograph._pictures.report.page import build_page
+from kymograph._rounding import number_text
+from kymograph._runs.store import Store
 from tests.pictures.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")

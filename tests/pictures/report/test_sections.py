@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.claims.verdict import Verdicts
-from kymograph.pictures.report.page import build_page
-from kymograph.pictures.report.sections import group_settings, section_of
-from kymograph.pictures.report.tables import Cell
-from kymograph.pictures.series import displays_of
-from kymograph.runs.declaration import Arm, Declaration, SeriesDisplay
-from kymograph.runs.record import RunResult
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._claims.verdict import Verdicts
+from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report.sections import group_settings, section_of
+from kymograph._pictures.report.tables import Cell
+from kymograph._pictures.series import displays_of
+from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay
+from kymograph._runs.record import RunResult
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.pictures.report.pages import NOW, make_runs, store_of
 from tests.records import write_record
 

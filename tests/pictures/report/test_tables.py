@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kymograph.pictures.report.tables import Cell, declared_tables, headline_table, number_cell
-from kymograph.runs.declaration import Declaration
+from kymograph._pictures.report.tables import Cell, declared_tables, headline_table, number_cell
+from kymograph._runs.declaration import Declaration
 from tests.pictures.report.pages import make_runs
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kymograph.claims.claim import Measure, Side
-from kymograph.claims.verdict import Outcome, Verdict
-from kymograph.pictures.report.verdicts import claim_view, claimed_range, comparison_text, dot_plot, ordered
-from kymograph.runs.declaration import Arm, Declaration
+from kymograph._claims.claim import Measure, Side
+from kymograph._claims.verdict import Outcome, Verdict
+from kymograph._pictures.report.verdicts import claim_view, claimed_range, comparison_text, dot_plot, ordered
+from kymograph._runs.declaration import Arm, Declaration
 from tests.pictures.report.pages import claim, make_verdicts
 
 OWN = Declaration("own", arms=(Arm("wild", label="Wild one"), Arm("calm")), headlines={"final_loss": "final loss"})

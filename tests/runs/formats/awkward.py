@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kymograph.runs.record import RunResult, RunSeries, write_failure
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._runs.record import RunResult, RunSeries, write_failure
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.records import write_record
 
 STEP = np.array([0, 5, 10, 20])

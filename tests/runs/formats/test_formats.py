@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.runs.formats import export
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._runs.formats import export
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.records import write_record
 from tests.runs.formats.awkward import awkward_store
 from tests.studies.walks import STEPS
@@ -51,7 +51,7 @@ def test_parquet_is_a_long_table_and_a_table_of_summaries(tmp_path: Path) -> Non
 def test_a_key_that_is_a_word_here_and_a_number_there_is_a_word(tmp_path: Path) -> None:
     import pandas
 
-    from kymograph.runs.record import RunResult
+    from kymograph._runs.record import RunResult
     from tests.records import write_record
     from tests.runs.formats.awkward import spec
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.runs.formats import export
-from kymograph.runs.formats.data_files import csv_line, number_texts, quantity_columns
-from kymograph.runs.record import RunResult, RunSeries
-from kymograph.runs.spec import RunSpec
-from kymograph.runs.store import Store
+from kymograph._runs.formats import export
+from kymograph._runs.formats.data_files import csv_line, number_texts, quantity_columns
+from kymograph._runs.record import RunResult, RunSeries
+from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from tests.records import write_record
 from tests.runs.formats.awkward import awkward_store
 

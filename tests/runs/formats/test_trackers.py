@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kymograph.runs.formats.trackers import scalars, summary_numbers, summary_words, written_at
-from kymograph.runs.record import RunSeries
-from kymograph.runs.store import Store
-from kymograph.runs.stored_run import StoredRun
+from kymograph._runs.formats.trackers import scalars, summary_numbers, summary_words, written_at
+from kymograph._runs.record import RunSeries
+from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
 from tests.runs.formats.awkward import awkward_store, expected
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.runs.formats import export
-from kymograph.runs.formats.trackers import _key
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._runs.formats import export
+from kymograph._runs.formats.trackers import _key
+from kymograph._runs.store import Store
 from tests.records import write_record
 from tests.runs.formats.awkward import awkward_store, expected, result, spec
 

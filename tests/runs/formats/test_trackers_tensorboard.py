@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph.errors import KymographError
-from kymograph.runs.formats import export
-from kymograph.runs.formats.trackers import scalars
-from kymograph.runs.store import Store
+from kymograph._errors import KymographError
+from kymograph._runs.formats import export
+from kymograph._runs.formats.trackers import scalars
+from kymograph._runs.store import Store
 from tests.runs.formats.awkward import awkward_store, expected
 
 

@@ -96,7 +96,7 @@ def test_exact_gradients_are_autograds() -> None:
 
 @pytest.mark.parametrize(("name", "null"), [("usf", "fa"), ("dkp", "dfa"), ("bp", "fa")])
 def test_the_null_is_fresh_feedback_on_the_same_network(name: str, null: str) -> None:
-    from kymograph import streams
+    from kymograph import _streams as streams
 
     net, (x, y) = network(), batch()
     drawn = fresh_alignments(name, ruled(name, net), x, y, draws=3, seed=11)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kymograph import streams
+from kymograph import _streams as streams
 from kymograph_studies.analysis import nulls as columns
 from kymograph_studies.analysis import nulls as fresh
 from kymograph_studies.analysis import nulls as rows

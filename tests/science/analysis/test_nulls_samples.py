@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from kymograph import streams
+from kymograph import _streams as streams
 from kymograph_studies.analysis.credit import Pairs
 from kymograph_studies.analysis.nulls import draw_samples
 from tests.science.analysis.worlds import ONE_MATRIX, SERVING, StudyEvidence, assert_calibrated, worlds

@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from kymograph.statistics.p_values import monte_carlo_p
+from kymograph._statistics.p_values import monte_carlo_p
 from kymograph_studies.analysis.credit import Pairs
 
 SERVING = (0, 1, 2, 3, 3)

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import kymograph
-from kymograph.errors import KymographError
-from kymograph.io.processes import Process, _removed_once
+from kymograph._errors import KymographError
+from kymograph._io.processes import Process, _removed_once
 from kymograph_studies.data import cifar10_files
 from kymograph_studies.data.images import load_cifar10 as cifar10
 from tests.science.data.archive import make, python2_pickle

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from kymograph import streams
-from kymograph.errors import KymographError
-from kymograph.registry import Part
+from kymograph import _streams as streams
+from kymograph._errors import KymographError
+from kymograph._registry import Part
 from kymograph_studies.data import DATA_SETS, copy_remarks
 from kymograph_studies.data.images import PAD, Batches, ImageTask
 from kymograph_studies.data.images import load_digits as digits

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.probes.layers import evaluation_mode
+from kymograph._probes.layers import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork, initialise, parameter_names
 from kymograph_studies.models.feedforward import ConvNet, ResidualMLP
 from kymograph_studies.models.replicas import LayerStack, Wiring

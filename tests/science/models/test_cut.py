@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.models.cut import cut, guess_example
 from kymograph_studies.models.feedforward import ResidualMLP
 

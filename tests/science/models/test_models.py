@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.models import MODELS, draw_model
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.transformers import HEADS

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.rules import make
 from kymograph_studies.rules.base import Rule
 from tests.science.rules.networks import generator

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.rules import RULES
 from kymograph_studies.rules.backprop import unit_rms
 from tests.science.rules.networks import CASES, blocks_of, generator

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.flat import FlatNetwork, ReplicaNetwork
 from kymograph_studies.rules import RULES

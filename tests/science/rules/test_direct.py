@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.models import draw_model
 from kymograph_studies.models.blocks import BlockNetwork, initialise
 from kymograph_studies.rules import make

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.rules import make
 from kymograph_studies.rules.feedback import Matrices, draw_feedback, feedback_hash
 from tests.science.rules.networks import CASES, blocks_of, generator

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.rules.losses import (
     cross_entropy,
     error_of,

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.runs.resume import read_resume_state
-from kymograph.sweep.compute import Workplace
+from kymograph._runs.resume import read_resume_state
+from kymograph._sweep.compute import Workplace
 from kymograph_studies.models.blocks import BlockNetwork, initialise
 from kymograph_studies.models.cut import cut
 from kymograph_studies.models.flat import FlatNetwork

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.training.checkpoints import read_pt
 
 

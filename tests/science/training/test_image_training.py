@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kymograph.runs.record import CHECKPOINT, RunResult
-from kymograph.sweep.compute import Workplace
-from kymograph.sweep.progress import Progress
+from kymograph._runs.record import CHECKPOINT, RunResult
+from kymograph._sweep.compute import Workplace
+from kymograph._sweep.progress import Progress
 from kymograph_studies.rules.base import Rule
 from kymograph_studies.rules.direct import DirectFeedback
 from kymograph_studies.snapshot import Snapshot

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.models import draw_model
 from kymograph_studies.training.trained_networks import Trained, load
 from tests.devices.few_images import CLASSES, few_images

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as _hooks
 
-from kymograph.shapes import Float
+from kymograph._shapes import Float
 from kymograph_studies.models.blocks import parameter_names
 from kymograph_studies.models.flat import views_of
 from kymograph_studies.rules.base import Credit, Rule

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from kymograph.shapes import Float
+from kymograph._shapes import Float
 from kymograph_studies.models.replicas import NORM_EPS, Layer, LayerStack, NextToken, TokenBatch, TokenTargets
 from kymograph_studies.rules.backprop import Backprop
 from kymograph_studies.rules.base import Credit, Rule

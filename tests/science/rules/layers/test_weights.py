@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kymograph.errors import KymographError
+from kymograph._errors import KymographError
 from kymograph_studies.models.feedforward import ResidualMLP
 from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules.layers.weights import NamedTensors, WeightTable, same_layout, viewed_like, weights_of

@@ -1,0 +1,366 @@
+"""Which runs a claim compares: one per arm and seed, with the registered settings.
+
+Paired runs may differ in what their arms declare, and in nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kymograph._claims.claim import Claim, Side, measure_name
+from kymograph._claims.design import Terms
+from kymograph._claims.verdict import Checked, Point
+from kymograph._io.writing import plain
+from kymograph._runs.archive import Damaged
+from kymograph._runs.declaration import ArmSettings, Declaration
+from kymograph._runs.record import RunSeries
+from kymograph._runs.spec import RunSpec, canonical_json
+from kymograph._runs.stored_run import StoredRun
+from kymograph._wording import counted
+
+if TYPE_CHECKING:
+    from kymograph._claims.tuning import TunedArm
+
+REFERENCE, OTHER_DATA, OTHER_SETTINGS = "script", "transfer", "altered"
+"""The labels of a claim about a study's reference settings: judged at these, on other data, or at other settings.
+
+The first is part of the hashes of registered claims.
+"""
+DATA = "data"
+"""The setting that names a study's data."""
+
+
+class Run(Protocol):
+    """What the judge needs from a run, stored or imported."""
+
+    @property
+    def arm(self) -> str:
+        """The condition."""
+
+    @property
+    def seed(self) -> int:
+        """The replication."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings."""
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """One number per key."""
+
+    @property
+    def series(self) -> Mapping[str, RunSeries]:
+        """The trajectories."""
+
+
+Invalid = StoredRun | Damaged
+"""A run that ended and does not count: it failed, or its record is damaged."""
+
+
+class CannotDecide(Exception):
+    """The reason why a claim is INVALID."""
+
+    def __init__(self, reason: str, points: Sequence[Point] = (), checks: Sequence[Checked] = ()) -> None:
+        super().__init__(reason)
+        self.reason, self.points, self.checks = reason, tuple(points), tuple(checks)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The runs of one side of a claim, and how they compare with the registered settings."""
+
+    runs: Sequence[Run]
+    planned: Sequence[RunSpec]
+    invalid: Sequence[Invalid]
+    departure: str = ""
+    """How the runs' settings differ from the registered ones, as text; empty if they do not."""
+    unused: int = 0
+    """How many further runs of the arm have settings that were not registered."""
+    unused_for: tuple[str, ...] = ()
+    """The names of those settings."""
+
+
+@dataclass(frozen=True)
+class StudyEvidence:
+    """All that is known about one study's runs: those that finished, and those that are missing or invalid."""
+
+    runs: Sequence[Run]
+    planned: Sequence[RunSpec] = ()
+    invalid: Sequence[Invalid] = ()
+    declaration: Declaration = field(default_factory=lambda: Declaration(""))
+    """What the study declares: its arms, its names for things, its default settings."""
+    terms: Terms | None = None
+    """The registered seeds and looks, over which claims are decided; None: none were registered."""
+    registered: ArmSettings = field(default_factory=ArmSettings)
+    """The settings that every arm's runs were registered with, tuned ones included; empty: none were."""
+    tuned: Mapping[str, TunedArm] = field(default_factory=dict)
+    """The tuned arms and their chosen values, by name."""
+    unjudged: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Planned seeds, by arm, that were left out when these runs were chosen."""
+    superseded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By arm, the code of every run that was made by earlier code of the study."""
+    further_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Seeds, by arm, that have runs but were not registered; they are not used."""
+    abandoned: Sequence[RunSpec] = ()
+    """Planned runs that were abandoned."""
+    changed_records: Sequence[str] = ()
+    """What was deleted or edited since it was logged; if there is anything, nothing can be decided."""
+    narrowed: str = ""
+    """How the user narrowed the runs by their settings, as text; empty: not at all."""
+    code_changed: str = ""
+    """How the study's code differs from the code that made these runs, if the user named code that does."""
+    unjudged_claims: int = 0
+    """How many registered claims of the study are not judged here; they still share the level."""
+    never_run_claims: int = 0
+    """How many of these compare arms that were never run."""
+
+    def selected(self, side: Side) -> Selected:
+        """Returns the runs of one side of a claim: those with the registered settings, if any was ever planned.
+
+        If the user narrowed the runs by their settings: the remaining ones, whatever was registered.
+        """
+        key = (side.arm, canonical_json(plain(side.where)))
+        if key not in self._selections:
+            self._selections[key] = self._select(side)
+        return self._selections[key]
+
+    @functools.cached_property
+    def _selections(self) -> dict[tuple[str, str], Selected]:
+        return {}  # a claim selects the same runs half a dozen times, and many claims share their arms
+
+    def _select(self, side: Side) -> Selected:
+        runs, planned, invalid = ([run for run in group if fits(run, side)] for group in self.of_arm(side.arm))
+        expected = self.registered.of(side.arm)
+        if not expected:
+            return Selected(runs, planned, invalid)
+        expected |= side.where
+        conforming: dict[str, bool] = {}
+
+        def conforms(run: Run | RunSpec | Invalid) -> bool:
+            text = _settings_text(run)
+            if text is None:
+                return run.config is None or not differing(_settings(run), expected)
+            if text not in conforming:
+                conforming[text] = not differing(_settings(run), expected)
+            return conforming[text]
+
+        kept = [[run for run in group if conforms(run)] for group in (runs, planned, invalid)]
+        if self.narrowed or not any(kept):
+            odd = next((run for run in (*runs, *planned, *invalid) if not conforms(run)), None)
+            return Selected(runs, planned, invalid, "" if odd is None else _departure(_settings(odd), expected))
+        others = [run for run in runs if not conforms(run)]
+        names = dict.fromkeys(name for run in _distinct(others) for name in differing(run.config, expected))
+        return Selected(kept[0], kept[1], kept[2], unused=len(others), unused_for=tuple(names))
+
+    def of_arm(self, arm: str) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Returns an arm's finished, planned and invalid runs."""
+        finished, planned, invalid = (group.get(arm, ()) for group in self._by_arm)
+        return finished, planned, invalid
+
+    @functools.cached_property
+    def _by_arm(self) -> list[dict[str, list[Any]]]:
+        groups: tuple[Sequence[Any], ...] = (self.runs, self.planned, self.invalid)
+        by_arm: list[dict[str, list[Any]]] = [{} for _ in groups]
+        for of_arm, group in zip(by_arm, groups, strict=True):
+            for run in group:
+                of_arm.setdefault(run.arm, []).append(run)
+        return by_arm
+
+
+def fits(run: Run | RunSpec | Invalid, side: Side) -> bool:
+    """Returns whether a run has a side's arm and settings; one whose settings are lost counts as if it had."""
+    if run.arm != side.arm:
+        return False
+    return run.config is None or all(_settings(run).get(name) == value for name, value in side.where.items())
+
+
+def differing(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the settings that are not as expected; empty if nothing is expected.
+
+    A setting that is not among the expected ones was added to the study later, and is only present because it does not
+    have its default.
+    """
+    wrong = [name for name, value in expected.items() if name not in settings or plain(settings[name]) != value]
+    return wrong + [name for name in settings if name not in expected] if expected else []
+
+
+def _distinct(runs: Iterable[Run]) -> list[Run]:
+    """Returns the first run of each combination of arm and settings, whatever its seed."""
+    first: dict[Any, Run] = {}
+    for run in runs:
+        text = _settings_text(run)
+        first.setdefault((run.arm, id(run) if text is None else text), run)
+    return list(first.values())
+
+
+def _settings_text(run: Any) -> str | None:
+    """Returns a run's settings as text, the same for equal settings; None if it was not computed."""
+    return getattr(getattr(run, "spec", run), "settings_text", None)
+
+
+def _settings(run: Run | RunSpec | Invalid) -> Mapping[str, Any]:
+    return run.settings if isinstance(run, RunSpec) else run.config or {}
+
+
+def _departure(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    """Returns how settings differ from the expected ones, as text."""
+    names = differing(settings, expected)
+    return ", ".join(f"{name} {settings.get(name)} instead of {expected.get(name, 'its default')}" for name in names)
+
+
+def has_planned_runs(claim: Claim, evidence: StudyEvidence) -> bool:
+    """Returns whether runs were ever planned for everything that the claim compares."""
+    # A tuned arm for which no value could be chosen has no runs, but was planned all the same.
+    without_value = (arm for arm, tuned in evidence.tuned.items() if tuned.problem)
+    unused = {*evidence.superseded, *evidence.further_seeds, *without_value}
+    return all(
+        side.arm in unused
+        or any(fits(run, side) for group in (*evidence.of_arm(side.arm), evidence.abandoned) for run in group)
+        for side in claim.every_side
+    )
+
+
+def runs_by_seed(side: Side, evidence: StudyEvidence) -> dict[int, Run]:
+    """Returns the arm's run at every seed; raises `CannotDecide` if one is missing, or if several match."""
+    if evidence.changed_records:
+        raise CannotDecide("; ".join(evidence.changed_records))
+    tuned = evidence.tuned.get(side.arm)
+    if tuned is not None and tuned.problem:
+        raise CannotDecide(tuned.problem)
+    selected, arm = evidence.selected(side), evidence.declaration.label(side.arm)
+    if selected.invalid:
+        first = min(selected.invalid, key=lambda run: run.seed)
+        raise CannotDecide(f"the run of {arm} at seed {first.seed} does not count: {first.failure}")
+    runs: dict[int, Run] = {}
+    for run in selected.runs:
+        if run.seed in runs:
+            names = sorted(name for name in run.config if run.config[name] != runs[run.seed].config.get(name))
+            how = f"they differ in {', '.join(names)}: choose with --where" if names else "keep one of them"
+            raise CannotDecide(f"several runs of {arm} fit at seed {run.seed}; {how}")
+        runs[run.seed] = run
+    missing = sorted({run.seed for run in selected.planned if run.seed not in runs})
+    if missing:
+        raise CannotDecide(
+            f"{len(missing)} of {len(missing) + len(runs)} planned runs of {arm} are missing "
+            f"(seed {', '.join(map(str, missing[:3]))}{', ...' if len(missing) > 3 else ''})"
+        )
+    if not runs:
+        older = evidence.superseded.get(side.arm)
+        if older:
+            raise CannotDecide(f"all {len(older)} runs of {arm} are superseded; run the study again")
+        lost = [run for run in evidence.abandoned if fits(run, side)]
+        if lost:
+            raise CannotDecide(f"all {len(lost)} planned runs of {arm} were abandoned")
+        settings = "".join(f", {name} {value}" for name, value in side.where.items())
+        measure = measure_name(side.measure, evidence.declaration)
+        raise CannotDecide(f"no finished run of {arm}{settings} has {measure}")
+    return runs
+
+
+def paired_runs(claim: Claim, evidence: StudyEvidence) -> list[dict[int, Run]]:
+    """Returns the runs of each side of a claim, by seed: the same seeds on all sides.
+
+    Raises `CannotDecide` if a seed lacks a run, or if paired runs differ in a setting that no arm is about.
+    """
+    sides = [runs_by_seed(side, evidence) for side in claim.sides]
+    unpaired = sorted({seed for side in sides[1:] for seed in set(sides[0]) ^ set(side)})
+    if unpaired:
+        raise CannotDecide(f"seed {unpaired[0]} has a run in {'one arm' if len(sides) == 2 else 'some arms'} only")
+    declared = evidence.declaration.declared_fields
+    if not declared:
+        return sides
+    about: set[str] = set()
+    for side in claim.sides:
+        about |= declared.get(side.arm, frozenset()) | set(side.where)
+    for others in sides[1:]:
+        for seed, left in sides[0].items():
+            right = others[seed]
+            for name in sorted(set(left.config) | set(right.config)):
+                if name not in about and left.config.get(name) != right.config.get(name):
+                    raise CannotDecide(f"the arms differ in {name} at seed {seed}, although no arm declares it")
+    return sides
+
+
+def named_settings(claim: Claim, evidence: StudyEvidence) -> dict[str, Any]:
+    """Returns the settings that a reader must know: the qualifying ones, and all that are not the study's defaults.
+
+    A setting with several values, because the claim compares them, lists all of them.
+    """
+    declaration, runs = evidence.declaration, [run for run, _ in _configurations(claim, evidence)]
+    names = dict.fromkeys(declaration.qualifying)
+    for run in runs:
+        # A recorded loop has no defaults: name what its arms differ in.
+        usual = declaration.defaults.of(run.arm) if declaration.defaults else runs[0].config
+        names |= dict.fromkeys(differing(run.config, usual))
+    settings: dict[str, Any] = {}
+    for name in names:
+        values = list({repr(run.config[name]): run.config[name] for run in runs if name in run.config}.values())
+        if len(values) > 1 and all(isinstance(value, int | float) for value in values):
+            values.sort()
+        if values:
+            settings[name] = values[0] if len(values) == 1 else " or ".join(map(str, values))
+    return settings
+
+
+def setup_label(claim: Claim, evidence: StudyEvidence) -> str:
+    """Returns the claim's label; `REFERENCE` only if its runs have the study's reference data and settings.
+
+    On other data it is `OTHER_DATA`, at other settings `OTHER_SETTINGS`, and in a study without a reference ``own``.
+    """
+    if claim.setup != REFERENCE:
+        return claim.setup
+    reference = evidence.declaration.reference_settings
+    if not reference:
+        return "own"
+    names: set[str] = set()
+    for run, side in _configurations(claim, evidence):
+        names |= set(differing(run.config, {**reference.of(run.arm), **side.where}))
+    names -= set(evidence.declaration.bookkeeping)
+    return REFERENCE if not names else OTHER_DATA if DATA in names else OTHER_SETTINGS
+
+
+def _configurations(claim: Claim, evidence: StudyEvidence) -> list[tuple[Run, Side]]:
+    """Returns one run per configuration, which all seeds share, with the side that it is used for."""
+    return [(run, side) for side in claim.every_side for run in _distinct(evidence.selected(side).runs)]
+
+
+def remarks(claim: Claim, evidence: StudyEvidence) -> list[str]:
+    """Returns what a reader must know about the runs behind a verdict: which were left out, and which are missing."""
+    arms = dict.fromkeys(side.arm for side in claim.every_side)
+    sentences = []
+    left_out = sorted({seed for arm in arms for seed in evidence.unjudged.get(arm, ())})
+    if left_out:
+        sentences.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")
+    older = [code for arm in arms for code in evidence.superseded.get(arm, ())]
+    if older:
+        codes = ", ".join(dict.fromkeys(older))
+        sentences.append(f"{counted(len(older), 'run')} of the study's earlier code ({codes}) superseded and not used")
+    if evidence.code_changed:
+        sentences.append(evidence.code_changed)
+    further = sorted({seed for arm in arms for seed in evidence.further_seeds.get(arm, ())})
+    if further:
+        shown = ", ".join(map(str, further[:3])) + (", ..." if len(further) > 3 else "")
+        sentences.append(f"{len(further)} seeds beyond the registered ones were not used ({shown})")
+    if evidence.narrowed:
+        sentences.append(f"narrowed with {evidence.narrowed}")
+    unused = [selected for side in claim.every_side if (selected := evidence.selected(side)).unused]
+    if unused:
+        names = ", ".join(dict.fromkeys(name for selected in unused for name in selected.unused_for))
+        most = max(selected.unused for selected in unused)
+        sentences.append(f"{most} runs with another {names} than registered were not used")
+    chosen: dict[str, list[str]] = {}
+    for arm in arms:
+        tuned = evidence.tuned.get(arm)
+        if tuned is not None and tuned.value is not None:
+            chosen.setdefault(tuned.tuned.setting, []).append(f"{evidence.declaration.label(arm)} {tuned.value}")
+    sentences += [f"{setting} tuned on separate seeds: {', '.join(values)}" for setting, values in chosen.items()]
+    chosen_away = evidence.unjudged_claims - evidence.never_run_claims
+    if chosen_away:
+        verbs = ("shares", "is") if chosen_away == 1 else ("share", "are")
+        claims = counted(chosen_away, "more registered claim")
+        sentences.append(f"{claims} {verbs[0]} the level and {verbs[1]} not judged here")
+    return sentences

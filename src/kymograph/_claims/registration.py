@@ -1,0 +1,379 @@
+"""Registrations: claims frozen in the log before runs exist, and whether a run came after them.
+
+A registration is an entry of the log. A claim is registered for a run if the registration is among the ancestors of
+every sweep that planned the run, and of the log's heads that the run stored when it started. Clocks and copies of the
+files do not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kymograph._claims.claim import Claim
+from kymograph._claims.claim_files import OWN_STUDY
+from kymograph._claims.design import Design, Terms
+from kymograph._claims.grid import Grid, claims_on_grid
+from kymograph._claims.tuning import CHOICE, check_tuning_seeds, choices_of
+from kymograph._errors import KymographError
+from kymograph._io.writing import make_directory
+from kymograph._runs import log
+from kymograph._runs.declaration import ArmSettings
+from kymograph._runs.history import ABANDONED, REPLACED, SWEEP, History, check_content, code_free_key
+from kymograph._runs.log import SHORT, Entry, Log
+from kymograph._runs.spec import canonical_json
+from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.tuned import tuning_study
+from kymograph._statistics.p_values import smallest_p
+from kymograph._streams import fixed_seeds
+from kymograph._studies.loading import registered_study
+from kymograph._studies.study import Study
+from kymograph._wording import counted
+
+REGISTRATION = "registration"
+"""The kind of a registration's log entry."""
+REGISTERED, CHANGED, POST_HOC = "registered", "changed after runs existed", "post hoc"
+NOT_LOGGED = f"not logged, {POST_HOC}"
+"""The status of every claim where there is no log."""
+LEAST_REGISTERED = 10
+"""The smallest number of seeds in a registration: a pilot of three is an interim look, not a new design."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Claims about one study, and the seeds over which they are to be decided."""
+
+    digest: str
+    """The hash of its log entry."""
+    study: str
+    claims: Mapping[str, Mapping[str, Any]]
+    """The content of every claim, by key."""
+    terms: Terms
+
+    @property
+    def short_digest(self) -> str:
+        """The short hash, to cite in a paper, a commit or a public registry."""
+        return self.digest[:SHORT]
+
+
+def key(claim: Claim) -> str:
+    """Returns the name under which a claim is registered."""
+    return f"{claim.study}/{claim.setup}/{claim.name}"
+
+
+def statement(content: Mapping[str, Any]) -> str:
+    """Returns what a claim tests as JSON, without its name, text and origin."""
+    return canonical_json({name: value for name, value in content.items() if name not in ("name", "text", "origin")})
+
+
+def version(claim: Claim) -> tuple[str, str]:
+    """Returns what identifies one version of a claim: its key, and what it tests."""
+    return key(claim), statement(claim.content)
+
+
+# Reading the log
+
+
+def registrations(history: Log, study: str) -> list[Registration]:
+    """Returns the registrations of a study's claims, earlier ones first; raises if one cannot be read."""
+    read = []
+    for entry in history.of_kind(REGISTRATION):
+        if entry.content.get("study") == study:
+            try:
+                read.append(_registration(entry))
+            except ValueError as error:
+                raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None
+    return read
+
+
+def _registration(entry: Entry) -> Registration:
+    """Returns the registration of a log entry; raises ValueError if it cannot be read."""
+    study, claims = entry.content.get("study"), entry.content.get("claims")
+    if not isinstance(study, str):
+        raise ValueError("it names no study")
+    if not isinstance(claims, dict) or not all(isinstance(claim, dict) for claim in claims.values()):
+        raise ValueError("its claims must be objects")
+    return Registration(entry.hash, study, claims, Terms.from_json(entry.content))
+
+
+def registered_contents(history: Log, study: str) -> dict[str, Mapping[str, Any]]:
+    """Returns the content of each registered claim of a study, by key, as it was last registered."""
+    return {name: content for entry in registrations(history, study) for name, content in entry.claims.items()}
+
+
+def registered_claims(history: Log, study: str) -> dict[str, list[Claim]]:
+    """Returns the registered versions of a study's claims, by key, the latest last; unreadable ones are left out."""
+    claims: dict[str, list[Claim]] = {}
+    for entry in registrations(history, study):
+        for name, content in entry.claims.items():
+            with contextlib.suppress(ValueError):
+                claims.setdefault(name, []).append(Claim.of(content))
+    return claims
+
+
+def dropped_claims(claims: Iterable[Claim], history: Log, study: str) -> list[Claim]:
+    """Returns the registered claims about a study, in their latest versions, that are not among ``claims``.
+
+    A study whose code is not available makes no claims, so all of its registered ones are returned.
+    """
+    made = {key(claim) for claim in claims}
+    return [versions[-1] for name, versions in registered_claims(history, study).items() if name not in made]
+
+
+def family(registered: Iterable[Registration]) -> set[tuple[str, str]]:
+    """Returns the `version` of every finding ever registered about a study; all of them share the level."""
+    return {
+        (name, statement(content))
+        for entry in registered
+        for name, content in entry.claims.items()
+        if content.get("kind") is None
+    }
+
+
+def log_problems(history: Log) -> list[str]:
+    """Returns one sentence per problem of a log: entries that were edited or truncated, or cannot be read.
+
+    An entry added by hand can have a valid hash. Readers skip an entry whose content does not have the types of its
+    kind; it is reported here, so that no entry is skipped silently.
+    """
+    problems = list(history.problems)
+    for entry in history.entries.values():
+        check = _CHECKS.get(entry.kind)
+        if check is None:
+            problems.append(f"the log entry {entry.hash[:SHORT]} is of a kind that this version does not know")
+            continue
+        try:
+            check(entry)
+        except ValueError as error:
+            problems.append(f"the log entry {entry.hash[:SHORT]} is not a readable {entry.kind}: {error}")
+    return problems
+
+
+def _check_registration(entry: Entry) -> None:
+    for content in _registration(entry).claims.values():
+        Claim.of(content)
+
+
+_CHECKS: Mapping[str, Callable[[Entry], object]] = {
+    SWEEP: check_content,
+    ABANDONED: check_content,
+    REPLACED: check_content,
+    REGISTRATION: _check_registration,
+    CHOICE: choices_of,
+}
+"""By kind of entry, what raises ValueError if an entry cannot be read."""
+
+
+# Which registration counts
+
+
+def binding(registered: Sequence[Registration], study: str, history: Log) -> Registration | None:
+    """Returns the registration that fixes how a study's claims are decided: the first that came before all its sweeps.
+
+    The sweeps include those that tune its arms. A registration added to the log afterwards, at any position, has no
+    effect.
+    """
+    pasts = [history.up_to([sweep.hash]) for sweep in _sweeps(history, study)]
+    return next((entry for entry in registered if all(entry.digest in past for past in pasts)), None)
+
+
+def _sweeps(history: Log, study: str) -> list[Entry]:
+    names = (study, tuning_study(study))
+    return [entry for entry in history.of_kind(SWEEP) if entry.content.get("study") in names]
+
+
+def binding_terms(history: Log, study: str) -> Terms | None:
+    """Returns the terms of the registration that binds the study's claims; None if there is none."""
+    first = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
+    return None if first is None else first.terms
+
+
+def conflicts(registered: Sequence[Registration], study: str, history: Log) -> list[str]:
+    """Returns a sentence for each registration that came before all sweeps and contradicts the binding one."""
+    first = binding(registered, study, history)
+    if first is None:
+        return []
+    others = [entry for entry in registered if entry.terms.to_json() != first.terms.to_json()]
+    rivals = [entry for entry in others if binding([entry], study, history) is not None]
+    return [
+        f"the registrations {first.short_digest} and {rival.short_digest} state different designs" for rival in rivals
+    ]
+
+
+def registration_status(
+    claim: Claim, runs: Sequence[StoredRun], registered: Sequence[Registration], history: History
+) -> str:
+    """Returns a claim's registration status at the time when its runs were first planned.
+
+    ``registered``; ``changed after runs existed``, with the changed fields; ``post hoc``; or ``not logged, post hoc``
+    if the runs have no log. A run that is computed again, by any code, counts as planned when it was first planned.
+    """
+    if not history.log.entries:
+        return NOT_LOGGED
+    starts = {run.log_heads or () for run in runs} | {
+        (sweep,) for run in runs for sweep in history.sweeps.get(code_free_key(run.spec), ())
+    }
+    pasts = [history.log.up_to(heads) for heads in starts]
+    name, now = key(claim), _without_origin(claim.content)
+    before = [
+        _without_origin(entry.claims[name])
+        for entry in registered
+        if name in entry.claims and all(entry.digest in past for past in pasts)
+    ]
+    if now in before:
+        return REGISTERED
+    if not before:
+        return POST_HOC
+    first = before[0]
+    changed = sorted(field for field in {*first, *now} if first.get(field) != now.get(field))
+    return f"{CHANGED} ({', '.join(changed)})" if changed else CHANGED
+
+
+def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of a claim without its origin, which may be a file name."""
+    return {name: value for name, value in content.items() if name != "origin"}
+
+
+def runs_before(root: str | Path, registration: Registration) -> int:
+    """Returns how many runs of its study were planned before a registration; its claims are post hoc for these."""
+    history = History(Log.read(Path(root)))
+    sweeps = {sweep for sweeps in history.sweeps.values() for sweep in sweeps}
+    earlier = {sweep for sweep in sweeps if registration.digest not in history.log.up_to([sweep])}
+    return sum(
+        registration.study in (spec.study, OWN_STUDY)
+        and not earlier.isdisjoint(history.sweeps.get(code_free_key(spec), ()))
+        for spec in history.planned.values()
+    )
+
+
+# Registering
+
+
+def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tuple[int, ...]:
+    """Returns ``seeds``, topped up from the fixed list to at least ``least``.
+
+    >>> registered_seeds([7, 42])
+    (7, 42, 123, 456, 55619, 40238, 55184, 50541, 63633, 74992)
+    """
+    more = (seed for seed in fixed_seeds(least + len(seeds)) if seed not in seeds)
+    return (*seeds, *islice(more, max(least - len(seeds), 0)))
+
+
+def register_study(
+    root: Path, study: Study[Any], seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
+) -> None:
+    """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
+    claims, history = claims_on_grid(study.claims(), grid or {}), Log.read(root)
+    # Claims changed after the first sweep are judged and marked; registering them now would prove nothing.
+    late = _sweeps(history, study.name) and registrations(history, study.name)
+    if claims and not late:
+        chosen, rules = registered_seeds(seeds), study.tuning()
+        check_tuning_seeds(study.name, rules, chosen)
+        terms = Terms(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules)
+        _register(root, study.name, claims, terms)
+
+
+def register_claims(
+    root: str | Path,
+    claims: Sequence[Claim],
+    seeds: Sequence[int] = (),
+    *,
+    looks: Sequence[int] = (),
+    settings: Mapping[str, Any] | None = None,
+    studies: Iterable[Study[Any]] = (),
+) -> list[Registration]:
+    """Registers claims in a directory of runs, ideally before it has any; returns one registration per study.
+
+    Args:
+        root: the directory.
+        claims: the claims.
+        seeds: those over which the claims will be decided; fewer than ten are topped up from the fixed list.
+        looks: numbers of seeds at which a sequential design decides, e.g. ``(10, 15, 20)``; default: once, over all.
+        settings: settings of the runs that differ from the study's defaults, e.g. ``{"lr": 0.03}``.
+        studies: user-defined studies, whose code gives the settings of their arms.
+    """
+    directory, fields = Path(root), dict(settings or {})
+    if len(set(seeds)) < len(seeds):
+        raise KymographError("a seed is listed twice; each seed is one replication")
+    make_directory(directory)
+    if looks and looks[-1] < LEAST_REGISTERED:
+        raise KymographError(f"the last look must have at least {LEAST_REGISTERED} seeds, not {looks[-1]}")
+    if looks and len(seeds) > looks[-1]:
+        raise KymographError(f"{len(seeds)} seeds are more than the {looks[-1]} of the last look")
+    chosen = registered_seeds(seeds, looks[-1] if looks else LEAST_REGISTERED)
+    design = Design(tuple(looks) or (len(chosen),))
+    code = {study.name: study for study in studies}
+    by_study: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_study.setdefault(claim.study, []).append(claim)
+    history, terms_of = Log.read(directory), {}
+    for name, claims_of_study in by_study.items():  # all are checked before the first is registered
+        study = code.get(name) or registered_study(name)
+        rules = {} if study is None else study.tuning()
+        check_tuning_seeds(name, rules, chosen)
+        settings_of_arms = ArmSettings() if study is None else study.arm_settings(fields)
+        terms = terms_of[name] = Terms(chosen, design, fields, settings_of_arms, tuned=rules)
+        before = _registered_terms(history, name) or terms
+        for what, differs in (
+            ("seeds", bool(seeds) and terms.seeds != before.seeds),
+            ("looks", bool(looks) and terms.design != before.design),
+            ("settings", settings is not None and dict(terms.fields) != dict(before.fields)),
+        ):
+            if differs:
+                raise KymographError(
+                    f"claims about {name} are registered in {directory} with other {what}, which cannot be changed; "
+                    "register in another directory"
+                )
+        _check_family(name, claims_of_study, terms, history)
+    return [_register(directory, name, claims_of_study, terms_of[name]) for name, claims_of_study in by_study.items()]
+
+
+def _register(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
+    """Logs claims that are new or changed, on the terms of an earlier registration if there is one.
+
+    Returns the study's newest registration.
+    """
+    history = Log.read(root)
+    terms = _registered_terms(history, study) or terms
+    _check_family(study, claims, terms, history)
+    earlier, contents = registrations(history, study), registered_contents(history, study)
+    fresh = {key(claim): claim.content for claim in claims if contents.get(key(claim)) != claim.content}
+    if earlier and not fresh:
+        return earlier[-1]
+    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
+    return Registration(entry.hash, study, fresh, terms)
+
+
+def _registered_terms(history: Log, study: str) -> Terms | None:
+    """Returns the terms of the binding registration or, if all came after runs, of the first; None if there is none."""
+    registered = registrations(history, study)
+    return binding_terms(history, study) or (registered[0].terms if registered else None)
+
+
+def _check_family(study: str, claims: Sequence[Claim], terms: Terms, history: Log) -> None:
+    """Raises if the registered seeds cannot decide all the claims of a study at once."""
+    findings = {version(claim) for claim in claims if claim.kind is None}
+    count = len(family(registrations(history, study)) | findings)
+    strictest = min(claim.alpha for claim in claims)
+    for look in terms.design.looks if terms.design.sequential else ():
+        smallest, level = smallest_p(look.seeds), strictest * look.share
+        if smallest * count > level:
+            raise KymographError(
+                f"the look at {look.seeds} seeds can decide nothing: the exact test reaches no p below {smallest:.2g}, "
+                f"and the look may spend {level:.2g} on {counted(count, 'claim')}; leave it out"
+            )
+    smallest = terms.design.smallest_p
+    if smallest * count > strictest:
+        raise KymographError(
+            f"{terms.design} cannot decide {all_claims(count, study)} together: the exact test reaches no p below "
+            f"{smallest:.2g}, and {strictest:g} / {count} is needed; register fewer claims or more seeds"
+        )
+
+
+def all_claims(count: int, study: str) -> str:
+    """Returns "the 3 claims of STUDY", or "the claim"."""
+    return f"the claim of {study}" if count == 1 else f"the {count:,} claims of {study}"

@@ -1,0 +1,288 @@
+"""Series over training and along depth, one curve per arm, with a band over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import LabFigure, dot, label_panel, legends, panel_grid, set_log_y, stroke, styled
+from kymograph._pictures.scales import INTERVAL, Spread, drawable, geometric_means, is_log
+from kymograph._pictures.series import Bin, measured_steps, sited_series, stored_displays, thinned_curves, values_at
+from kymograph._pictures.styles import ArmStyle, arm_styles, literal, mathtext
+from kymograph._runs.declaration import Declaration, SeriesDisplay, bounds_of
+from kymograph._runs.store import LabelledArray, Store
+from kymograph._runs.stored_run import StoredRun
+
+PARTS = {
+    "curves": {
+        "attribute": "draw_curves",
+        "about": "every series over training, a panel per series and a curve per arm",
+        "order": 1,
+    },
+    "profiles": {
+        "attribute": "draw_profiles",
+        "about": "a series along depth at the start, middle and end, a curve per arm",
+        "order": 3,
+        "of": "series",
+    },
+}
+
+
+COLUMNS = ("panel", "curve", "seed", "x", "value")
+SITED_COLUMNS = ("panel", "curve", "seed", "x", "site", "value")
+"""For curves along depth: ``x`` is a position, and ``site`` is the layer's name."""
+_ALPHA = 0.2  # of a band
+BINS = 250
+"""The most points of a curve."""
+MOST_LINES = 100
+"""The most seeds drawn as single lines; thousands would merge into one surface and take minutes to draw."""
+
+
+def seed_curves(
+    figure: LabFigure,
+    axes: Axes,
+    panel: str,
+    name: str,
+    x: np.ndarray,
+    values: np.ndarray,
+    seeds: Sequence[Any],
+    colour: str,
+    log: bool = False,
+    bin_by: Bin = "mean",
+    marker: str | None = None,
+    spread: Spread = INTERVAL,
+    *,
+    dash: Sequence[float] = (),
+    geometric: bool | None = None,
+    sites: Sequence[str] | None = None,
+    bins: int = BINS,
+    each_seed: bool = True,
+    bounds: tuple[float, float] | None = None,
+) -> None:
+    """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
+
+    With more than `MOST_LINES` seeds, their range is shaded instead of the thin lines.
+
+    ``values`` is (seed, x); a seed without any value does not count in n. The rows are added to the figure's data.
+
+    ``geometric`` selects the geometric mean and should be the same for all arms of a panel; by default the mean is
+    geometric on a log axis, unless only some seeds are 0 at some x. ``sites`` names the positions of curves along
+    depth. A long curve is thinned to ``bins`` points. Without ``each_seed`` single seeds are not drawn, e.g. because
+    they are all spikes. Bands stay within ``bounds``.
+    """
+    line: Any = (0, tuple(dash)) if dash else "-"
+    curves = thinned_curves(x, drawable(values), seeds, bin_by, bins if sites is None else None)
+    x, values, seeds, n = curves.x, curves.values, curves.seeds, len(curves.seeds)
+    if not n:
+        axes.plot([], [], color=colour, linestyle=line, label=f"{literal(name)} (no value)")
+        return
+    lines = dict(zip(seeds, values, strict=True))
+    if log and not (values > 0).any():
+        label = f"{literal(name)} (n = {n}; exactly 0, not on this scale)"
+        axes.plot([], [], color=colour, linestyle=line, label=label)
+        _note(figure, panel, name, x, lines, sites)
+        return
+    shown = curves.shown(log)
+    if n > MOST_LINES:
+        axes.fill_between(x, *curves.ends(log), color=colour, alpha=0.12, linewidth=0)
+    elif n > 1 and each_seed:
+        # One collection, not one line each: in a PDF or SVG, the renderer would switch to pixels and back for each.
+        paths = np.stack([np.broadcast_to(x, shown.shape), shown], axis=2)  # (seed, x, 2)
+        alpha = min(0.35, max(0.08, 1.4 / n))  # fainter the more there are, so that they do not hide the means
+        thin = LineCollection(list(paths), colors=colour, linewidths=stroke(0.3125), alpha=alpha,
+                              rasterized=True, zorder=1.8)  # fmt: skip
+        axes.add_collection(thin, autolim=False)
+        axes.update_datalim(paths[np.isfinite(shown)])
+    mean, low, high = spread.of(values, geometric_means(values, log) if geometric is None else geometric)
+    low, high = drawable(low), drawable(high)
+    if bounds is not None:
+        low, high = np.clip(low, *bounds), np.clip(high, *bounds)
+    drawn = np.where(mean > 0, mean, np.nan) if log else mean
+    axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
+              linestyle=line, label=f"{literal(name)} (n = {n})")  # fmt: skip
+    if n > 1:
+        axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
+        lines |= {"mean": mean, "low": low, "high": high}
+    _note(figure, panel, name, x, lines, sites)
+
+
+def _note(
+    figure: LabFigure,
+    panel: str,
+    name: str,
+    x: np.ndarray,
+    lines: Mapping[Any, np.ndarray],
+    sites: Sequence[str] | None,
+) -> None:
+    """Adds the points of every line to the figure's data, with the names of their sites if they are along depth."""
+    for key, line in lines.items():
+        points = list(zip(x.tolist(), line.tolist(), strict=True))
+        if sites is None:
+            figure.note(COLUMNS, [(panel, name, key, at, value) for at, value in points])
+        else:
+            figure.note(SITED_COLUMNS, [(panel, name, key, at, str(sites[int(at)]), value) for at, value in points])
+
+
+def name_bands(panels: Iterable[Axes], spread: Spread = INTERVAL) -> None:
+    """Adds a single legend entry that explains the bands of several panels; none if no panel has a band."""
+    banded = [axes for axes in panels if _has_band(axes)]
+    if banded:
+        label = spread.label_of_all(axes.get_yscale() == "log" for axes in banded)
+        banded[-1].fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=label)
+
+
+def name_band(axes: Axes, spread: Spread, log: bool) -> None:
+    """Adds a legend entry that explains the panel's bands; none if it has no band, as with one seed."""
+    if _has_band(axes):
+        axes.fill_between([], [], [], color="black", alpha=_ALPHA, linewidth=0, label=spread.label(log))
+
+
+def _has_band(axes: Axes) -> bool:
+    return any(isinstance(collection, PolyCollection) for collection in axes.collections)
+
+
+MOST_PANELS = 12
+
+
+@styled
+def draw_curves(store: Store, declaration: Declaration) -> LabFigure:
+    """Draws the declared series (or all that have one value per step), with mean and interval over seeds."""
+    panels = [(display, array) for display in stored_displays(store, declaration) if (array := _curve(store, display))]
+    if not panels:
+        raise KymographError(f"no series of {declaration.name} has one value per step to draw over training")
+    panels = panels[:MOST_PANELS]
+    styles = arm_styles(declaration, store.arms)
+    figure, grid = panel_grid(len(panels), (5.2, 3.4), 2, least=2.2)
+    for axes, (display, array) in zip(grid, panels, strict=True):
+        log = is_log(display, array.values)
+        geometric = geometric_means(array.values, log, axis=1)
+        for arm in array.labels["arm"]:
+            style = styles[arm]
+            values = array.sel(arm=arm).values
+            x = np.array(array.labels["step"])
+            alone = np.isfinite(values).any(axis=0).sum() == 1  # a line through one point would not show
+            seed_curves(figure, axes, display.title, style.label, x, values, array.labels["seed"],
+                        style.hex, log, display.bin_by, marker="o" if alone else None,
+                        dash=style.dashes, geometric=geometric,
+                        bounds=bounds_of(display.series, array.values, declaration.bounds))  # fmt: skip
+        if log:
+            set_log_y(axes)
+        label_panel(axes, display.title, declaration.time, display.unit)
+    name_bands(grid)
+    legends(figure, grid)
+    figure.entitle(declaration.question or declaration.name)
+    return figure
+
+
+def _curve(store: Store, display: SeriesDisplay) -> LabelledArray | None:
+    """Returns the series with axes (arm, seed, step); None if it has several sites, or a single step."""
+    if "curves" not in display.forms:
+        return None
+    array = store.series(display.series)
+    if "site" in array.labels:
+        if display.site not in array.labels["site"]:
+            return None
+        array = array.sel(site=display.site)
+    return array if len(array.labels["step"]) > 1 else None
+
+
+MOST_NAMES = 12
+"""The most sites labelled on the axis."""
+
+
+@styled
+def draw_profiles(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
+    """Draws the series (default: the first that has a value per site) against its sites, a panel per moment.
+
+    Curves are means over seeds with their 95 % interval; on a log axis geometric means, unless some seeds are 0. The
+    panels share their vertical axis, so that they can be compared.
+    """
+    sited = [pair for pair in sited_series(store, declaration, series) if len(pair[1].labels["site"]) > 1]
+    if not sited:
+        raise KymographError(f"{declaration.name} has no series with several sites, which a profile needs")
+    display, array = min(sited, key=lambda pair: "profile" not in pair[0].forms)  # sites need not be layers
+    moments = moments_of(array)
+    everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
+    log = is_log(display, everything)
+    geometric = geometric_means(everything, log, axis=2)
+    styles = arm_styles(declaration, store.arms)
+    figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
+    sites = array.labels["site"]
+    for axes in grid[1:]:  # before drawing, so that the limits cover all panels
+        axes.sharey(grid[0])
+    for axes, (moment, values) in zip(grid, moments, strict=True):
+        for index, arm in enumerate(array.labels["arm"]):
+            style = styles[arm]
+            seed_curves(figure, axes, moment, style.label, np.arange(len(sites)), values[index], array.labels["seed"],
+                        style.hex, log, marker="o", dash=style.dashes, geometric=geometric, sites=sites,
+                        bounds=bounds_of(display.series, everything, declaration.bounds))  # fmt: skip
+        if log:
+            set_log_y(axes)
+        axes.set_title(moment[:1].upper() + moment[1:])
+        axes.set_xlabel(mathtext(str(display.options.get("sites", "site"))))
+        _name_sites(axes, sites)
+    grid[0].set_ylabel(mathtext(display.unit))
+    name_bands(grid)
+    legends(figure, grid)
+    figure.entitle(f"{display.title}, along depth")
+    return figure
+
+
+def moments_of(array: LabelledArray) -> list[tuple[str, np.ndarray]]:
+    """Returns the values (arm, seed, site) of an array (arm, seed, step, site) at start, middle and end.
+
+    Fewer than three steps give fewer moments.
+    """
+    most = max((len(measured_steps(values)) for values in array.values), default=0)
+    shares = {1: {"at the end": 1.0}, 2: {"at the start": 0.0, "at the end": 1.0}}.get(
+        most, {"at the start": 0.0, "in the middle": 0.5, "at the end": 1.0}
+    )
+    return [(moment, values_at(array, share)) for moment, share in shares.items()]
+
+
+def _name_sites(axes: Axes, sites: Sequence[str]) -> None:
+    every = -(-len(sites) // MOST_NAMES)
+    shown = range(0, len(sites), every)
+    names = [mathtext(str(sites[index])) for index in shown]
+    rotated = max(len(str(sites[index])) for index in shown) > 4
+    axes.set_xticks(list(shown), names, rotation=45 if rotated else 0, ha="right" if rotated else "center")
+
+
+def sweep_curves(
+    figure: LabFigure,
+    axes: Axes,
+    panel: str,
+    runs: Iterable[StoredRun],
+    key: str,
+    x: Callable[[StoredRun], float],
+    curve: Callable[[StoredRun], ArmStyle],
+    log: bool,
+) -> None:
+    """Draws the summary number ``key`` against ``x``, on a log axis; ``curve`` returns the style of a run's curve."""
+    groups: dict[ArmStyle, dict[tuple[int, float], float]] = {}
+    for run in runs:
+        value = run.summary.get(key)
+        number = np.nan if value is None or isinstance(value, str) else float(value)
+        groups.setdefault(curve(run), {})[run.seed, x(run)] = number
+    ticks: set[float] = set()
+    for style, points in groups.items():
+        seeds = tuple(dict.fromkeys(seed for seed, _ in points))
+        positions = np.array(sorted({position for _, position in points}))
+        values = np.array([[points.get((seed, position), np.nan) for position in positions] for seed in seeds])
+        ticks |= set(positions.tolist())
+        columns = zip(positions, values.T, strict=True)
+        lost = [f"{position:g}" for position, column in columns if not np.isfinite(column).any()]
+        label = f"{style.label}, not finite at {', '.join(lost)}" if lost else style.label
+        seed_curves(figure, axes, panel, label, positions, values, seeds, style.hex, log, marker="o",
+                    dash=style.dashes, bounds=bounds_of(key, values))  # fmt: skip
+    if log:
+        set_log_y(axes)
+    axes.set_xscale("log")
+    axes.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
+    axes.minorticks_off()
+    axes.set_title(literal(panel))

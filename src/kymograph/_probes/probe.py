@@ -1,0 +1,396 @@
+"""A probe on any module in any training loop: what is read, at which layers, at which steps."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from kymograph._errors import KymographError, first_line
+from kymograph._probes.fixed_batch import FixedBatch, Loss
+from kymograph._probes.hooks import LayerHook, Session
+from kymograph._probes.layers import find_layers, is_compiled, unwrapped
+from kymograph._probes.quantities import LoadedQuantity, QuantityInput, chosen, load
+from kymograph._probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
+from kymograph._probes.weights import WeightReader, optimizers_in
+from kymograph._runs.record import RunSeries
+
+NETWORK = "network"
+"""The site of quantities of the whole network."""
+NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
+_AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
+_AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
+_REMEMBERED = 9
+"""How many step times of each kind the schedule remembers."""
+
+
+class Schedule:
+    """Decides which steps are measured.
+
+    Without a budget these are the multiples of ``every``. With one, e.g. 0.05, the interval is at least ``every`` and
+    long enough that measuring adds at most that share to the training time: the median extra time of a measured step,
+    spread over the interval, stays below it. Times are wall-clock times of whole steps, and do not include work that an
+    accelerator does later.
+    """
+
+    def __init__(self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise KymographError(f"every must be a whole number of at least 1, not {every!r}")
+        if budget is not None and not 0 < budget < math.inf:
+            raise KymographError(f"budget must be a positive share of the training time, e.g. 0.05, not {budget!r}")
+        self.every, self.budget = every, budget
+        # The first measured step also pays for one-time set-up, and is compared with steps that are not measured.
+        self.interval = every if budget is None else max(every, 2)
+        self._clock = clock
+        self._next: int | None = None
+        self._measured: deque[float] = deque(maxlen=_REMEMBERED)
+        self._others: deque[float] = deque(maxlen=_REMEMBERED)
+        self._first = True
+        self._started = 0.0
+
+    @property
+    def constant(self) -> bool:
+        """Whether every step is measured."""
+        return self.every == 1 and self.budget is None
+
+    def due(self, step: int) -> bool:
+        """Returns whether ``step`` is to be measured."""
+        if self.budget is None:
+            return step % self.every == 0
+        return self._next is None or step >= self._next
+
+    def begin(self) -> None:
+        """Records the start of a step."""
+        if self.budget is not None:
+            self._started = self._clock()
+
+    def end(self, step: int, measured: bool) -> None:
+        """Records the end of ``step``, and sets the interval."""
+        if self.budget is None:
+            return
+        seconds = self._clock() - self._started
+        if not measured:
+            self._others.append(seconds)
+        elif self._first:
+            self._first = False
+        else:
+            self._measured.append(seconds)
+        if measured:
+            self._set_interval()
+            self._next = step + self.interval
+
+    def state(self) -> dict[str, Any]:
+        """Returns when the next measured step is due, and the step times behind it."""
+        return {
+            "interval": self.interval,
+            "next": self._next,
+            "measured": list(self._measured),
+            "others": list(self._others),
+            "first": self._first,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state` returned."""
+        self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
+        self._measured.extend(state["measured"])
+        self._others.extend(state["others"])
+
+    def _set_interval(self) -> None:
+        usual = statistics.median(self._others) if self._others else 0.0
+        if self.budget is not None and self._measured and usual > 0:
+            extra = statistics.median(self._measured) - usual
+            # At least 2: there must be steps that are not measured, to compare with.
+            self.interval = max(self.every, 2, math.ceil(extra / (self.budget * usual)))
+
+
+class Probe:
+    """Reads quantities of a network's layers while an ordinary loop trains it; the weights come out bit-identical.
+
+        with Probe(model, optimizer, level="standard", every=10) as probe:
+            for step, (x, y) in enumerate(batches):
+                with probe.step(step):
+                    optimizer.zero_grad()
+                    loss_of(model(x), y).backward()
+                    optimizer.step()
+        probe.series()["output_norm"].value  # (steps, layers)
+
+    Args:
+        model: any module; it may be wrapped, partly frozen, on several devices, under autocast or checkpointed.
+        optimizer: the optimizer or optimizers, at whose step weight gradients are read; without one they are read when
+            the step ends.
+        level: ``light``, ``standard`` or ``deep``, or names of quantities.
+        every: the interval between measured steps. The others cost next to nothing: no hook is attached.
+        layers: names or patterns such as ``blocks.*.mlp``; None: every module without children, every attention and
+            every module with parameters of its own.
+        budget: the share of training time that measuring may add, e.g. 0.05; ``every`` is then the shortest interval.
+        loss: ``loss(model, batch)`` returns a tensor with one entry; for the quantities of the whole network.
+        batch: the fixed batch that these are computed on.
+
+    If a layer is called several times in a step (a shared module, several micro-batches), the readings of all its calls
+    are combined as the quantity's ``together`` says. Calls under ``no_grad`` are not part of the step. What cannot be
+    measured is NaN, and `notes` says why. A compiled model's outputs are read on its eager twin: the same weights, in
+    evaluation mode, on ``batch``. Weights, updates and weight gradients are still those of the training step.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        level: str | Iterable[str] = "light",
+        every: int = 10,
+        layers: Sequence[str] | None = None,
+        budget: float | None = None,
+        loss: Loss | None = None,
+        batch: Any = None,
+    ) -> None:
+        self.names = chosen(level)
+        self._quantities = load(self.names)
+        self.schedule = Schedule(every, budget)
+        found_layers = find_layers(model, layers)
+        self._model = unwrapped(model)
+        self._optimizers = optimizers_in(optimizer)
+        self._session = Session()
+        self._table = ReadingTable()
+        quantities = list(self._quantities.values())
+        self._together = {quantity.name: quantity.together for quantity in quantities}
+        self._network = [quantity for quantity in quantities if quantity.input is QuantityInput.NETWORK]
+        hooks = [(layer.module, LayerHook(layer, quantities, self._session)) for layer in found_layers]
+        self._hooks = [(module, hook) for module, hook in hooks if hook.needed]
+        self._weights = WeightReader(found_layers, quantities)
+        self._handles: list[RemovableHandle] = []
+        self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
+        self._twin = is_compiled(model) and any(quantity.input in _AT_LAYERS for quantity in quantities)
+        self._refuse_impossible()
+        if not any(isinstance(layer.module, nn.MultiheadAttention) for layer in found_layers):
+            for name in (quantity.name for quantity in quantities if quantity.input is QuantityInput.ATTENTION):
+                self._session.notes[name] = (
+                    f"{name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
+                    "scaled_dot_product_attention cannot be seen"
+                )
+        self._attached = self._was_attached = self._began = False
+        self._step: int | None = None
+        self._measuring = False
+
+    def __enter__(self) -> Self:
+        self.attach()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.detach()
+
+    def attach(self) -> None:
+        """Enables `step`; hooks are attached for the measured steps only."""
+        self._attached = self._was_attached = True
+
+    def detach(self) -> None:
+        """Removes every hook and frees the copies of the weights; readings are kept."""
+        self._session.abandon()
+        self._remove_hooks()
+        self._weights.release()
+        self._table.flush()
+        self._attached = self._measuring = False
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[bool]:
+        """Measures one training step, if it is due: forward pass, backward pass and update in a ``with`` block.
+
+        Yields whether the step is measured.
+        """
+        self.begin(step)
+        try:
+            yield self._measuring
+        except BaseException:
+            self.abandon()
+            raise
+        self.end()
+
+    def begin(self, step: int) -> None:
+        """Begins a step, as entering `step` does."""
+        self._step = int(step)
+        if not self._attached:
+            raise KymographError("the probe is not attached; use it in a with statement, or call attach() first")
+        self._began = True
+        self.schedule.begin()
+        self._measuring = self.schedule.due(self._step)
+        if not self._measuring:
+            self._remove_hooks()
+            return
+        row: Row = {}
+        self._session.row = row
+        self._at_network(row)
+        if not self._handles:
+            self._add_hooks()
+        self._weights.begin(row)
+
+    def end(self) -> None:
+        """Ends the step and keeps its readings."""
+        if self._step is None:
+            return
+        measured, step, self._step = self._measuring, self._step, None
+        row = self._session.row
+        if measured and row is not None:
+            if self._weights.reads_gradients and not self._optimizers:
+                self._weights.gradients(row)
+            self._weights.end(row)
+            self._table.add(step, self._session.close(self._together))
+            if not self.schedule.constant:
+                self._remove_hooks()
+        self._measuring = False
+        self.schedule.end(step, measured)
+
+    def abandon(self) -> None:
+        """Drops the current step, e.g. because it failed."""
+        self._session.abandon()
+        self._remove_hooks()
+        self._step, self._measuring = None, False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence per layer or quantity that cannot be measured, and one if the probe was never used."""
+        unused = self._was_attached and not self._began and not self._table.steps
+        return (*self._session.notes.values(), *((NO_STEP,) if unused else ()))
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything the probe needs to resume after a kill: tensors, arrays, numbers and strings."""
+        return {
+            "quantities": list(self.names),
+            "readings": self._table.state(),
+            "schedule": self.schedule.state(),
+            "layers": [hook.state() for _, hook in self._hooks],
+            "gradients": self._weights.state(),
+            "fixed batch": {} if self._fixed is None else dict(self._fixed.state),
+            "notes": dict(self._session.notes),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the `state` of a probe on the same network."""
+        if list(state["quantities"]) != list(self.names) or len(state["layers"]) != len(self._hooks):
+            raise KymographError(
+                "the state belongs to a probe with other quantities or layers; make the probe with the same arguments"
+            )
+        self._table.load_state(state["readings"])
+        self.schedule.load_state(state["schedule"])
+        for (_, hook), saved in zip(self._hooks, state["layers"], strict=True):
+            hook.load_state(saved)
+        self._weights.load_state(state["gradients"])
+        if self._fixed is not None:
+            self._fixed.state = dict(state["fixed batch"])
+        self._session.notes |= state["notes"]
+
+    def series(self) -> dict[str, RunSeries]:
+        """Returns each quantity that some layer has, over the measured steps, with the layers as its sites.
+
+        Values are (steps, layers), NaN where nothing was read; (steps,) for quantities of the whole network.
+        """
+        return {name: series for name, series in self._all_series().items() if series.sites != ()}
+
+    def rows(self, since: int = 0) -> list[MeasuredStep]:
+        """Returns the readings step by step, from the measured step with index ``since``."""
+        every_series = self._all_series()
+        return [
+            MeasuredStep(
+                step,
+                {
+                    name: {NETWORK: float(series.value[index])}
+                    if series.sites is None
+                    else dict(zip(series.sites, series.value[index].tolist(), strict=True))
+                    for name, series in every_series.items()
+                },
+            )
+            for index, step in enumerate(self._table.steps)
+        ][since:]
+
+    def _refuse_impossible(self) -> None:
+        """Raises if quantities, or a compiled model's eager twin, lack a batch, or if nothing is trainable."""
+        if self._network and self._fixed is None:
+            needing = " and ".join(quantity.name for quantity in self._network)
+            raise KymographError(f"{needing} need loss= and batch=, where loss(model, batch) returns a scalar tensor")
+        if self._fixed is not None and not self._fixed.parameters:
+            raise KymographError("the model has no trainable parameters to differentiate the loss by")
+        if self._twin and self._fixed is None:
+            raise KymographError(
+                "the model is compiled, so no hook runs inside it: give loss= and batch= to measure its eager twin on "
+                "that batch, or choose quantities of the weights, e.g. level=['weight_norm', 'update_norm']"
+            )
+
+    def _add_hooks(self) -> None:
+        if not self._twin:
+            self._handles = [hook.register(module) for module, hook in self._hooks]
+        if self._weights.reads_gradients:
+            self._handles += [optimizer.register_step_pre_hook(self._before_update) for optimizer in self._optimizers]
+
+    def _remove_hooks(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _before_update(self, *_: Any) -> None:
+        if self._session.row is not None:
+            self._weights.gradients(self._session.row)
+
+    def _at_network(self, row: Row) -> None:
+        """Reads the quantities that are computed on the fixed batch, before the step."""
+        fixed = self._fixed
+        if fixed is None:
+            return
+        fixed.step = len(self._table.steps)
+        if self._twin:
+            handles = [hook.register(module) for module, hook in self._hooks]
+            try:
+                self._try_measuring("the eager twin", fixed.walk)
+            finally:
+                for handle in handles:
+                    handle.remove()
+        self._session.row = None  # the layers' hooks ignore the other passes on the fixed batch
+        for quantity in self._network:
+            if quantity.name not in self._session.notes:
+                value = self._try_measuring(quantity.name, quantity.function, fixed)
+                if value is not None:
+                    row[quantity.name, NETWORK] = value
+        self._session.row = row
+
+    def _try_measuring(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns the function's result; None, with a note, if it fails."""
+        try:
+            return function(*arguments)
+        except KymographError:
+            raise
+        except Exception as error:  # measuring never stops training
+            self._session.notes[name] = f"{name} is not measured: {first_line(error)}"
+            return None
+
+    def _all_series(self) -> dict[str, RunSeries]:
+        """Returns each quantity that was asked for; one that no layer has is an array without columns."""
+        columns = self._table.columns()
+        every_series: dict[str, RunSeries] = {}
+        for name, quantity in self._quantities.items():
+            every_series[name] = (
+                derived(quantity, every_series) if quantity.sources else self._series_of(quantity, columns)
+            )
+        return {name: every_series[name] for name in self.names}
+
+    def _series_of(self, quantity: LoadedQuantity, columns: Mapping[Key, Column]) -> RunSeries:
+        step = np.array(self._table.steps, dtype=np.int64)
+        nothing = np.full(len(step), np.nan), np.zeros(len(step), dtype=bool)
+        if quantity.input is QuantityInput.NETWORK:
+            return RunSeries(step, columns.get((quantity.name, NETWORK), nothing)[0])
+        if quantity.input in _AT_WEIGHTS:
+            parts = self._weights.sites(quantity)
+        else:
+            read = [site for name, site in columns if name == quantity.name]
+            parts = {site: [site] for _, hook in self._hooks for site in hook.sites(quantity.name, read)}
+        values = [
+            combine_columns([columns.get((quantity.name, name), nothing) for name in names], quantity.together)
+            for names in parts.values()
+        ]
+        value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
+        return RunSeries(step, value, tuple(parts))

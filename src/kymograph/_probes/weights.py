@@ -1,0 +1,264 @@
+"""Weights, their gradients and their updates, read around a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kymograph._errors import KymographError
+from kymograph._probes.layers import ProbedLayer
+from kymograph._probes.quantities import LoadedQuantity, QuantityInput
+from kymograph._probes.readings import Key, Row
+
+_AT_ONCE = 512 * 1024
+"""Bytes of weights that are copied and read at once: with their copies they fit into a core's cache."""
+
+
+class WeightReader:
+    """Reads the weights of all layers around a step.
+
+    The parameters of a layer are copied into contiguous memory, so that one operation measures weights and bias
+    together and a step allocates nothing. There is one copy of the weights, if they or their updates are read, and two
+    of the gradients, if these are read: of this measured step and of the previous one.
+    """
+
+    def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
+        self._weights, self._updates, self._gradients = (
+            [quantity for quantity in quantities if quantity.input is kind]
+            for kind in (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
+        )
+        self._layers = [layer for layer in layers if layer.parameters]
+        self._groups: list[_Group] = []
+
+    @property
+    def reads_gradients(self) -> bool:
+        """Whether weight gradients are read at all."""
+        return bool(self._gradients)
+
+    def sites(self, quantity: LoadedQuantity) -> dict[str, list[str]]:
+        """Returns, by layer, the names of the readings that its value is combined from."""
+        return {
+            layer.name: [name for segment in _segments(layer) for name in segment.names(quantity)]
+            for layer in self._layers
+        }
+
+    def begin(self, row: Row) -> None:
+        """Copies the weights before the step, and reads them."""
+        if self._weights or self._updates:
+            self._read(torch._foreach_copy_, self._weights, row)
+
+    def end(self, row: Row) -> None:
+        """Reads what the step subtracted from the weights."""
+        if self._updates:
+            self._read(torch._foreach_sub_, self._updates, row)  # into the copy: fresh memory costs more
+
+    def _read(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
+        for group in self._groups or self._prepared():
+            group.measure(fill, quantities, row)
+
+    def gradients(self, row: Row) -> None:
+        """Reads the current gradients; a layer without any is left out."""
+        with torch.no_grad():
+            for group in self._prepared():
+                group.measure_gradients(self._gradients, row)
+
+    def state(self) -> list[dict[str, Any] | None]:
+        """Returns the gradients of the last measured step, for comparison with the next one's."""
+        return [group.gradient_state() for group in self._groups]
+
+    def load_state(self, state: Sequence[Mapping[str, Any] | None]) -> None:
+        """Restores what `state` returned."""
+        if state:
+            for group, saved in zip(self._prepared(), state, strict=True):
+                group.load_gradients(saved)
+
+    def release(self) -> None:
+        """Frees all copies."""
+        self._groups = []
+
+    def _prepared(self) -> list[_Group]:
+        """Returns the weights grouped by device and dtype, with memory for their copies."""
+        if not self._groups:
+            kinds: dict[tuple[torch.device, torch.dtype], list[_Segment]] = {}
+            for layer in self._layers:
+                for segment in _segments(layer):
+                    first = segment.parameters[0]
+                    kinds.setdefault((first.device, first.dtype), []).append(segment)
+            self._groups = [_Group(segments) for segments in kinds.values()]
+        return self._groups
+
+
+class _Segment:
+    """Consecutive parameters of one layer that share dtype and device."""
+
+    def __init__(self, layer: str, number: int, parameters: list[nn.Parameter]) -> None:
+        self.name, self.parameters = f"{layer} {number}", parameters
+        self.tensor_names = [f"{self.name} {index}" for index in range(len(parameters))]
+        self.size = sum(parameter.numel() for parameter in parameters)
+
+    def names(self, quantity: LoadedQuantity) -> list[str]:
+        """Returns the names of a quantity's readings: one for the segment, or one per tensor."""
+        return [self.name] if quantity.flat else self.tensor_names
+
+
+def _segments(layer: ProbedLayer) -> list[_Segment]:
+    kinds = groupby(layer.parameters, key=lambda parameter: (str(parameter.device), str(parameter.dtype)))
+    return [_Segment(layer.name, number, list(group)) for number, (_, group) in enumerate(kinds)]
+
+
+class _Group:
+    """The parameters of all layers that share dtype and device, and contiguous memory for a copy of them."""
+
+    def __init__(self, segments: list[_Segment]) -> None:
+        self.segments = segments
+        self.parameters: list[Tensor] = [parameter for segment in segments for parameter in segment.parameters]
+        self._gradients: list[_GradientCopy] = []
+        _, copies, values = self._allocate(self.parameters[0].dtype)
+        shaped, flat = iter(copies), iter(values)
+        self._parts = []
+        for together in self._read_together() if self.parameters[0].device.type == "cpu" else [segments]:
+            tensors = sum(len(segment.parameters) for segment in together)
+            self._parts.append(_Part(together, list(islice(shaped, tensors)), list(islice(flat, len(together)))))
+
+    def _read_together(self) -> list[list[_Segment]]:
+        """Returns the segments in groups, each small enough to stay in the cache with its copies."""
+        parts: list[list[_Segment]] = []
+        room = 0
+        for segment in self.segments:
+            size = segment.size * segment.parameters[0].element_size()
+            if size > room:
+                parts.append([])
+                room = _AT_ONCE
+            parts[-1].append(segment)
+            room -= size
+        return parts
+
+    def measure(self, fill: Callable[..., None], quantities: Sequence[LoadedQuantity], row: Row) -> None:
+        """Fills the copies from the weights and reads them, each layer as one vector or tensor by tensor.
+
+        On the CPU this is done part by part, while a part is in the cache; otherwise all at once.
+        """
+        for part in self._parts:
+            fill(part.copies, part.weights())
+            for quantity in quantities:
+                keys = part.keys(quantity)
+                values = quantity.function(part.values if quantity.flat else part.copies)
+                if len(keys) == 1 == len(values):
+                    row[keys[0]] = values[0]
+                else:
+                    row.update(zip(keys, values, strict=True))
+
+    def measure_gradients(self, quantities: Sequence[LoadedQuantity], row: Row) -> None:
+        """Reads each layer's gradients as one vector, together with those of the previous measured step."""
+        old, new = self._both_gradients()
+        self._gradients = [new, old]
+        new.fill(self.segments, self.parameters)
+        here = [index for index, present in enumerate(new.present) if present]
+        gradients = [new.values[index] for index in here]
+        previous = [old.values[index] if old.present[index] else None for index in here]
+        for quantity in quantities:
+            for index, value in zip(here, quantity.function(gradients, previous), strict=True):
+                if value is not None:
+                    row[quantity.name, self.segments[index].name] = value
+
+    def gradient_state(self) -> dict[str, Any] | None:
+        """Returns the gradients of the last measured step; None if none were read."""
+        if not self._gradients:
+            return None
+        last = self._gradients[0]
+        return {"present": list(last.present), "values": last.memory}
+
+    def load_gradients(self, state: Mapping[str, Any] | None) -> None:
+        """Restores what `gradient_state` returned."""
+        if state is not None:
+            last, _ = self._both_gradients()
+            last.memory.copy_(state["values"])
+            last.present = [bool(present) for present in state["present"]]
+
+    def _both_gradients(self) -> list[_GradientCopy]:
+        """Returns the gradients of the last measured step, and memory for those of this one."""
+        if not self._gradients:
+            first = self.parameters[0]
+            # Inner products on the CPU handle precision themselves; mps has no float64.
+            wide = torch.promote_types(first.dtype, torch.float32) if first.device.type in ("cpu", "mps") else (
+                torch.promote_types(first.dtype, torch.float64)
+            )  # fmt: skip
+            self._gradients = [_GradientCopy(*self._allocate(wide)) for _ in range(2)]
+        return self._gradients
+
+    def _allocate(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Returns new memory (entries,), its views with the shapes of the parameters, and its view for each layer."""
+        sizes = [segment.size for segment in self.segments]
+        memory = torch.empty(sum(sizes), dtype=dtype, device=self.parameters[0].device)
+        pieces = memory.split_with_sizes([parameter.numel() for parameter in self.parameters])
+        shaped = [piece.view(parameter.shape) for piece, parameter in zip(pieces, self.parameters, strict=True)]
+        return memory, shaped, list(memory.split_with_sizes(sizes))
+
+
+class _Part:
+    """Weights that are copied and read at once: the copies, and the same memory layer by layer."""
+
+    def __init__(self, segments: list[_Segment], copies: list[Tensor], values: list[Tensor]) -> None:
+        self.copies, self.values = copies, values
+        self._parameters: list[Tensor] = [parameter for segment in segments for parameter in segment.parameters]
+        self._weights = [parameter.detach() for parameter in self._parameters]
+        self._segments = segments
+        self._keys: dict[str, list[Key]] = {}
+
+    def weights(self) -> list[Tensor]:
+        """Returns the parameters detached from the graph, on which operations are much faster.
+
+        They share the parameters' memory. A parameter that has moved is recognised by its address, which cannot be
+        reused while the old memory is held here.
+        """
+        for index, parameter in enumerate(self._parameters):
+            if parameter.data_ptr() != self._weights[index].data_ptr():
+                self._weights[index] = parameter.detach()
+        return self._weights
+
+    def keys(self, quantity: LoadedQuantity) -> list[Key]:
+        """Returns the keys of a quantity's readings, one per layer or one per tensor."""
+        keys = self._keys.get(quantity.name)
+        if keys is None:
+            names = [name for segment in self._segments for name in segment.names(quantity)]
+            keys = self._keys[quantity.name] = [(quantity.name, name) for name in names]
+        return keys
+
+
+class _GradientCopy:
+    """Gradients in contiguous memory, and which layers had any."""
+
+    def __init__(self, memory: Tensor, tensors: list[Tensor], values: list[Tensor]) -> None:
+        self.memory, self._tensors, self.values = memory, tensors, values
+        self.present = [False] * len(values)
+
+    def fill(self, segments: Sequence[_Segment], parameters: Sequence[Tensor]) -> None:
+        """Copies the gradients of ``parameters``; zeros for a parameter that has none."""
+        gradients = [parameter.grad for parameter in parameters]
+        dense = [gradient for gradient in gradients if gradient is not None and gradient.layout is torch.strided]
+        if len(dense) == len(gradients):
+            torch._foreach_copy_(self._tensors, dense)
+            self.present = [True] * len(self.values)
+            return
+        self.present = [any(parameter.grad is not None for parameter in segment.parameters) for segment in segments]
+        for room, gradient in zip(self._tensors, gradients, strict=True):
+            if gradient is None:
+                room.zero_()
+            else:
+                room.copy_(gradient if gradient.layout is torch.strided else gradient.to_dense())
+
+
+def optimizers_in(
+    given: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None,
+) -> list[torch.optim.Optimizer]:
+    """Returns the optimizers given to a probe as a list; raises if one of them is not a torch optimizer."""
+    optimizers = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
+    for optimizer in optimizers:
+        if not hasattr(optimizer, "register_step_pre_hook"):
+            kind = type(optimizer).__name__
+            raise KymographError(f"optimizer must be a torch optimizer, not a {kind}; give the one that it wraps")
+    return optimizers

@@ -1,0 +1,113 @@
+"""Stored runs as rows of a table: identity, settings and summary numbers.
+
+All tabular formats share these column names, so that each one distinguishes runs with different learning rates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kymograph._errors import KymographError
+from kymograph._runs.stored_run import StoredRun
+
+FIXED = ("study", "arm", "seed", "id", "status", "series", "step", "site", "value")
+"""Reserved column names; a setting with such a name is in the column ``setting/NAME``."""
+_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}  # as stored in JSON
+
+
+def setting_columns(runs: Iterable[StoredRun]) -> dict[str, str]:
+    """Returns the column name of every setting that some run has, by setting."""
+    names = dict.fromkeys(name for run in runs for name in run.config)
+    return {name: f"setting/{name}" if name in FIXED else name for name in names}
+
+
+def differing_columns(runs: Sequence[StoredRun]) -> dict[str, str]:
+    """Returns the column names of the settings in which the runs differ, by setting."""
+    return {
+        name: column
+        for name, column in setting_columns(runs).items()
+        if len({json.dumps([name in run.config, run.config.get(name)], sort_keys=True) for run in runs}) > 1
+    }
+
+
+def setting_cells(run: StoredRun, columns: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a run's settings by column; missing ones are None, and lists are JSON strings."""
+    values = {column: run.config.get(name) for name, column in columns.items()}
+    return {
+        column: json.dumps(value) if isinstance(value, list | tuple | dict) else value
+        for column, value in values.items()
+    }
+
+
+def summary_rows(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
+    """Returns one row per run, all with the same columns: identity, status, settings and summary numbers.
+
+    A summary number whose name is taken is in the column ``summary/NAME``. Missing values are None.
+    """
+    settings = setting_columns(runs)
+    taken = {*FIXED, *settings.values()}
+    keys = dict.fromkeys(key for run in runs for key in run.summary)
+    numbers = {key: f"summary/{key}" if key in taken else key for key in keys}
+    rows = []
+    for run in runs:
+        row = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id, "status": run.status}
+        row |= setting_cells(run, settings)
+        row |= {column: as_number(run.summary.get(key)) for key, column in numbers.items()}
+        rows.append(row)
+    return rows
+
+
+def as_number(value: Any) -> Any:
+    """Returns an infinity that is stored as a string as a float; any other value unchanged."""
+    return _INFINITE.get(value, value) if isinstance(value, str) else value
+
+
+def series_frame(runs: Sequence[StoredRun]) -> Any:
+    """Returns a long table of finished runs: one row per run, series, step and site.
+
+    Only settings in which the runs differ are columns; `summary_frame` has all of them.
+    """
+    pandas = import_pandas()
+    settings = differing_columns(runs)
+    parts = []
+    for run in runs:
+        head = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id} | setting_cells(run, settings)
+        for name, series in run.series.items():
+            sites = series.sites or (None,)
+            columns = {
+                "series": name,
+                "step": np.repeat(series.step, len(sites)),
+                "site": np.tile(np.array(sites, dtype=object), len(series.step)),
+                "value": series.value.reshape(-1).astype(np.float64),
+            }
+            parts.append(pandas.DataFrame(head | columns))
+    names = ["study", "arm", "seed", "id", *settings.values(), "series", "step", "site", "value"]
+    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=names)
+
+
+def summary_frame(runs: Sequence[StoredRun]) -> Any:
+    """Returns a table with one row per run: study, arm, seed, id, status, every setting and every summary number."""
+    return import_pandas().DataFrame(summary_rows(runs))
+
+
+def import_pandas() -> Any:
+    """Returns pandas; raises a KymographError naming the extra if it is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise KymographError("tables need pandas; install it with `pip install 'kymograph[frame]'`") from None
+    return pandas
+
+
+def import_xarray() -> Any:
+    """Returns xarray; raises a KymographError naming the extra if it is not installed."""
+    try:
+        import xarray  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise KymographError("labelled arrays need xarray; install it with `pip install 'kymograph[xarray]'`") from None
+    return xarray
