@@ -20,7 +20,8 @@ ROOMS = {
     # A room may import from itself and from rooms before it.
     PACKAGE: [
         "_errors", "_rounding", "_wording", "_streams", "_io", "_registry", "_shapes", "_statistics", "_runs",
-        "_probes", "_sweep", "_studies", "_claims", "_experiments", "_selftest", "_pictures", "_sharing", "_cli", "__main__",
+        "_probes", "_sweep", "_studies", "_claims", "_experiments", "_selftest", "_pictures", "_sharing", "_cli",
+        "__main__",
     ],
     SCIENCE: [
         "labels", "script_randomness", "data", "models", "rules", "analysis", "training", "published", "clipping",
